@@ -67,6 +67,7 @@ def test_of_two_who_answer_at_a_time_the_first_one_counts(waiting: Path) -> None
         assert inboxes[1].answers(question.where, question.fingerprint, question.questions) == [{"answer": "left"}]
 
 
+@pytest.mark.slow
 def test_dev_goes_on_by_itself(folder: Path, watch: Watch, process: Call) -> None:
     dev = watch(*RUN)
     dev.until("\nwatching")
@@ -77,6 +78,7 @@ def test_dev_goes_on_by_itself(folder: Path, watch: Watch, process: Call) -> Non
     assert dev.end() == 130
 
 
+@pytest.mark.slow
 def test_a_question_that_is_asked_in_one_terminal_is_answered_in_another(folder: Path, process: Call) -> None:
     terminal = Terminal(*RUN, "--name", "tea")
     terminal.until("2\\) right")
@@ -87,6 +89,7 @@ def test_a_question_that_is_asked_in_one_terminal_is_answered_in_another(folder:
     assert (folder / "runs" / "tea" / "choice.md").read_text() == "It is right.\n"
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_in_a_terminal(waiting: Path, skillrun: Call) -> None:
     terminal = Terminal("answers", "tea")
     terminal.until("2\\) right")

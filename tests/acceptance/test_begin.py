@@ -36,6 +36,7 @@ def valid(skillrun: Call) -> bool:
     return done.code == 0 and "0 errors, 0 warnings" in done.out
 
 
+@pytest.mark.slow
 def test_an_empty_folder_becomes_a_project_whose_example_runs(place: Path, skillrun: Call) -> None:
     done = skillrun("init")
     assert done.code == 0, done.err
@@ -134,6 +135,7 @@ def test_no_link_leads_what_is_written_out_of_the_folder(place: Path, skillrun: 
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_every_kind_of_file_begins_right(place: Path, skillrun: Call) -> None:
     assert skillrun("new", "workflow", "first-look").out.startswith("made  roles/first-look-author.md\n")
     assert valid(skillrun)

@@ -82,6 +82,7 @@ LIMITS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 @pytest.mark.parametrize("name", LIMITS)
@@ -95,6 +96,7 @@ def test_what_is_more_than_a_file_may_have_is_refused_at_its_place(project: Call
     assert "error[too-many]" in found[-1] or "error[too-deep]" in found[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 def test_a_file_with_too_many_mistakes_is_given_up_and_hides_no_other(project: Call, skillrun: Call) -> None:
@@ -116,6 +118,7 @@ def patterns(pattern: str) -> dict[str, str]:
     return {**phase(step), "config/own.yaml": f"p: {{x: ['{pattern}']}}\n", "workflows/trip.md": front}
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 @pytest.mark.parametrize(
@@ -136,6 +139,7 @@ def test_a_pattern_that_is_refused_is_shown_in_the_config(
     assert any(one.startswith("1:9: error[pattern]") and said in one for one in errors(done, "config/own.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ15")
 def test_a_pattern_that_other_engines_read_differently_says_nothing_of_python(project: Call, process: Call) -> None:
     write(project(), patterns("[[a-z]--[b]]"))
@@ -177,6 +181,7 @@ def read_later(folder: Path) -> None:
     send.write_text(send.read_text("utf-8").replace("{id: envelope, write:", "{id: envelope, agent: writer, writes:"))
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM13")
 def test_many_and_large_artifacts_are_put_on_record(project: Call, skillrun: Call) -> None:
     folder: Path = project("greeting")

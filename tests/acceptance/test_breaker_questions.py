@@ -57,6 +57,7 @@ def test_each_choice_in_its_authors_words_does_what_it_says(desk: Path, skillrun
     assert (alone.code, "whole: Without it." in alone.out) == (0, True)
 
 
+@pytest.mark.slow
 def test_where_nothing_stands_in_nobody_is_offered_to_go_on_without(desk: Path) -> None:
     terminal = Terminal("desk", *SCRIPT)
     terminal.until(r"was not answered[\s\S]*The clerk does not answer. What now\?[\s\S]*Call once more")

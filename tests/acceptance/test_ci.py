@@ -184,6 +184,7 @@ def test_problems_are_annotations(broken: Path, skillrun: Call) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_warnings_are_annotated_as_such(project: Make, skillrun: Call) -> None:
     folder = project("greeting")
@@ -198,6 +199,7 @@ def test_warnings_are_annotated_as_such(project: Make, skillrun: Call) -> None:
     assert result["level"] == "warning"
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_paths_are_relative_to_where_the_command_was_typed(
     broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
@@ -213,6 +215,7 @@ def test_paths_are_relative_to_where_the_command_was_typed(
     assert "file=../skills/greeting/send.md" in skillrun("validate", "--format", "github").out
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_a_file_of_no_project_is_named_in_the_text(
     project: Make, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,6 +238,7 @@ def test_a_folder_without_a_project_is_told_of_where_annotations_are_read(projec
     assert done.out.splitlines()[-1].startswith("::notice title=skillrun::. has no file of a project")
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) -> None:
     assert skillrun("validate", "--format", "text") == skillrun("validate")
@@ -248,6 +252,7 @@ def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) ->
     assert (done.code, places(done.json)) == (0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_the_hook_checks_the_project_when_one_of_its_files_is_committed(broken: Path, skillrun: Call) -> None:
     (hook,) = yaml.safe_load((TOP / ".pre-commit-hooks.yaml").read_text())
@@ -295,6 +300,7 @@ def action(tmp_path: Path) -> Call:
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_the_action_annotates_and_fails(broken: Path, action: Call) -> None:
     done = action()
@@ -305,6 +311,7 @@ def test_the_action_annotates_and_fails(broken: Path, action: Call) -> None:
     assert (done.code, (broken / "hostile").exists()) == (2, False)
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_the_action_is_strict_when_it_is_told_to_be(project: Make, action: Call) -> None:
     folder = project("greeting")
@@ -316,6 +323,7 @@ def test_the_action_is_strict_when_it_is_told_to_be(project: Make, action: Call)
     assert (action("strict=yes").code, action("test=1").code) == (2, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_the_action_runs_the_cases_when_it_is_told_to(
     project: Make, action: Call, monkeypatch: pytest.MonkeyPatch

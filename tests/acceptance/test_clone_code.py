@@ -75,6 +75,7 @@ def test_the_first_run_without_a_key_runs_nothing_of_the_folder(program: str, cl
     assert {authorization for _, _, authorization in index.asked} == {""}
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ1")
 @pytest.mark.parametrize(
     "words", [("list",), ("--help",), ("validate",), ("doctor",), ("models",), ("greeting", "--help")]

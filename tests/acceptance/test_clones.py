@@ -172,6 +172,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.row("Z2", "Z3")
 @pytest.mark.parametrize(
@@ -216,6 +217,7 @@ def test_the_demo_itself_runs_and_its_key_goes_to_the_users_own_address(
         where.unharmed(done.out + done.err, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ5")
 def test_links_inside_a_project_and_links_of_the_users_own_config_work(
     tmp_path: Path, home: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch

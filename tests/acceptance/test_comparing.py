@@ -105,6 +105,7 @@ def figures(done: Done) -> Any:
     return done.json
 
 
+@pytest.mark.slow
 def test_the_price_is_said_first_and_nothing_is_asked_without_a_yes(wire: Wire, skillrun: Call, world: World) -> None:
     done = skillrun("test", "hello", *TRUST, "HEAD", "--judge", "judge-pair")
     assert done.code == 2
@@ -119,6 +120,7 @@ def test_the_price_is_said_first_and_nothing_is_asked_without_a_yes(wire: Wire, 
     assert not Path("runs").exists()
 
 
+@pytest.mark.slow
 def test_why_calls_behind_an_edit_differ_is_said_where_the_case_has_no_reply(wire: Wire, skillrun: Call) -> None:
     edit("a short welcome", "the welcome", "skills/hello/letter.md")
     edit("What should a welcome", "What could a welcome", "skills/hello/ideas.md")
@@ -128,6 +130,7 @@ def test_why_calls_behind_an_edit_differ_is_said_where_the_case_has_no_reply(wir
     assert "has no reply for" not in skillrun("test", "hello", *TRUST, "HEAD", "--phase", "ideas").out
 
 
+@pytest.mark.slow
 def test_the_model_of_the_environment_is_the_one_that_is_asked(
     wire: Wire, skillrun: Call, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +143,7 @@ def test_the_model_of_the_environment_is_the_one_that_is_asked(
     assert skillrun("test", "hello", "formal").code == 0, "a test without a comparison takes no notice"
 
 
+@pytest.mark.slow
 def test_what_the_edit_changed_is_asked_and_judged_blind_in_both_orders(
     wire: Wire, skillrun: Call, world: World
 ) -> None:
@@ -164,6 +168,7 @@ def test_what_the_edit_changed_is_asked_and_judged_blind_in_both_orders(
     assert any(line.startswith("working tree is better in these cases, by this judge: chance") for line in lines)
 
 
+@pytest.mark.slow
 def test_the_files_have_both_results_and_the_order_in_which_they_stood(
     wire: Wire, skillrun: Call, world: World
 ) -> None:
@@ -179,6 +184,7 @@ def test_the_files_have_both_results_and_the_order_in_which_they_stood(
     assert Path(told["files"][0]).read_text() == page, "a later comparison has files of its own"
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_twice_and_more_samples_ask_only_what_is_new(wire: Wire, skillrun: Call, world: World) -> None:
     assert compared(skillrun, "--judge", "judge-pair").code == 0
     done = skillrun("test", "hello", *TRUST, "HEAD", "--judge", "judge-pair")
@@ -193,6 +199,7 @@ def test_nothing_is_asked_twice_and_more_samples_ask_only_what_is_new(wire: Wire
     assert len(world.asked) == 24, "the other version is on record"
 
 
+@pytest.mark.slow
 def test_a_comparison_that_was_cut_goes_on(wire: Wire, skillrun: Call, world: World) -> None:
     world.fails_from = 8
     done = compared(skillrun, "--judge", "judge-pair")
@@ -206,6 +213,7 @@ def test_a_comparison_that_was_cut_goes_on(wire: Wire, skillrun: Call, world: Wo
     assert f"; {answered} more are on record" in done.out
 
 
+@pytest.mark.slow
 def test_a_judge_whom_the_order_sways_decides_nothing(wire: Wire, skillrun: Call, world: World) -> None:
     world.judges = lambda _first, _second: (9, 2)
     done = compared(skillrun, "--judge", "judge-pair")
@@ -214,6 +222,7 @@ def test_a_judge_whom_the_order_sways_decides_nothing(wire: Wire, skillrun: Call
     assert "too few to tell: 0 decided pairs" in done.out
 
 
+@pytest.mark.slow
 def test_who_is_at_a_terminal_is_asked(wire: Wire) -> None:
     command = ("test", "hello", "--compare", "HEAD", "--model", "scripted:noise-1", "--samples", "1", "--trust-project")
     for reply, code, words in (("n", 1, "Nothing was asked."), ("y", 0, "kept in runs/.compared/hello/1.md")):
@@ -225,6 +234,7 @@ def test_who_is_at_a_terminal_is_asked(wire: Wire) -> None:
         assert words in terminal.seen
 
 
+@pytest.mark.slow
 def test_few_samples_are_said_to_be_too_few_before_and_after(wire: Wire, skillrun: Call) -> None:
     done = compared(skillrun, "formal", "--judge", "judge-pair", "--samples", "2")
     assert "note: 2 pairs cannot tell which is better" in done.out
@@ -232,6 +242,7 @@ def test_few_samples_are_said_to_be_too_few_before_and_after(wire: Wire, skillru
     assert "working tree is better" not in done.out
 
 
+@pytest.mark.slow
 def test_prompts_that_are_the_same_are_nothing_to_compare(wire: Wire, skillrun: Call, world: World) -> None:
     edit("Write a short welcome", "Write the welcome")
     done = compared(skillrun)
@@ -249,6 +260,7 @@ def test_whole_runs_ask_every_call(wire: Wire, skillrun: Call, world: World) -> 
     assert [sample["result"][:20] for sample in told["samples"]] == ["Welcome, a long one,", "Welcome, a short one"]
 
 
+@pytest.mark.slow
 def test_a_folder_and_what_ships_are_versions_too(wire: Wire, skillrun: Call, world: World, tmp_path: Path) -> None:
     shutil.copytree("skills", tmp_path / "older" / "skills")
     shutil.copytree("workflows", tmp_path / "older" / "workflows")
@@ -264,6 +276,7 @@ def test_a_folder_and_what_ships_are_versions_too(wire: Wire, skillrun: Call, wo
     assert "send the same prompts" in compared(skillrun, version="shipped").out
 
 
+@pytest.mark.slow
 def test_another_judge_is_a_workflow_of_the_project(wire: Wire, skillrun: Call, world: World) -> None:
     assert compared(skillrun, "--judge", "hello").code == 2
     done = compared(skillrun, "--judge", "hello")
@@ -316,6 +329,7 @@ def test_a_case_that_does_not_fit_the_other_version_is_said(wire: Wire, skillrun
     assert "`hello` has no input `mood`" in done.err
 
 
+@pytest.mark.slow
 def test_of_a_revision_nothing_is_run(wire: Wire, skillrun: Call, tmp_path: Path) -> None:
     """A filter of the repository would be, were its files checked out."""
     Path(".gitattributes").write_text("*.md filter=evil\n")

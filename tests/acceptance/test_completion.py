@@ -208,6 +208,7 @@ words skillrun render greeting s
 """
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_bash_completes(runs: Path, in_path: None) -> None:
     done = subprocess.run(["bash", "--norc", "-c", BASH], capture_output=True, text=True, check=False)

@@ -92,6 +92,7 @@ def crashes(request: pytest.FixtureRequest) -> Iterator[Crashes]:
         yield Crashes(here, request.param)
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
     whole = crashes.whole
@@ -106,6 +107,7 @@ def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
         assert state(killed) == state(whole), point
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 @pytest.mark.parametrize("point", ["commit: after", "rename state.md: after", "call: after"])
 def test_a_killed_command_is_shown_as_interrupted_and_resumed(point: str, tmp_path: Path) -> None:

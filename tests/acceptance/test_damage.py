@@ -212,6 +212,7 @@ class Dev:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM11")
 @pytest.mark.parametrize("texts", [("first", "second"), ("same", "same")])
 def test_an_edit_of_an_artifact_that_a_round_writes_again_stays_at_every_save(

@@ -133,6 +133,7 @@ def next_command(done: Done) -> list[str]:
 # -- budgets -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM1")
 def test_a_budget_of_calls_holds_back_those_that_queue_and_its_command_goes_on(crowd: Crowd) -> None:
     with crowd.served(HELLO):
@@ -194,6 +195,7 @@ def failing(monkeypatch: Any, at: int, times: int) -> None:
     monkeypatch.setattr(checkpoints, "hook", hook)
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM2")
 @pytest.mark.parametrize("at", [1, 5, 8, 13])
 def test_nothing_is_sent_once_a_record_could_not_be_written_and_nothing_that_came_is_lost(
@@ -213,6 +215,7 @@ def test_nothing_is_sent_once_a_record_could_not_be_written_and_nothing_that_cam
         assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS))
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM2")
 def test_answers_that_could_not_be_kept_are_said_to_be_lost(crowd: Crowd, monkeypatch: Any) -> None:
     with crowd.served(HELLO):
@@ -231,6 +234,7 @@ def test_answers_that_could_not_be_kept_are_said_to_be_lost(crowd: Crowd, monkey
         assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS)) + lost
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM6")
 def test_only_what_was_at_the_provider_is_said_to_be_unknown(crowd: Crowd) -> None:
     over = Event()
@@ -252,6 +256,7 @@ def test_only_what_was_at_the_provider_is_said_to_be_unknown(crowd: Crowd) -> No
         assert [(one.out + one.err).count("its answer is unknown") for one in told] == [4, 0, 0], "told once"
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM6", "FL5")
 def test_a_refused_key_is_on_record_and_those_that_wait_are_not_sent(crowd: Crowd) -> None:
     with crowd.served(openai.error(401, "wrong key")):

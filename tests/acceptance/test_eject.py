@@ -39,6 +39,7 @@ def status(skillrun: Call, *more: str) -> dict[str, str]:
     return {row["path"]: row["status"] for row in skillrun("outdated", "--json", *more).json}
 
 
+@pytest.mark.slow
 def test_a_shipped_file_is_copied_and_counts_when_it_is_changed(place: Path, skillrun: Call) -> None:
     done = skillrun("eject", JUDGE)
     assert done.code == 0
@@ -153,6 +154,7 @@ def test_line_ends_of_windows_are_no_conflict(place: Path, skillrun: Call) -> No
     assert (place / JUDGE).read_bytes().decode() == expected
 
 
+@pytest.mark.slow
 def test_a_conflict_has_marks_and_nothing_runs_on_it_until_it_is_settled(place: Path, skillrun: Call) -> None:
     older(place, skillrun, lambda text: text.replace("The last line as it was.", "The last line as I want it."))
     done = skillrun("outdated", "--merge")

@@ -63,11 +63,13 @@ def problems(case: Path) -> str:
     return "\n\n".join(render_problem(problem) for problem in own)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", list(cases(VALID)))
 def test_a_valid_library_has_no_problems(case: Path) -> None:
     assert problems(case) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.row("X2")
 @pytest.mark.parametrize("case", list(cases(INVALID)))
 def test_a_mistake_is_shown_with_its_place_and_a_way_out(case: Path) -> None:

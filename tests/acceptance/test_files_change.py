@@ -201,6 +201,7 @@ def test_a_transcript_that_was_cut_off_goes_on_with_a_line_of_its_own(project: M
     assert skillrun("logs", "visit").out.count("starting visit") + skillrun("logs", "visit").out.count("going on") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM9")
 def test_output_that_cannot_be_written_changes_no_exit_code(project: Make) -> None:
     folder = project("greeting")
@@ -334,6 +335,7 @@ def test_a_disk_that_is_full_when_a_run_begins_leaves_its_name_free(project: Mak
     assert skillrun("show", "ada", "--json").json["status"] == "completed"
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL16")
 def test_runs_with_the_same_words_get_names_of_their_own_at_once(project: Make) -> None:
     folder = project("greeting")
@@ -345,6 +347,7 @@ def test_runs_with_the_same_words_get_names_of_their_own_at_once(project: Make) 
     assert {path.name for path in (folder / "runs").iterdir()} == {".gitignore", "ada", "ada-2", "ada-3"}
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL16")
 def test_a_command_that_is_printed_works_where_it_is_read(
     project: Make, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

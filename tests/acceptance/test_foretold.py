@@ -135,6 +135,7 @@ def test_finished_runs_are_measured_in_the_form_that_the_file_takes(project: Pat
     assert skillrun("sizes", "nothing").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -151,6 +152,7 @@ def test_what_is_wrong_with_the_sizes_is_said_at_its_place(project: Path, text: 
     assert said in done.out + done.err
 
 
+@pytest.mark.slow
 def test_code_that_prompts_will_show_is_expected_as_long_as_it_was(project: Path) -> None:
     shown = """---
 kind: phase

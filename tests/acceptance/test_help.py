@@ -57,6 +57,7 @@ def test_a_workflows_help_comes_from_its_markdown(project: Call, skillrun: Call)
     assert "You write greetings." not in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("X2")
 def test_the_readmes_workflow_runs_and_its_mistake_is_shown_as_it_says(project: Call, skillrun: Call) -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")

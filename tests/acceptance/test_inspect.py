@@ -305,6 +305,7 @@ def test_models_says_what_each_name_means(project: Call, skillrun: Call, monkeyp
     assert skillrun("models", "nobody-knows-this").code == 1
 
 
+@pytest.mark.slow
 def test_doctor_finds_what_is_missing_and_shows_no_key(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +326,7 @@ def test_doctor_fails_on_a_broken_library(project: Call, skillrun: Call) -> None
     assert [one["what"] for one in done.json if one["state"] == "missing"] == ["library"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("X2")
 def test_validate_reports_everything_with_its_place(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
@@ -343,6 +345,7 @@ def test_validate_reports_everything_with_its_place(project: Call, skillrun: Cal
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_every_valid_example_is_valid(project: Call, skillrun: Call, case: str) -> None:
     project(case)
@@ -350,6 +353,7 @@ def test_every_valid_example_is_valid(project: Call, skillrun: Call, case: str) 
     assert done.code == 0, done.out
 
 
+@pytest.mark.slow
 def test_validate_fails_on_warnings_when_it_is_strict(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     text = (folder / "skills" / "greeting" / "send.md").read_text()
@@ -361,6 +365,7 @@ def test_validate_fails_on_warnings_when_it_is_strict(project: Call, skillrun: C
     assert skillrun("validate", "--strict").code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.row("X1", "X2")
 @pytest.mark.parametrize("name", ["runs", "validate", "list"])
 def test_a_workflow_named_like_a_command_is_a_problem(project: Call, skillrun: Call, name: str) -> None:

@@ -4,11 +4,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.acceptance.terminal import Terminal
 
 Call = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
     project("visit")
     terminal = Terminal("visit", "--model", "scripted:default")
@@ -24,6 +27,7 @@ def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
     assert "next: `skillrun show visit` tells how it went" in terminal.seen
 
 
+@pytest.mark.slow
 def test_who_is_speaking_is_shown_while_they_speak(project: Call) -> None:
     folder = project("greeting")
     (folder / "script.yaml").write_text("- {address: 'greeting/draft/words/*', delay: 1}\n")
@@ -32,6 +36,7 @@ def test_who_is_speaking_is_shown_while_they_speak(project: Call) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_keeps_the_run(project: Call, skillrun: Call) -> None:
     project("visit")
     terminal = Terminal("visit", "--model", "scripted:default")

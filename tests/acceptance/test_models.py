@@ -28,6 +28,7 @@ def claude(asked: Asked) -> Answer:
     return anthropic.stream(words) if asked.body.get("stream") else anthropic.message(anthropic.text(words))
 
 
+@pytest.mark.slow
 @LOOPBACK
 @pytest.mark.row("X5")
 def test_a_plan_runs_on_claude_when_the_key_is_set(
@@ -59,6 +60,7 @@ def _blocks(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [block for message in body["messages"] for block in message["content"]]
 
 
+@pytest.mark.slow
 @LOOPBACK
 @pytest.mark.row("X5")
 def test_a_wrong_key_ends_the_run_at_once_and_it_goes_on_with_the_right_one(
@@ -86,6 +88,7 @@ def test_a_wrong_key_ends_the_run_at_once_and_it_goes_on_with_the_right_one(
     assert again.code == 0, again.out + again.err
 
 
+@pytest.mark.slow
 @LOOPBACK
 @pytest.mark.row("X5")
 def test_any_openai_compatible_endpoint_is_two_lines_of_config(
@@ -216,6 +219,7 @@ def test_a_typed_model_whose_key_is_not_set_is_refused_before_the_run(asking: Pa
     assert not (asking / "runs").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.embedded
 @pytest.mark.row("X5")
 def test_a_workflow_runs_on_the_embedded_model_from_start_to_finish(project: Call, skillrun: Call) -> None:
@@ -258,6 +262,7 @@ def test_model_gives_what_a_name_means_with_its_provider(
     assert len([one for one in wire.asked if "/v1/models" in one.path]) == 1
 
 
+@pytest.mark.slow
 @LOOPBACK
 @pytest.mark.row("X5")
 def test_gemini_looks_things_up_and_a_run_goes_on_behind_its_calls(

@@ -251,6 +251,7 @@ def typed(done: Done) -> list[list[str]]:
     return [shlex.split(found)[1:] for found in dict.fromkeys(COMMAND.findall(" ".join((done.out + done.err).split())))]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM1", "FL7", "FL16", "FL17")
 @pytest.mark.parametrize("told", SCENES, ids=lambda told: told.__name__)
 def test_a_command_that_a_message_names_works_when_it_is_typed(told: Callable[..., Done], scene: Scene) -> None:

@@ -164,6 +164,7 @@ def test_a_reply_that_is_on_record_is_not_given_again_after_a_resume(project: Ca
     assert "Second." in skillrun("show", "w", "one", "later").out
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL7")
 def test_stopping_at_a_breaker_in_a_terminal_stops(desk: Path) -> None:
     terminal = Terminal("desk", "--script", "busy.yaml")

@@ -83,6 +83,7 @@ def broken(place: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL14", "FL19")
 @pytest.mark.parametrize("typed", ["skills/copy", "skills/copy/copy.md", "./skills/copy/", "src/../skills/copy"])
 def test_a_part_of_a_project_is_checked_as_that(broken: Path, skillrun: Call, typed: str) -> None:
@@ -94,6 +95,7 @@ def test_a_part_of_a_project_is_checked_as_that(broken: Path, skillrun: Call, ty
     assert skillrun("validate", "workflows").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL14")
 def test_problems_have_paths_that_can_be_opened_from_here(
     broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
@@ -107,6 +109,7 @@ def test_problems_have_paths_that_can_be_opened_from_here(
         assert {Path(path).is_absolute() for path in paths} == {typed.startswith("/")}
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL14")
 def test_a_folder_below_the_project_is_in_it(broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(broken / "src")
@@ -118,6 +121,7 @@ def test_a_folder_below_the_project_is_in_it(broken: Path, skillrun: Call, monke
         assert done.err.startswith("../skills/copy/copy.md:3:8: error[type]")
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL19")
 def test_what_is_no_part_of_a_project_is_refused_and_an_empty_one_said(
     broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch

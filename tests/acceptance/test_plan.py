@@ -46,6 +46,7 @@ def test_an_unknown_price_is_said_to_be_unknown(project: Call, skillrun: Call) -
     assert "price unknown" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("P1", "P19")
 def test_a_rapid_plan_writes_every_artifact_and_suggests_before_it_spends(project: Call, skillrun: Call) -> None:
     folder = project()
@@ -63,6 +64,7 @@ def test_a_rapid_plan_writes_every_artifact_and_suggests_before_it_spends(projec
     assert told["unanswered"] == told["changed_by_hand"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P15")
 def test_show_says_which_features_are_off_and_why(project: Call, skillrun: Call) -> None:
     project()

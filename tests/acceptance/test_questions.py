@@ -83,6 +83,7 @@ def test_what_is_unclear_is_said_with_its_line_and_the_form_stays(trip: Path, sk
     assert form.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.row("R6")
 def test_what_is_unclear_is_asked_about_where_a_person_is(trip: Path, skillrun: Call) -> None:
     skillrun("trip", "--model", "scripted:default")
@@ -96,6 +97,7 @@ def test_what_is_unclear_is_asked_about_where_a_person_is(trip: Path, skillrun: 
     assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat"]\nwho: -\n'
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skillrun: Call) -> None:
     phase = Path("skills/trip/asking.md")
@@ -123,6 +125,7 @@ def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skil
     assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["A boat", "a map"]\nwho: Ann\n'
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
 def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call) -> None:
@@ -148,6 +151,7 @@ def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call)
     assert (trip / "trip.md").read_text() == 'where: The town\nwhat: ["Boots"]\nwho: -\n'
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
 @pytest.mark.parametrize("in_terminal", [True, False])
@@ -174,6 +178,7 @@ def test_what_was_answered_of_a_form_in_the_terminal_is_kept(trip: Path, skillru
     assert (trip / "trip.md").read_text() == 'where: The hills\nwhat: ["Boots"]\nwho: -\n'
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
 def test_interactive_lets_the_questions_of_a_form_be_left_open(trip: Path, skillrun: Call) -> None:

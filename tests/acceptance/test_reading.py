@@ -159,6 +159,7 @@ def test_the_start_says_which_folder_models_read_and_what_is_withheld(clone: Cal
     assert done.out.count("reads: ") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ5")
 @pytest.mark.row("Z3")
 @pytest.mark.parametrize("repository", ["/", "..", "../..", "src/../../x", "./../clone2", "/etc"])
@@ -333,6 +334,7 @@ def test_what_a_model_asks_for_is_refused_and_not_repeated_where_it_is_too_large
     assert all(answer.startswith("error:") and len(answer) < 300 for answer in answers)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z5")
 def test_a_project_adds_to_the_names_that_are_withheld_and_takes_none_back(clone: Call, skillrun: Call) -> None:
     folder = clone()

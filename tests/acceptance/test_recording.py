@@ -208,6 +208,7 @@ def test_replies_that_no_file_has_room_for_stand_in_several(noted: Path, skillru
     assert "long/replies-2.yaml: the file cannot be read" in skillrun("test").out
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_a_case_of_a_run_that_reads_another_run_has_what_it_read(noted: Path, skillrun: Call) -> None:
     phase = noted / "skills" / "notes" / "note.md"

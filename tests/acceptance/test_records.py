@@ -348,6 +348,7 @@ def test_a_reply_that_leaves_no_room_to_ask_again_is_not_followed_by_a_prompt_th
     assert "no room to ask again" in json.dumps(made.phase("design"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_a_flood_of_records_with_ids_that_are_prompts_is_named_in_bounded_lines(made: Project) -> None:
     (made.folder / "config").mkdir()
@@ -365,6 +366,7 @@ def test_a_flood_of_records_with_ids_that_are_prompts_is_named_in_bounded_lines(
     assert len(made.phase("build")["context_dropped"]) > 300, "the summary has all of them"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q7")
 def test_a_thousand_points_without_ids_get_one_each(made: Project) -> None:
     steps = (

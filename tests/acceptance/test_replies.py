@@ -106,6 +106,7 @@ def test_a_quoted_value_never_opens_a_gate(library: Call, skillrun: Call, text: 
         assert "gate/look/review/reviewer/2.1" in sent, "the form is asked to be mended first"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4")
 @pytest.mark.finding("FZ7", "FP1")
 @pytest.mark.parametrize(
@@ -133,6 +134,7 @@ def test_the_review_of_a_plan_is_not_forged_by_what_a_reviewer_quotes(
     assert ("not reviewed" in report) is not finds
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4")
 @pytest.mark.finding("FZ7")
 def test_the_score_of_a_judge_is_not_forged_by_what_it_quotes(library: Call, skillrun: Call) -> None:
@@ -210,6 +212,7 @@ def test_a_models_words_never_stand_where_the_programs_own_lines_begin(library: 
     assert all(line.startswith("- 20") for line in log)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4")
 @pytest.mark.finding("FZ13")
 def test_at_a_terminal_a_question_says_that_its_words_are_not_the_workflows_and_is_indented(library: Call) -> None:

@@ -101,6 +101,7 @@ def small(steps: str, prompts: str, workflow: str = "") -> dict[str, str]:
 # what it has
 
 
+@pytest.mark.slow
 def test_the_report_of_a_plan_begins_with_the_plan_and_has_all_the_rest(finished: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     sections = ["result", "documents", "questions", "timeline", "cost", "scores", "phases", "about", "texts"]
@@ -115,6 +116,7 @@ def test_the_report_of_a_plan_begins_with_the_plan_and_has_all_the_rest(finished
     assert page.says("420,152")
 
 
+@pytest.mark.slow
 def test_every_link_inside_leads_to_a_place_that_is_there_once(finished: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     inside = {link.removeprefix("#") for link in page.links if link.startswith("#")}
@@ -123,6 +125,7 @@ def test_every_link_inside_leads_to_a_place_that_is_there_once(finished: Path, s
     assert len(inside) > 50
 
 
+@pytest.mark.slow
 def test_headings_skip_no_level(finished: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     assert page.headings[0] == 1
@@ -130,6 +133,7 @@ def test_headings_skip_no_level(finished: Path, skillrun: Call) -> None:
     assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
 
 
+@pytest.mark.slow
 def test_it_runs_nothing_loads_nothing_and_says_so_in_a_policy(finished: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     assert not {"script", "img", "iframe", "link", "object", "embed", "form", "base"} & page.tags
@@ -143,6 +147,7 @@ def test_it_runs_nothing_loads_nothing_and_says_so_in_a_policy(finished: Path, s
     assert '<meta name="referrer" content="no-referrer">' in page.source
 
 
+@pytest.mark.slow
 def test_what_was_sent_several_times_stands_once(finished: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     assert page.source.count("You are one of several people who plan a change") == 1
@@ -150,6 +155,7 @@ def test_what_was_sent_several_times_stands_once(finished: Path, skillrun: Call)
     assert len(page.source) < 1_000_000
 
 
+@pytest.mark.slow
 def test_a_panel_is_a_conversation_with_its_prompts_by_parts(finished: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     start = page.source.index('aria-label="architecture: proposals"')
@@ -258,6 +264,7 @@ def test_what_was_withheld_stays_withheld(project: Call, skillrun: Call, monkeyp
 # how large it is
 
 
+@pytest.mark.slow
 def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larger_is_cut_and_says_so(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +296,7 @@ def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larg
 # where it is written
 
 
+@pytest.mark.slow
 def test_it_is_written_into_the_folder_of_the_run_for_its_owner_alone(visited: Path, skillrun: Call) -> None:
     done = skillrun("report", "visit")
     assert done.code == 0
@@ -306,6 +314,7 @@ def test_the_report_of_a_shared_run_can_be_read_by_others(project: Call, skillru
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
+@pytest.mark.slow
 def test_what_is_no_report_is_left_alone(visited: Path, skillrun: Call) -> None:
     mine = visited / "mine.html"
     mine.write_text("<p>mine</p>")
@@ -327,6 +336,7 @@ def test_a_folder_that_is_not_there_and_a_run_that_is_not_there_are_told(visited
     assert (done.code, "visit" in done.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_it_is_opened_where_that_is_wanted(visited: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     ends = iter([0, 1])
@@ -344,6 +354,7 @@ def test_it_is_opened_where_that_is_wanted(visited: Path, skillrun: Call, monkey
     assert (done.code, "no browser could be started; open " in done.err) == (0, True)
 
 
+@pytest.mark.slow
 def test_making_one_changes_nothing_of_the_run(visited: Path, skillrun: Call) -> None:
     run = visited / "runs" / "visit"
 
@@ -444,6 +455,7 @@ def test_a_run_of_a_newer_skillrun_is_refused_with_a_clear_word(visited: Path, s
     assert not (visited / "runs" / "visit" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_says_why(project: Call, skillrun: Call) -> None:
     written(project, small("  - {stop: failed, reason: no <b>bread</b>}\n", ""))
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 1

@@ -147,6 +147,7 @@ def test_what_cannot_work_is_a_plain_error_and_leaves_nothing(
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_when_nobody_reads_its_output(project: Call, skillrun: Call) -> None:
     project("greeting")
     command = [sys.executable, "-m", "skillrun", "greeting", "Ada", *SCRIPTED]
@@ -240,6 +241,7 @@ def test_the_same_name_twice_is_refused(project: Call, skillrun: Call) -> None:
     assert "runs/ada-2" in skillrun("greeting", "Ada", *SCRIPTED).out
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call, skillrun: Call) -> None:
     folder = project("visit")

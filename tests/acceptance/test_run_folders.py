@@ -170,6 +170,7 @@ def test_a_second_name_of_a_file_elsewhere_is_not_written_either(
         assert (mine.read_text(), stat.S_IMODE(mine.stat().st_mode)) == (MINE, 0o644), command
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.parametrize("name", [".run/transcript.ndjson", ".run/owner.json", ".run/lock", "."])
@@ -371,6 +372,7 @@ SPOILT = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3", "Z6")
 @pytest.mark.finding("FZ16")
 @pytest.mark.parametrize("spoil", SPOILT)
@@ -426,6 +428,7 @@ def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home:
     assert (private.code, "draft" in private.out) == (1, False), private
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FM12")
 def test_commands_that_look_change_not_a_byte_a_mode_or_a_time(project: Make, process: Call, home: Path) -> None:

@@ -10,6 +10,7 @@ Call = Callable[..., Any]
 TOP = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_the_cases_of_the_shipped_workflows_hold(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(TOP)

@@ -73,6 +73,7 @@ def whole(run: Path) -> tuple[str, list[str], int, list[str]]:
     return state["status"], artifacts, calls, summary["outputs"].get("files", [])
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL16")
 def test_three_runs_of_one_request_that_start_at_once_have_names_and_folders_of_their_own(here: Path) -> None:
     ended = at_once(*[("w", "Paint it blue", *SCRIPTED)] * 3)
@@ -86,6 +87,7 @@ def test_three_runs_of_one_request_that_start_at_once_have_names_and_folders_of_
         assert f"folder: {here / 'runs' / name}\n" in said
 
 
+@pytest.mark.slow
 def test_of_two_runs_that_want_one_name_one_has_it_and_the_other_is_told(here: Path) -> None:
     ended = at_once(*[("w", "it", *SCRIPTED, "--name", "same")] * 2, ("w", "it", *SCRIPTED))
     codes = [code for code, _ in ended]
@@ -96,6 +98,7 @@ def test_of_two_runs_that_want_one_name_one_has_it_and_the_other_is_told(here: P
     assert whole(here / "runs" / "same")[:3] == whole(here / "runs" / "it")[:3]
 
 
+@pytest.mark.slow
 def test_a_run_inside_the_folder_of_one_that_waits_disturbs_neither(here: Path, skillrun: Call) -> None:
     assert skillrun("w", "outer", "--wait", *SCRIPTED).code == 75
     (here / "answers.yaml").write_text("sure: yes\n")
@@ -128,6 +131,7 @@ def test_no_run_stands_where_the_one_around_it_keeps_its_own(here: Path, skillru
     assert sorted(path.relative_to(here) for path in (here / "runs").rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_run_of_the_name_that_has_come_and_gone_meanwhile_is_said_to_be_there(
     here: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from docsite.foreign import foreign_hosts
 pytestmark = pytest.mark.row("A4")
 
 
+@pytest.mark.slow
 def test_the_site_is_built_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     site = build(tmp_path / "site")
     assert foreign_hosts(site) == []
@@ -24,6 +25,7 @@ def test_the_site_is_built_and_loads_nothing_from_other_hosts(tmp_path: Path) ->
         assert (site / f"{name}.html").is_file()
 
 
+@pytest.mark.slow
 def test_links_and_anchors_that_lead_nowhere_end_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top = tmp_path / "top"
     (top / "docs" / "decisions").mkdir(parents=True)

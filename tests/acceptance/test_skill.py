@@ -45,6 +45,7 @@ def test_it_is_written_and_nothing_is_written_over(place: Path, skillrun: Call) 
     assert skillrun("skill", "keys", "--to", "x").code == 2
 
 
+@pytest.mark.slow
 def test_what_it_shows_validates_and_its_case_holds(place: Path, skillrun: Call) -> None:
     for name, text in FILE.findall(skillrun("skill").out):
         (place / name).parent.mkdir(parents=True, exist_ok=True)

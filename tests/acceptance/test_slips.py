@@ -147,6 +147,7 @@ def _is_only_warned(slip: Slip) -> bool:
     return slip.path.startswith(ONLY_WARNED.get(slip.kind, ()))
 
 
+@pytest.mark.slow
 @pytest.mark.row("X2")
 def test_each_slip_in_a_shipped_file_is_refused_at_its_line(tmp_path: Path) -> None:
     found: dict[str, Counter[str]] = defaultdict(Counter)

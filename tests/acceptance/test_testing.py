@@ -170,6 +170,7 @@ def test_an_expectation_can_be_of_one_round(review: Call, skillrun: Call, expect
     assert [told for told, _ in misses(done)] == ([message] if message else [])
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_a_round_that_cannot_be_is_no_expectation(review: Call, skillrun: Call) -> None:
     folder = review(again=rounds("  prompts: {round-4/*: {lacks: x}}\n"))
@@ -370,6 +371,7 @@ def test_a_case_can_bring_the_project_that_the_run_reads(review: Call, skillrun:
     assert done.code == 0, done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_many_cases_are_run_beside_one_another_and_told_in_their_order(review: Call, process: Call) -> None:
     review(**{f"c{number:02}": case("  calls: 2\n" if number != 7 else "  calls: 3\n") for number in range(12)})
@@ -431,6 +433,7 @@ def test_replies_can_stand_in_a_script_that_several_cases_share(review: Call, sk
     assert "tests/review/shared/script.yaml:3:5: warning[untaken]" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_validate_checks_the_cases_too(review: Call, skillrun: Call) -> None:
     review(good=case("  calls: 3\n"), key=case("", "expct: {}\n"), phase=case("  path: [idea]\n"))

@@ -138,6 +138,7 @@ def test_a_broken_exporter_harms_no_run(project: Make, skillrun: Call, provider:
     assert "the trace is not kept any further: the exporter is broken" in called.out + called.err
 
 
+@pytest.mark.slow
 @pytest.mark.row("W6")
 @pytest.mark.parametrize("is_set_up", [False, True])
 def test_nothing_of_it_is_imported_where_no_sdk_was_set_up(project: Make, is_set_up: bool) -> None:

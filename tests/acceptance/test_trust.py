@@ -132,6 +132,7 @@ def test_what_is_scripted_asks_nothing(clone: Path, where: Scene, skillrun: Call
     assert where.stranger.asked == []
 
 
+@pytest.mark.slow
 def test_in_a_terminal_a_run_asks_once_and_remembers(clone: Path, where: Scene, skillrun: Call) -> None:
     terminal = Terminal("demo", "hi", "--name", "one")
     terminal.until("Trust this address with 1 key of yours")
@@ -142,6 +143,7 @@ def test_in_a_terminal_a_run_asks_once_and_remembers(clone: Path, where: Scene, 
     assert run(skillrun, "two").code == 0
 
 
+@pytest.mark.slow
 def test_in_a_terminal_the_answer_is_no_unless_somebody_says_yes(clone: Path, where: Scene, skillrun: Call) -> None:
     terminal = Terminal("demo", "hi", "--name", "one")
     terminal.until("Trust this address")
@@ -170,6 +172,7 @@ def test_trust_shows_what_the_files_want_and_is_taken_back(clone: Path, where: S
     assert skillrun("trust", "--yes", "--show").code == 2
 
 
+@pytest.mark.slow
 def test_validate_warns_of_what_nobody_has_agreed_to(clone: Path, where: Scene, skillrun: Call) -> None:
     done = skillrun("validate")
     assert done.code == 0
@@ -179,6 +182,7 @@ def test_validate_warns_of_what_nobody_has_agreed_to(clone: Path, where: Scene, 
     assert "0 warnings" in skillrun("validate").out
 
 
+@pytest.mark.slow
 def test_models_and_doctor_show_each_address_and_who_says_so(clone: Path, where: Scene, skillrun: Call) -> None:
     barred = f"{where.stranger.url}/v1 (config/models.yaml:1), nothing is sent there: config/models.yaml:1 is not"
     models = skillrun("models").out
@@ -260,6 +264,7 @@ def test_the_environment_is_the_users_and_asks_nothing(
     assert f"anthropic: {where.own.url} (ANTHROPIC_BASE_URL)" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ10")
 @pytest.mark.parametrize("url", ["https://user:CANARY-password@host/v1", "host/CANARY", "ftp://CANARY", "https://h:0"])
 def test_an_address_of_the_environment_that_cannot_be_used_is_named_and_not_shown(
@@ -289,6 +294,7 @@ def test_a_token_is_a_key_and_never_an_address(
     where.unharmed(done.out + done.err, tmp_path)
 
 
+@pytest.mark.slow
 def test_plain_http_to_another_machine_is_for_the_users_own_config(
     where: Scene, tmp_path: Path, home: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

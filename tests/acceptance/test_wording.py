@@ -80,6 +80,7 @@ def test_the_way_on_is_said_once_where_a_workflow_inside_another_waits(library: 
     assert not re.search(r"[.;] ?[;.,]( |$)", done.out, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL17")
 @pytest.mark.parametrize(
     "description",

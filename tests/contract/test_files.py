@@ -212,6 +212,7 @@ def outcome(files: Files, step: tuple[str, ...]) -> str:
         return "refused"
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_all_kinds_of_files_say_the_same_after_the_same_steps(

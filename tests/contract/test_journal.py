@@ -207,6 +207,7 @@ def observed(journal: Journal) -> Any:
     return [list(journal.entries(kind)) for kind in ALL], journal.unanswered(), journal.calls, journal.empty
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(RECORDS, max_size=12))
 def test_all_kinds_of_journals_say_the_same_of_the_same_records(

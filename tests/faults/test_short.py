@@ -79,6 +79,7 @@ def test_no_response_that_was_cut_is_taken_for_whole() -> None:
     cut_responses.hold(*islice(cut_responses.cases(Random(SEED)), 30))
 
 
+@pytest.mark.slow
 def test_the_long_form_tries_all_of_it_and_repeats_one_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert set(MOST) == set(FAULTS)
     assert memory() is None or Path(memory() or "").is_dir()

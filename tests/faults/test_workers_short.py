@@ -17,6 +17,7 @@ from tests.servers.postgres import empty
 pytestmark = pytest.mark.row("W2")
 
 
+@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_runs_come_to_their_end_whatever_becomes_of_their_workers_and_their_store() -> None:
     held = tried(Size(runs=6, workers=3, lease=3.0, every=8.0, call=0.02, most=240.0), "8")

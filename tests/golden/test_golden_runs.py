@@ -65,6 +65,7 @@ def calls(run: Path, kind: Kind) -> list[tuple[str, str]]:
         return [(entry.address, entry.fingerprint) for entry in journal.entries(kind)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(CASES))
 def test_a_run_of_before_goes_on_as_the_older_commit_went_on(name: str, place: Path, skillrun: Call) -> None:  # noqa: F811
     case, run = CASES[name], unpack(name, place / "runs")
@@ -83,6 +84,7 @@ def test_a_run_of_before_goes_on_as_the_older_commit_went_on(name: str, place: P
     assert described(run) == (RUNS / name / "end.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.first_version])
 def test_evaluated_again_from_the_start_it_asks_nobody(name: str, place: Path, skillrun: Call) -> None:  # noqa: F811
     """Every answer that the older commit has paid for is found, whatever has been moved since."""

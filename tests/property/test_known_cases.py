@@ -287,6 +287,7 @@ CASES: dict[str, Case] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_any_moment_it_goes_on_exactly(name: str) -> None:

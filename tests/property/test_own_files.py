@@ -171,6 +171,7 @@ def place(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL1")
 @pytest.mark.parametrize("name", FILES)
 def test_no_value_at_any_place_gets_past_the_reader(name: str, place: Path) -> None:

@@ -174,6 +174,7 @@ def encodings() -> Iterator[tuple[str, bytes, str | None]]:
     yield "too much", b"a" * (MAX_BYTES + 1), "too-large"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("content", "code"), [pytest.param(*rest, id=name) for name, *rest in encodings()])
 def test_an_encoding_is_read_or_named(tmp_path: Path, content: bytes, code: str | None, shipped: Library) -> None:
     place = tmp_path / "skills" / "trip" / "pack.md"

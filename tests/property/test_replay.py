@@ -68,6 +68,7 @@ def assert_goes_on(made: Bench, whole: Story, before: list[Call], moment: Moment
     return story
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 @examples(40)
 @given(workflows(), st.integers(0, 1000))
@@ -80,6 +81,7 @@ def test_a_killed_run_goes_on_exactly(case: Workflows, offset: int) -> None:
             assert_goes_on(made, whole, whole.calls[: moment.sent], moment)
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 @examples(15)
 @given(workflows(most=2))
@@ -90,6 +92,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on_exactly(case: Workflows) -> 
             assert_goes_on(made, whole, whole.calls[: moment.sent], moment)
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 @examples(15)
 @given(workflows(), st.data())
@@ -108,6 +111,7 @@ def test_a_run_that_is_killed_twice_goes_on_exactly(case: Workflows, data: st.Da
                 assert_goes_on(made, whole, before + second.calls[: later.sent], later)
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 @examples(30)
 @given(workflows())
@@ -125,6 +129,7 @@ def test_evaluating_a_completed_run_again_asks_nothing_and_changes_nothing(case:
         assert (here / "runs" / NAME / "state.md").exists()
 
 
+@pytest.mark.slow
 @examples(30)
 @given(workflows(), st.data())
 def test_after_an_edit_only_what_it_changed_is_asked(case: Workflows, data: st.DataObject) -> None:
@@ -138,6 +143,7 @@ def test_after_an_edit_only_what_it_changed_is_asked(case: Workflows, data: st.D
         assert_again_is_like_new(old, Bench(here / "project", case), here)
 
 
+@pytest.mark.slow
 @examples(15)
 @given(workflows())
 def test_after_an_edit_of_a_wrapper_everything_is_asked(case: Workflows) -> None:
@@ -175,6 +181,7 @@ def statuses(story: Story) -> list[str]:
     return [outcome.status for outcome in story.outcomes]
 
 
+@pytest.mark.slow
 @examples(25)
 @given(workflows(gotos=False), st.data())
 def test_an_edit_leaves_the_phases_alone_that_do_not_follow(case: Workflows, data: st.DataObject) -> None:
@@ -201,6 +208,7 @@ def test_an_edit_leaves_the_phases_alone_that_do_not_follow(case: Workflows, dat
                 assert again.files[path] == files[path]
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 @examples(25)
 @given(workflows(), st.data())

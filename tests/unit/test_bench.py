@@ -35,12 +35,14 @@ def test_the_ideal_cache_serves_what_has_been_sent_before() -> None:
     assert first == 0 < other < again
 
 
+@pytest.mark.slow
 def test_a_plan_is_measured_as_it_runs(tmp_path: Path) -> None:
     found = asyncio.run(plans.plan("rapid", 1, tmp_path, embedded=False))
     assert (found["status"], found["calls"], found["rounds"]) == ("completed", 15, 1)
     assert 0 < found["cached"] < found["input"]
 
 
+@pytest.mark.slow
 def test_the_modes_of_several_models_are_measured_alike(tmp_path: Path) -> None:
     for mode, least in zip(plans.SEVERAL, (2, 6, 8), strict=True):
         (tmp_path / mode).mkdir()

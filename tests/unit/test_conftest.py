@@ -35,6 +35,7 @@ def run_pytest(folder: Path, source: str, *options: str, **environment: str) -> 
     return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=variables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mark", "message"),
     [

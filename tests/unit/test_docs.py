@@ -30,6 +30,7 @@ def _files(page: Path) -> dict[str, str]:
     return dict(_FILE.findall(page.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [README, MANUAL], ids=lambda page: page.name)
 def test_the_examples_make_a_project_without_problems(page: Path, tmp_path: Path) -> None:
     files = _files(page)

@@ -50,6 +50,7 @@ def _reported() -> Iterator[str]:
         yield from re.findall(r"(?:error|warning)\[([a-z-]+)\]:", path.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_every_code_that_is_reported_is_explained() -> None:
     reported = set(_reported())
@@ -57,6 +58,7 @@ def test_every_code_that_is_reported_is_explained() -> None:
     assert sorted(reported - CODES.keys()) == []
 
 
+@pytest.mark.slow
 def test_every_code_that_is_explained_is_reported() -> None:
     texts = [path.read_text(encoding="utf-8") for path in Path(skillrun.__file__).parent.rglob("*.py")]
     written = {code for text in texts for code in re.findall(r'"([a-z]+(?:-[a-z]+)*)"(?!: )', text)}

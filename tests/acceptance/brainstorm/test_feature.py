@@ -62,6 +62,7 @@ def test_from_a_brainstorm_it_takes_what_was_said_and_points_there(scene: Scene)
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.row("B11", "B12")
 def test_a_brainstorm_that_cannot_be_used_ends_it_before_anything_is_asked(scene: Scene, tmp_path: Path) -> None:
     scene.brainstorm(questions="Yes", more="summarise")
@@ -282,6 +283,7 @@ def test_long_documents_fit_into_any_window(scene: Scene, monkeypatch: pytest.Mo
     assert ("left_out" in told) == (window < 8_192), told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.row("B4", "B11")
 def test_whatever_members_say_it_ends_well(scene: Scene, seed: int) -> None:

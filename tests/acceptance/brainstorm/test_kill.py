@@ -84,6 +84,7 @@ def dying(name: str, number: int) -> Callable[[str], None]:
     return hook
 
 
+@pytest.mark.slow
 @pytest.mark.row("B9", "X4", "Z5")
 @pytest.mark.parametrize("share", [False, True])
 def test_killed_at_any_write_the_files_stand_in_order_and_whole(tmp_path: Path, *, share: bool) -> None:

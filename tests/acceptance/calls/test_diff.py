@@ -152,6 +152,7 @@ def test_one_run_has_its_artifacts_beside_what_they_were(library: Path, skillrun
     assert skillrun("diff", "it", "judge", "verdict", "--json").json["artifacts"] == []
 
 
+@pytest.mark.slow
 def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(project: Make, skillrun: Call) -> None:
     folder = project("greeting")
     draft, send = (folder / "skills" / "greeting" / f"{name}.md" for name in ("draft", "send"))
@@ -204,6 +205,7 @@ def test_it_changes_nothing(two: Path, skillrun: Call) -> None:
     assert files() == before
 
 
+@pytest.mark.slow
 def test_versions_of_a_prompt_are_compared_while_dev_runs(project: Make, skillrun: Call) -> None:
     draft = project("greeting") / "skills" / "greeting" / "draft.md"
     command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]

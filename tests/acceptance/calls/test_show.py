@@ -211,6 +211,7 @@ def test_what_is_no_request_is_not_shown_and_told(run: Path, skillrun: Call) -> 
     assert "2 records of requests are none that a run writes" in done.err
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillrun: Call) -> None:
     slow = [{"address": "*/talks*", "delay": 60}, *REPLIES]
     (library / "replies.yaml").write_text(json.dumps(slow))

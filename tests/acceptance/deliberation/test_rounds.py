@@ -334,6 +334,7 @@ def test_long_roles_keep_their_conversation_where_several_rounds_may_come(hold: 
     assert TABLE_ROW["reasons"][0]["reason"] not in prompt
 
 
+@pytest.mark.slow
 @pytest.mark.row("D8")
 def test_otherwise_each_round_stands_alone_and_one_may_say_what_it_shall_be(hold: Hold) -> None:
     short = hold(CLASH, QUIET, second(ARCHITECT))

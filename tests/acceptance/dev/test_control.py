@@ -30,6 +30,7 @@ def sent(run: Path) -> list[str]:
     return [address for (address,) in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_a_save_ends_what_it_made_obsolete_and_keeps_the_calls_that_it_did_not_touch(
     pair: Path, watch: Watch, skillrun: Call
@@ -53,6 +54,7 @@ def test_a_save_ends_what_it_made_obsolete_and_keeps_the_calls_that_it_did_not_t
     assert [call["turns"][0]["status"] for call in calls] == ["unanswered"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_a_broken_save_leaves_the_turn_alone_that_runs(pair: Path, watch: Watch) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml")
@@ -64,6 +66,7 @@ def test_a_broken_save_leaves_the_turn_alone_that_runs(pair: Path, watch: Watch)
     assert len(sent(pair / "runs" / "dev-pair")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_mended(pair: Path, watch: Watch) -> None:
     choice, workflow = pair / "skills" / "pair" / "choice.md", pair / "workflows" / "pair.md"
@@ -81,6 +84,7 @@ def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_mended(pai
     assert "waiting: choice has a question: Which one?" in dev.until(WATCHING)
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_turns_end_behind_the_phase_that_is_named(pair: Path, watch: Watch, skillrun: Call) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml", "--to", "left")
@@ -95,6 +99,7 @@ def test_turns_end_behind_the_phase_that_is_named(pair: Path, watch: Watch, skil
     assert (wrong.code, wrong.err) == (2, "error: `pair` has no phase `lift`\nhint: did you mean `left`?\n")
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_structured_replies_differ_field_by_field(pair: Path, watch: Watch) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml")
@@ -105,6 +110,7 @@ def test_structured_replies_differ_field_by_field(pair: Path, watch: Watch) -> N
     assert "changed: right.md\n  @@ -1 +1 @@\n  -Score 4: good\n  +Score 5: better\n" in heard
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_rounds_are_marked(project: Make, watch: Watch) -> None:
     folder = project("greeting")
@@ -138,6 +144,7 @@ def scored(_: Asked) -> Answer:
     return openai.completion(json.dumps({"score": 1, "remark": "so"}))
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_what_a_save_asks_is_said_with_its_price_and_nothing_above_the_limit_is_asked(pair: Path, watch: Watch) -> None:
@@ -162,6 +169,7 @@ def test_what_a_save_asks_is_said_with_its_price_and_nothing_above_the_limit_is_
         assert dev.end() == 130
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_calls_that_were_typed_are_counted_whatever_they_cost(pair: Path, watch: Watch) -> None:
@@ -175,6 +183,7 @@ def test_calls_that_were_typed_are_counted_whatever_they_cost(pair: Path, watch:
         assert len(wire.asked) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_calls_of_an_unknown_price_are_counted(pair: Path, watch: Watch) -> None:
@@ -195,6 +204,7 @@ def test_a_limit_has_to_be_an_amount(pair: Path, skillrun: Call) -> None:
         assert (done.code, f"`{amount}` is none; write dollars (`0.50`)" in done.err) == (2, True), done.err
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_json_has_every_difference(pair: Path, watch: Watch) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml", "--json")
@@ -207,6 +217,7 @@ def test_json_has_every_difference(pair: Path, watch: Watch) -> None:
     assert ended["changed"] == ["right.md"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_a_kill_before_anything_was_sent_loses_nothing(pair: Path, watch: Watch, skillrun: Call) -> None:
@@ -244,6 +255,7 @@ def test_a_form_that_is_filled_in_is_taken_by_itself(pair: Path, watch: Watch) -
     assert (pair / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_what_is_said_to_be_asked_is_what_is_asked(project: Make, watch: Watch, process: Call) -> None:
     """A plan reads code: what it has read stands in prompts that are on record."""

@@ -65,6 +65,7 @@ def dev(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
         terminal.end()
 
 
+@pytest.mark.slow
 def test_the_foot_names_the_keys_that_do_something_now(dev: Keyed) -> None:
     assert not dev.reads_lines()
     seen = dev.press("?", r"keys: .*quit")
@@ -75,6 +76,7 @@ def test_the_foot_names_the_keys_that_do_something_now(dev: Keyed) -> None:
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_a_step_is_asked_again_and_its_difference_shown_to_the_end(dev: Keyed) -> None:
     seen = dev.press("s", "1 reused, 1 asked, 1 artifact changed")
     assert "again: right/draft" in seen
@@ -85,6 +87,7 @@ def test_a_step_is_asked_again_and_its_difference_shown_to_the_end(dev: Keyed) -
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_what_waits_is_answered_here_and_the_run_goes_on(dev: Keyed, folder: Path) -> None:
     assert "Which one?" in dev.press("a", "2\\) right")
     dev.type(f"{SEQUENCE}[B\r")
@@ -95,6 +98,7 @@ def test_what_waits_is_answered_here_and_the_run_goes_on(dev: Keyed, folder: Pat
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_a_question_that_is_left_open_still_waits(dev: Keyed) -> None:
     dev.press("a", "2\\) right")
     assert "left open: 1 question of choice" in dev.press("\x03", "waits for answers · ")
@@ -102,6 +106,7 @@ def test_a_question_that_is_left_open_still_waits(dev: Keyed) -> None:
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_an_artifact_is_edited_and_read_at_once(dev: Keyed, folder: Path) -> None:
     seen = dev.press("e", "2 reused, 0 asked, 1 artifact changed")
     assert ("edited: right.md" in seen, "+by hand" in seen) == (True, True)
@@ -110,6 +115,7 @@ def test_an_artifact_is_edited_and_read_at_once(dev: Keyed, folder: Path) -> Non
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_while_it_is_paused_nothing_is_asked(dev: Keyed, folder: Path) -> None:
     dev.press(" ", "paused: nothing new is asked")
     edit(folder / "skills" / "pair" / "right.md", "Write the right", "Kindly write the right")
@@ -120,6 +126,7 @@ def test_while_it_is_paused_nothing_is_asked(dev: Keyed, folder: Path) -> None:
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_above_the_limit_a_yes_is_waited_for(folder: Path) -> None:
     with serve(scored) as wire:
@@ -139,6 +146,7 @@ def test_above_the_limit_a_yes_is_waited_for(folder: Path) -> None:
         assert dev.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_terminal_is_as_it_was_whatever_ends_it(dev: Keyed, number: signal.Signals) -> None:
     assert not dev.reads_lines()
@@ -148,6 +156,7 @@ def test_the_terminal_is_as_it_was_whatever_ends_it(dev: Keyed, number: signal.S
     dev.end()
 
 
+@pytest.mark.slow
 def test_while_it_is_stopped_the_terminal_is_as_it_was(dev: Keyed) -> None:
     dev.process.send_signal(signal.SIGTSTP)
     os.waitid(os.P_PID, dev.process.pid, os.WSTOPPED)
@@ -159,6 +168,7 @@ def test_while_it_is_stopped_the_terminal_is_as_it_was(dev: Keyed) -> None:
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_the_terminal_is_as_it_was_when_the_run_is_lost(dev: Keyed, folder: Path) -> None:
     (folder / "runs" / "dev-pair" / ".run" / "lock").unlink()
     assert "was removed or exchanged" in dev.press("s", "was removed or exchanged")
@@ -167,6 +177,7 @@ def test_the_terminal_is_as_it_was_when_the_run_is_lost(dev: Keyed, folder: Path
     dev.end()
 
 
+@pytest.mark.slow
 def test_without_colours_there_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     dev = Keyed("pair", "tea", "--script", "script.yaml")
@@ -177,6 +188,7 @@ def test_without_colours_there_are_none(folder: Path, monkeypatch: pytest.Monkey
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_a_terminal_that_cannot_move_back_gets_lines(folder: Path) -> None:
     dev = Keyed("pair", "tea", "--script", "script.yaml", term="dumb")
     seen = dev.next("watching; Ctrl-C ends; keys: .*quit")
@@ -186,6 +198,7 @@ def test_a_terminal_that_cannot_move_back_gets_lines(folder: Path) -> None:
     assert dev.end() == 0
 
 
+@pytest.mark.slow
 def test_what_was_answered_before_a_list_was_left_is_kept(folder: Path) -> None:
     edit(
         folder / "skills" / "pair" / "choice.md",

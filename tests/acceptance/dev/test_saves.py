@@ -67,6 +67,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             run.terminate()
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM10")
 def test_a_run_that_is_lost_is_not_watched_any_longer(project: Call) -> None:
     folder = project("greeting")
@@ -82,6 +83,7 @@ def test_a_run_that_is_lost_is_not_watched_any_longer(project: Call) -> None:
     assert (folder / "runs" / "dev-greeting" / "state.md").read_text() == state
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z2")
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_sent_nothing(
@@ -128,6 +130,7 @@ def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_se
                 run.terminate()
 
 
+@pytest.mark.slow
 @pytest.mark.row("X3")
 def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
     project("greeting")

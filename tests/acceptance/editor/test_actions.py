@@ -60,6 +60,7 @@ async def test_what_has_changed_since_is_not_replaced(editor: Editor) -> None:
     assert not await editor.actions(IDEAS, problem)
 
 
+@pytest.mark.slow
 async def test_the_parts_of_a_file_are_listed(editor: Editor) -> None:
     await editor.open(IDEAS)
     document = types.TextDocumentIdentifier(editor.uri(IDEAS))

@@ -133,6 +133,7 @@ class Raw:
         return self.process.returncode, err.decode(), out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [b'{"jsonrpc": "2.0", ', b"[1, 2]", b'"hello"', b'{"caf\xe9": 1}', b'{"id": 3}'])
 def test_what_is_no_message_is_told_of_and_left_out(tmp_path: Path, body: bytes) -> None:
     shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
@@ -148,6 +149,7 @@ def test_what_is_no_message_is_told_of_and_left_out(tmp_path: Path, body: bytes)
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_a_client_that_dies_takes_the_server_with_it(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
     raw = Raw()
@@ -157,6 +159,7 @@ def test_a_client_that_dies_takes_the_server_with_it(tmp_path: Path) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_nothing_of_a_project_is_run_and_no_connection_is_opened(tmp_path: Path) -> None:
     """The process ends with another exit code as soon as it tries to."""
     project = tmp_path / "project"
@@ -172,6 +175,7 @@ def test_nothing_of_a_project_is_run_and_no_connection_is_opened(tmp_path: Path)
     assert raw.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_what_is_printed_to_stdout_is_the_protocol_alone(tmp_path: Path) -> None:
     raw = Raw(sys.executable, "-c", "import sys\nfrom skillrun.cli.main import main\nmain(['lsp'])\nprint('bye')")
     raw.begin(tmp_path)

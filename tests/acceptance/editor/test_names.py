@@ -113,6 +113,7 @@ async def test_a_rename_is_refused_with_its_reason(editor: Editor, old: str, new
         await editor.client.text_document_rename_async(params)
 
 
+@pytest.mark.slow
 async def test_nothing_is_renamed_while_the_project_has_errors(editor: Editor) -> None:
     text, position = marked(
         editor.text(PHASE).replace("id: found", "id: fo¦und").replace("agent: [guide]", "agent: [g]")

@@ -102,6 +102,7 @@ async def test_what_is_fast_typed_is_told_of_last(editor: Editor) -> None:
     assert not await editor.problems(IDEAS)
 
 
+@pytest.mark.slow
 async def test_a_name_that_is_given_twice_leads_to_the_first(editor: Editor) -> None:
     text = editor.text(IDEAS).replace("## title", "## found")
     problems = await editor.open(IDEAS, text)

@@ -21,6 +21,7 @@ UPDATE: Final = bool(
 RUN: Final = {"console", "sh"}
 
 
+@pytest.mark.slow
 @pytest.mark.row("A4")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_page_shows_is_what_there_is(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

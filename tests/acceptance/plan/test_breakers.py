@@ -45,6 +45,7 @@ def broken(plan: Plans, request: pytest.FixtureRequest) -> Plan:
     return plan(mode, [rule], config=config or None)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 @pytest.mark.parametrize(("broken", "name"), [(name, name) for name in CONTEXTS], indirect=["broken"])
 def test_the_breaker_of_each_context_trips_and_the_plan_ends_well(broken: Plan, name: str) -> None:
@@ -66,6 +67,7 @@ def test_a_second_round_that_fails_leaves_the_first_one(plan: Plans) -> None:
     assert attempts(run, "test-strategy/proposals/second/*") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 @pytest.mark.finding("FP11")
 def test_a_strategy_that_fails_twice_gives_way_to_quick(plan: Plans) -> None:
@@ -99,6 +101,7 @@ def test_no_reviewer_twice_is_said_and_the_plan_goes_on_unreviewed(plan: Plans) 
     assert "Outcome: **not reviewed**" in run.artifact("review.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 def test_a_breaker_that_asks_waits_for_the_person_and_tries_again_on_request(plan: Plans) -> None:
     config = {"convergence": {"low": 0.0}}
@@ -119,6 +122,7 @@ def test_thinkers_that_do_not_answer_are_skipped(plan: Plans) -> None:
     assert not list(run.folder.glob("think-deep*"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 @pytest.mark.parametrize("limit", [1, 3])
 def test_the_limit_is_that_of_the_config(plan: Plans, limit: int) -> None:
@@ -127,6 +131,7 @@ def test_the_limit_is_that_of_the_config(plan: Plans, limit: int) -> None:
     assert attempts(run, "think-deep/thoughts/*") == 2 * limit
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 def test_what_happens_at_the_limit_is_that_of_the_config(plan: Plans) -> None:
     config = {"breakers": {"think_deep": {"then": "ask"}}, "convergence": {"low": 0.0}}
@@ -135,6 +140,7 @@ def test_what_happens_at_the_limit_is_that_of_the_config(plan: Plans) -> None:
     assert tripped(run) == {"think_deep": "ask"}
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 def test_a_success_sets_the_count_back_and_failures_in_a_row_are_counted_across_phases(plan: Plans) -> None:
     once = [lost(f"{phase}/judged/*", times=6 if phase == "validation" else 2) for phase in ("validation", "coverage")]
@@ -149,6 +155,7 @@ def test_a_success_sets_the_count_back_and_failures_in_a_row_are_counted_across_
     assert shown.count("`consensus` has reached its limit of 2: skip") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14", "P16")
 @pytest.mark.finding("FP8")
 def test_a_step_that_fails_behind_a_panel_throws_no_proposal_away(plan: Plans) -> None:

@@ -52,6 +52,7 @@ def unreachable(plan: Plans) -> Plan:
     return plan("standard", [{"address": "plan/validation/judged/*", "fail": "timeout"}])
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 @pytest.mark.parametrize(("points", "colour"), [(16, "GREEN"), (15, "YELLOW"), (12, "YELLOW")])
 def test_the_mean_of_the_judges_is_green_or_yellow_by_the_thresholds(plan: Plans, points: int, colour: str) -> None:
@@ -64,12 +65,14 @@ def test_the_mean_of_the_judges_is_green_or_yellow_by_the_thresholds(plan: Plans
     assert run.story["round"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 def test_thresholds_are_those_of_the_config(plan: Plans) -> None:
     run = plan("standard", [score(12)], config={"consensus": {"green": 12, "yellow": 3}})
     assert level(run) == "GREEN"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 @pytest.mark.finding("FL24")
 def test_red_goes_back_to_architecture_with_the_reasons_and_the_design(mended: Plan) -> None:
@@ -87,6 +90,7 @@ def test_red_goes_back_to_architecture_with_the_reasons_and_the_design(mended: P
     assert "**RED**" in mended.artifact("round-1/validation.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13", "P14")
 def test_red_goes_back_once_and_then_goes_on_with_a_warning(always_red: Plan) -> None:
     assert always_red.done.code == 0
@@ -95,6 +99,7 @@ def test_red_goes_back_once_and_then_goes_on_with_a_warning(always_red: Plan) ->
     assert "The design is still RED after its redesign; went on with it." in str(always_red.story["warnings"])
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13", "P14")
 def test_how_often_red_goes_back_is_the_breakers_limit(plan: Plans) -> None:
     run = plan("standard", [score(5, "No.")], config={"breakers": {"validation": {"limit": 2}}})
@@ -102,6 +107,7 @@ def test_how_often_red_goes_back_is_the_breakers_limit(plan: Plans) -> None:
     assert run.done.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 def test_a_breaker_that_says_ask_puts_another_redesign_to_the_person(plan: Plans) -> None:
     config = {"breakers": {"validation": {"limit": 1, "then": "ask"}}, **STILL}
@@ -114,6 +120,7 @@ def test_a_breaker_that_says_ask_puts_another_redesign_to_the_person(plan: Plans
     assert level(more) == "GREEN"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 def test_a_complete_plan_debates_until_the_judges_agree(agreeing: Plan) -> None:
     scored = agreeing.asked("plan/validation/judged/debate#*")
@@ -131,6 +138,7 @@ def test_judges_hear_each_other_before_they_score_again(agreeing: Plan) -> None:
     assert "From completeness in 1." in second
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 def test_the_debate_ends_after_three_rounds_without_agreement(plan: Plans) -> None:
     run = plan("complete", debate((20, 10, 18), (20, 10, 18), (20, 10, 18)))
@@ -149,6 +157,7 @@ def test_judges_unavailable_twice_skip_the_validation(unreachable: Plan) -> None
     assert "consensus_skipped" in str(unreachable.story["phases"])
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13", "P14")
 def test_judges_unavailable_once_are_asked_again(plan: Plans) -> None:
     run = plan("standard", [{"address": "plan/validation/judged/*", "fail": "timeout", "times": 6}, score(17)])
@@ -156,6 +165,7 @@ def test_judges_unavailable_once_are_asked_again(plan: Plans) -> None:
     assert "consensus_skipped" not in run.summary("validation")["flags"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 def test_a_red_coverage_goes_back_to_the_test_strategy_with_the_reasons(plan: Plans) -> None:
     spec = {"address": "plan/clarify/spec/*", "text": "# Specification\n\n- AC-1: It is dark.\n- AC-2: It is quiet."}
@@ -177,6 +187,7 @@ def test_a_red_coverage_goes_back_to_the_test_strategy_with_the_reasons(plan: Pl
     assert "still RED" in str(run.summary("coverage")["quality_warnings"])
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 def test_coverage_without_judges_is_skipped_with_the_flag(plan: Plans) -> None:
     run = plan("standard", [{"address": "plan/coverage/judged/*", "fail": "timeout"}])
@@ -186,6 +197,7 @@ def test_coverage_without_judges_is_skipped_with_the_flag(plan: Plans) -> None:
     assert "consensus_skipped" not in rapid.summary("coverage")["flags"]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ7")
 @pytest.mark.row("P13", "Z4")
 @pytest.mark.parametrize("stop", ["other", "refusal", "length"])
@@ -196,6 +208,7 @@ def test_nothing_is_green_while_a_judge_was_not_heard(plan: Plans, stop: str) ->
     assert "Not heard: judge:risk." in run.artifact("validation.md")
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ7")
 @pytest.mark.row("P13", "Z4")
 def test_one_judge_alone_is_no_agreement(plan: Plans) -> None:

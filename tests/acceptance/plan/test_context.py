@@ -64,6 +64,7 @@ def decided(phase: str, subject: str, count: int = 4, weight: str = "HIGH") -> R
     return {"address": DOCUMENTS[phase], "record": {**NOTHING, "key_decisions": decisions}}
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_the_request_stands_in_every_prompt_word_for_word(plan: Plans) -> None:
     run = plan("rapid", request=ODD)
@@ -72,6 +73,7 @@ def test_the_request_stands_in_every_prompt_word_for_word(plan: Plans) -> None:
     assert ODD in run.artifact("request.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_later_prompts_carry_decisions_questions_and_risks_of_earlier_phases(plan: Plans) -> None:
     run = plan("rapid", [RECORDED, ASKED])
@@ -92,6 +94,7 @@ def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> N
     assert "RES-2 (HIGH): Which charts are there?" in record
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 @pytest.mark.parametrize("mode", ["rapid", "complete"])
 def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> None:
@@ -101,6 +104,7 @@ def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> Non
         assert re.search(r"Say plainly what you (newly )?decide", prompt), address
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(plan: Plans) -> None:
     rules = [decided("clarify", "menu"), decided("architecture", "switch"), decided("test-strategy", "store"), *QUIET]
@@ -120,6 +124,7 @@ def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(p
     assert any("what is on record: about" in line for line in run.summary("completion")["left_out"])
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_what_weighs_most_stays_and_there_is_more_room_in_a_larger_window(plan: Plans) -> None:
     first, later = decided("clarify", "menu", weight="HIGH"), decided("architecture", "switch", weight="LOW")
@@ -130,6 +135,7 @@ def test_what_weighs_most_stays_and_there_is_more_room_in_a_larger_window(plan: 
     assert "architecture-1" in known(plan("rapid", rules).prompt("plan/completion/tasks/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_the_budget_is_config(plan: Plans) -> None:
     rules = [decided("clarify", "menu"), *QUIET]
@@ -140,6 +146,7 @@ def test_the_budget_is_config(plan: Plans) -> None:
     assert "clarify-1" not in record
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_the_decisions_of_a_phase_that_runs_again_replace_its_earlier_ones(plan: Plans) -> None:
     def stored_in(place: str) -> dict[str, Any]:
@@ -164,6 +171,7 @@ def test_the_decisions_of_a_phase_that_runs_again_replace_its_earlier_ones(plan:
         assert "Keep it in cookies." not in prompt
 
 
+@pytest.mark.slow
 @pytest.mark.row("P9")
 def test_a_summary_without_the_keys_is_skipped(plan: Plans) -> None:
     vague: Rule = {

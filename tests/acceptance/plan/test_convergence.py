@@ -45,6 +45,7 @@ def section(run: Plan) -> str:
     return run.artifact("positions.md").partition("\n## Convergence\n")[2].strip()
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 def test_the_score_weighs_agreement_against_word_overlap(plan: Plans) -> None:
     found = measured(plan("standard", saying(MEDIUM), until="architecture"))
@@ -55,6 +56,7 @@ def test_the_score_weighs_agreement_against_word_overlap(plan: Plans) -> None:
     assert found["level"] == "medium"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 @pytest.mark.parametrize(
     ("settings", "expected"),
@@ -73,6 +75,7 @@ def test_weights_thresholds_and_words_come_from_config(
     assert {key: found[key] for key in expected} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 def test_the_synthesis_is_short_a_weighing_or_a_comparison(plan: Plans) -> None:
     high, medium, low = (
@@ -105,6 +108,7 @@ def test_the_artifact_says_score_ratio_stability_and_both_lists(
     assert not run.story["phases"][3]["flags"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 def test_members_who_look_at_different_sides_are_not_measured_against_each_other(plan: Plans) -> None:
     run = plan("standard")
@@ -114,6 +118,7 @@ def test_members_who_look_at_different_sides_are_not_measured_against_each_other
     assert [one for one in run.asked("*/synthesis/*") if "architecture" not in one] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 def test_disagreement_is_a_table_in_the_artifact_and_a_question_to_the_person(plan: Plans) -> None:
     run = plan("standard", saying(LOW), unattended=False)
@@ -148,6 +153,7 @@ def test_an_unattended_run_leaves_the_dispute_to_the_coordinator_and_flags_it(pl
     assert run.summary("architecture")["flags"] == {"undecided": True}
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 def test_where_the_chair_names_no_dispute_nobody_is_asked_about_one(plan: Plans) -> None:
     calm = {"address": SYNTHESIS, "data": {**POINTS, "disagreements": []}}
@@ -157,6 +163,7 @@ def test_where_the_chair_names_no_dispute_nobody_is_asked_about_one(plan: Plans)
     assert [event for event in run.events if event["event"] == "Asked" and event["phase"] == "architecture"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 def test_without_words_of_agreement_the_ratio_is_not_available_and_the_overlap_counts_alone(plan: Plans) -> None:
     run = plan("standard", saying(SILENT), until="architecture")
@@ -165,6 +172,7 @@ def test_without_words_of_agreement_the_ratio_is_not_available_and_the_overlap_c
     assert "- Agreement ratio: N/A" in section(run)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4", "P16")
 def test_one_reply_has_no_convergence_and_stands_alone(plan: Plans) -> None:
     fails: list[Rule] = [{"address": f"{FIRST}/*:{lens}/*", "fail": "overloaded"} for lens in ("minimal", "pragmatic")]
@@ -179,6 +187,7 @@ def test_one_reply_has_no_convergence_and_stands_alone(plan: Plans) -> None:
     assert section(run) == "Undefined: one member answered."
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 def test_a_panel_of_one_has_no_convergence_and_is_not_degraded(plan: Plans) -> None:
     run = plan("standard", flags=["--preset", "rapid_prototype"])
@@ -190,6 +199,7 @@ def test_a_panel_of_one_has_no_convergence_and_is_not_degraded(plan: Plans) -> N
     assert not (run.folder / "positions.md").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4", "P16")
 @pytest.mark.parametrize("mode", ["standard", "advanced"])
 def test_no_reply_is_skipped_degraded_and_the_coordinator_goes_on_alone(plan: Plans, mode: str) -> None:
@@ -205,6 +215,7 @@ def test_no_reply_is_skipped_degraded_and_the_coordinator_goes_on_alone(plan: Pl
     assert section(run) == "Undefined: nobody answered."
 
 
+@pytest.mark.slow
 @pytest.mark.row("P4")
 @pytest.mark.parametrize("stop", ["length", "refusal"])
 def test_a_reply_that_was_cut_off_or_refused_is_none(plan: Plans, stop: str) -> None:

@@ -31,6 +31,7 @@ def rounds(run: Plan, phase: str) -> list[str]:
     return list(dict.fromkeys(address.split("/")[3] for address in run.asked(f"plan/{phase}/proposals/*")))
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2")
 def test_light_adds_one_step_of_the_chair_and_no_call_to_a_member(plan: Plans) -> None:
     noted = "The minimal and the clean way cannot both be right."
@@ -47,6 +48,7 @@ def test_light_adds_one_step_of_the_chair_and_no_call_to_a_member(plan: Plans) -
     assert run.summary("architecture")["outputs"]["deliberation"] == "light"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2")
 def test_full_shows_every_member_what_the_others_said_and_synthesises_the_second_round(plan: Plans) -> None:
     run = plan("advanced", [*FIRST, *SECOND], config=FULL)
@@ -74,6 +76,7 @@ def test_architects_revise_and_testers_criticise(plan: Plans) -> None:
         assert revise not in prompt
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
 def test_lighter_modes_have_no_second_look(plan: Plans, mode: str) -> None:
@@ -82,11 +85,13 @@ def test_lighter_modes_have_no_second_look(plan: Plans, mode: str) -> None:
     assert not run.asked("*/contradictions/*")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2")
 def test_a_complete_plan_deliberates_too(plan: Plans) -> None:
     assert rounds(plan("complete", until="architecture"), "architecture") == ["first", "contradictions", "synthesis"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2", "P16")
 def test_a_failed_second_round_leaves_the_first_and_is_degraded(plan: Plans) -> None:
     run = plan("advanced", [*FIRST, {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}], config=FULL)
@@ -101,6 +106,7 @@ def test_a_failed_second_round_leaves_the_first_and_is_degraded(plan: Plans) -> 
     assert [one["phase"] for one in run.story["degraded"]] == ["architecture"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2", "P14")
 def test_after_a_second_round_that_failed_twice_the_rest_of_the_run_is_light(plan: Plans) -> None:
     red = {
@@ -119,6 +125,7 @@ def test_after_a_second_round_that_failed_twice_the_rest_of_the_run_is_light(pla
     assert rounds(run, "test-strategy") == ["first", "contradictions", "synthesis"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2", "P16")
 def test_who_is_missing_from_the_second_round_is_heard_with_the_first_answer(plan: Plans) -> None:
     fails = {"address": f"{ARCHITECTURE}/second/*:clean/*", "fail": "overloaded"}
@@ -130,6 +137,7 @@ def test_who_is_missing_from_the_second_round_is_heard_with_the_first_answer(pla
     assert run.summary("architecture")["flags"]["degraded"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2", "P16")
 def test_who_did_not_answer_the_first_round_is_not_asked_for_a_second(plan: Plans) -> None:
     fails = {"address": f"{ARCHITECTURE}/first/*:clean/*", "fail": "overloaded"}
@@ -139,6 +147,7 @@ def test_who_did_not_answer_the_first_round_is_not_asked_for_a_second(plan: Plan
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2")
 @pytest.mark.parametrize(("budget", "asked"), [(2400, "contradictions"), (4000, "second")])
 def test_a_long_first_round_falls_back_to_light(plan: Plans, budget: int, asked: str) -> None:
@@ -160,6 +169,7 @@ def test_a_variant_that_there_is_not_is_refused_before_the_run(plan: Plans) -> N
     assert not run.folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.row("P3")
 @pytest.mark.parametrize("config", [None, FULL], ids=["light", "full"])
 def test_both_variants_end_in_a_synthesis_of_three_steps(plan: Plans, config: dict[str, object] | None) -> None:
@@ -172,6 +182,7 @@ def test_both_variants_end_in_a_synthesis_of_three_steps(plan: Plans, config: di
     assert "trade-offs" in prompt
 
 
+@pytest.mark.slow
 @pytest.mark.row("P3")
 @pytest.mark.parametrize("config", [None, FULL], ids=["light", "full"])
 def test_the_design_is_drafted_from_at_most_two_options_with_their_trade_offs(

@@ -65,6 +65,7 @@ def failed_twice(plan: Plans) -> Plan:
     return plan("standard", [reviewed(FATAL)], alone=True)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 def test_findings_below_the_threshold_are_dropped_and_silent_ones_count_as_80(mixed: Plan) -> None:
     report = mixed.artifact("review.md")
@@ -85,6 +86,7 @@ def test_major_findings_pass_with_risk_and_are_carried_into_risks_and_tasks(mixe
     assert choices(mixed) == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 def test_minor_findings_are_logged_only(mixed: Plan, plan: Plans) -> None:
     assert "TINY" not in mixed.prompt("plan/completion/tasks/*")
@@ -94,6 +96,7 @@ def test_minor_findings_are_logged_only(mixed: Plan, plan: Plans) -> None:
     assert "TINY" in run.artifact("review.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 @pytest.mark.finding("FL24")
 def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans) -> None:
@@ -115,6 +118,7 @@ def test_a_failed_review_goes_back_to_architecture_with_the_findings(plan: Plans
     assert run.done.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 @pytest.mark.finding("FP2", "FP4", "FL24")
 def test_an_override_is_recorded_and_everything_that_was_found_is_carried_with_the_reason(plan: Plans) -> None:
@@ -151,6 +155,7 @@ def test_an_override_is_recorded_and_everything_that_was_found_is_carried_with_t
     assert "Named in no task: stolen, heavy8" in run.artifact("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 def test_added_context_is_reviewed_again_in_the_same_round(plan: Plans) -> None:
     answers = {CHOICE: "add context", CONTEXT: "The proxy strips every token."}
@@ -162,6 +167,7 @@ def test_added_context_is_reviewed_again_in_the_same_round(plan: Plans) -> None:
     assert run.story["state"]["review_outcome"] == "pass"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 @pytest.mark.finding("FP4")
 def test_after_two_reviews_a_decision_is_required_and_nobody_gives_it_but_a_person(failed_twice: Plan) -> None:
@@ -189,6 +195,7 @@ def test_after_two_reviews_a_decision_is_required_and_nobody_gives_it_but_a_pers
     assert "by a prepared answer" in over.summary("expert-review")["flags"]["review_override"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 def test_the_person_may_stop_the_run_at_the_last_review(plan: Plans) -> None:
     run = plan("standard", [reviewed(FATAL)], answers={CHOICE: ["add context", "stop"], CONTEXT: "Nothing."})
@@ -199,6 +206,7 @@ def test_the_person_may_stop_the_run_at_the_last_review(plan: Plans) -> None:
     assert run.asked("plan/test-strategy/*") == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 def test_with_nobody_at_the_terminal_a_failed_review_waits(plan: Plans) -> None:
     run = plan("standard", [reviewed(FATAL)], config={"convergence": {"low": 0.0}}, unattended=False)
@@ -207,6 +215,7 @@ def test_with_nobody_at_the_terminal_a_failed_review_waits(plan: Plans) -> None:
     assert run.asked("plan/test-strategy/*") == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 def test_one_reviewer_missing_is_degraded_and_the_other_one_decides(plan: Plans) -> None:
     lost = {"address": "plan/expert-review/*/simplicity-reviewer/*", "fail": "timeout"}
@@ -216,6 +225,7 @@ def test_one_reviewer_missing_is_degraded_and_the_other_one_decides(plan: Plans)
     assert "simplicity-reviewer" in run.summary("expert-review")["flags"]["degraded_because"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P12")
 def test_thresholds_are_those_of_the_config(plan: Plans) -> None:
     config = {"expert_review": {"confidence_threshold": 96, "assumed_confidence": 10, "rounds": 1}}
@@ -232,6 +242,7 @@ def slipped(**changes: Any) -> dict[str, Any]:
     return reviewed({key: value for key, value in one.items() if value is not None})
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4", "P12")
 @pytest.mark.finding("FP1", "FZ7")
 @pytest.mark.parametrize(
@@ -257,6 +268,7 @@ def test_a_slip_in_the_form_of_a_critical_finding_does_not_let_the_design_pass(
     assert len(run.asked("plan/expert-review/*/security-analyst/*")) == (1 if read else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4", "P12")
 @pytest.mark.finding("FP1", "FZ7")
 def test_a_finding_that_cannot_be_read_is_asked_for_again_then_on_record_and_the_design_does_not_pass(
@@ -282,6 +294,7 @@ def test_a_finding_that_cannot_be_read_is_asked_for_again_then_on_record_and_the
     assert "dropped = 1" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4", "P12")
 @pytest.mark.finding("FZ7")
 def test_a_reviewer_whose_reply_cannot_be_read_at_all_keeps_the_design_from_passing(plan: Plans) -> None:
@@ -295,6 +308,7 @@ def test_a_reviewer_whose_reply_cannot_be_read_at_all_keeps_the_design_from_pass
     assert "STOLEN accounts." in run.artifact("review.md")
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ7")
 @pytest.mark.row("P12", "Z4")
 @pytest.mark.parametrize("stop", ["other", "refusal", "length"])

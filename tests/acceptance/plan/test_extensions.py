@@ -35,6 +35,7 @@ def is_valid(run: Plan) -> bool:
     return skillrun("validate", "--strict", str(run.project)).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 def test_a_preset(plan: Plans) -> None:
     run = plan("standard", files=recipe("A preset"), flags=["--preset", "fortress"])
@@ -46,6 +47,7 @@ def test_a_preset(plan: Plans) -> None:
     assert is_valid(run)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P1")
 def test_a_phase(plan: Plans) -> None:
     risk = {"id": "TH-1", "risk": "A stranger reads the settings.", "severity": "HIGH", "mitigation": "Ask who it is."}
@@ -64,6 +66,7 @@ def test_a_phase(plan: Plans) -> None:
     assert is_valid(run)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P5")
 def test_a_protocol(plan: Plans) -> None:
     start = {"address": "plan/architecture/proposals/start/*", "text": "BEGUN by the first."}
@@ -79,6 +82,7 @@ def test_a_protocol(plan: Plans) -> None:
     assert is_valid(run)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_a_question_bank(plan: Plans) -> None:
     run = plan("standard", scores(VAGUE), files=recipe("A question bank"), answers=answered())
@@ -88,6 +92,7 @@ def test_a_question_bank(plan: Plans) -> None:
     assert is_valid(run)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P1", "P15")
 def test_a_mode(plan: Plans) -> None:
     run = plan("paranoid", files=recipe("A mode"))
@@ -105,6 +110,7 @@ def test_a_mode(plan: Plans) -> None:
     assert "paranoid" in refused.done.err
 
 
+@pytest.mark.slow
 @pytest.mark.row("P10")
 def test_a_risk_category(plan: Plans) -> None:
     request = "Let parents see what their children read"

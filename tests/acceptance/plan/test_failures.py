@@ -10,6 +10,7 @@ FIRST = "plan/architecture/proposals/first/software-architect"
 CLEAN = f"{FIRST}:clean/*"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P16")
 def test_a_member_that_answers_the_second_time_is_not_missing(plan: Plans) -> None:
     run = plan("standard", [{"address": CLEAN, "fail": "overloaded", "times": 1}], until="architecture")
@@ -17,6 +18,7 @@ def test_a_member_that_answers_the_second_time_is_not_missing(plan: Plans) -> No
     assert "degraded" not in run.summary("architecture")["flags"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P16")
 @pytest.mark.parametrize(
     ("failure", "why"),
@@ -45,6 +47,7 @@ def test_after_one_retry_the_others_stand_and_the_phase_is_degraded(plan: Plans,
     assert [one["phase"] for one in run.story["degraded"]] == ["architecture"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P16")
 def test_an_answer_of_the_wrong_shape_is_repaired_once_before_it_counts_as_failed(plan: Plans) -> None:
     judge = "plan/validation/judged/scores/judge:risk"
@@ -56,6 +59,7 @@ def test_an_answer_of_the_wrong_shape_is_repaired_once_before_it_counts_as_faile
     assert summary["outputs"]["level"] == "YELLOW"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P16")
 def test_a_phase_that_hangs_on_one_member_fails_after_one_retry_and_says_how_to_go_on(plan: Plans) -> None:
     spec = "plan/clarify/spec/planner"
@@ -66,6 +70,7 @@ def test_a_phase_that_hangs_on_one_member_fails_after_one_retry_and_says_how_to_
     assert run.resumed().done.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P16")
 def test_a_plan_goes_on_when_nobody_answers_in_research_and_in_testing(plan: Plans) -> None:
     run = plan(

@@ -21,6 +21,7 @@ def configure(run: Plan, config: Rule) -> None:
     path.write_text(yaml.safe_dump(dict(config)), encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P15")
 def test_a_feature_is_on_in_its_modes_when_it_is_enabled_and_all_that_it_requires_are_on(plan: Plans) -> None:
     assert switches(plan("advanced"))["multi_strategy"] == "on"
@@ -42,6 +43,7 @@ def test_show_says_which_were_on_and_why_the_others_were_not(plan: Plans) -> Non
     assert "multi_strategy: off, needs deliberation" in lines
 
 
+@pytest.mark.slow
 @pytest.mark.row("P15")
 def test_a_feature_switched_on_in_mid_run_applies_to_the_phases_that_are_not_completed(plan: Plans) -> None:
     off = {"features": {name: {"enabled": False} for name in ("specify_gate", "expert_review")}}
@@ -59,6 +61,7 @@ def test_a_feature_switched_on_in_mid_run_applies_to_the_phases_that_are_not_com
     assert switches(resumed)["expert_review"] == "on"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P15")
 def test_a_feature_switched_off_in_mid_run_applies_to_the_phases_that_are_not_completed(plan: Plans) -> None:
     run = plan("standard", PAUSED, alone=True)
@@ -69,6 +72,7 @@ def test_a_feature_switched_off_in_mid_run_applies_to_the_phases_that_are_not_co
     assert resumed.summary("clarify")["status"] == "completed"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P15")
 @pytest.mark.parametrize(
     ("features", "said"),

@@ -57,6 +57,7 @@ def results(run: Plan) -> list[str]:
         return [entry.body["result"] for entry in journal.entries("tool") if "result" in entry.body]
 
 
+@pytest.mark.slow
 def test_a_settled_question_is_looked_up_with_what_settled_it(plan: Plans) -> None:
     run = looked(plan, "res-1, CLA-1 NO-7", SETTLED, until="architecture")
     (found,) = results(run)
@@ -69,6 +70,7 @@ def test_a_settled_question_is_looked_up_with_what_settled_it(plan: Plans) -> No
     assert tools(run, "plan/research/findings/first/researcher:code/1.1")
 
 
+@pytest.mark.slow
 def test_what_a_prompt_has_no_room_for_is_looked_up_and_what_it_shows_needs_no_tool(plan: Plans) -> None:
     run = looked(plan, "CLA-01", settling(30), files=NARROW, until="architecture")
     (found,) = results(run)
@@ -79,6 +81,7 @@ def test_what_a_prompt_has_no_room_for_is_looked_up_and_what_it_shows_needs_no_t
     assert "you have no tool `Lookup`" in short.prompt(f"{PROPOSAL}/2.1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "said"),
     [("NO-1", "error: nothing on record has the id `NO-1`; there are CLA-1, RES-1"), (" ", "error: `id` is an id")],
@@ -88,6 +91,7 @@ def test_what_is_not_on_record_is_an_error_that_names_what_is(plan: Plans, given
     assert results(run)[0].startswith(said)
 
 
+@pytest.mark.slow
 def test_the_last_document_explains_every_id_on_record(plan: Plans) -> None:
     text = plan("rapid", [SETTLED]).artifact("summary.md")
     assert "## What the ids stand for" in text

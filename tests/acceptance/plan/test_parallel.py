@@ -34,6 +34,7 @@ def turns(run: Plan) -> list[str]:
     return [one for one, before in zip(told, ["", *told], strict=False) if one != before]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P7")
 @pytest.mark.parametrize("mode", ["advanced", "complete"])
 def test_switched_on_they_run_at_the_same_time(plan: Plans, mode: str) -> None:
@@ -45,6 +46,7 @@ def test_switched_on_they_run_at_the_same_time(plan: Plans, mode: str) -> None:
     assert started[-1] == "completion"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P7")
 @pytest.mark.parametrize(("mode", "config"), [("advanced", None), ("standard", BESIDE)], ids=["default", "standard"])
 def test_otherwise_one_follows_the_other(plan: Plans, mode: str, config: dict[str, object] | None) -> None:
@@ -79,6 +81,7 @@ def test_the_checker_refuses_assets_that_read_the_coverage(plan: Plans) -> None:
     assert not run.folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.row("P7")
 def test_when_one_fails_the_other_stays_and_the_failed_one_is_recovered_in_turn(plan: Plans) -> None:
     run = plan("advanced", [ASSETS_FAIL], config=BESIDE)
@@ -91,6 +94,7 @@ def test_when_one_fails_the_other_stays_and_the_failed_one_is_recovered_in_turn(
     assert run.artifact("assets.md") in run.prompt("plan/completion/tasks/*")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P7", "P14")
 def test_when_both_fail_each_is_tried_again_in_turn(plan: Plans) -> None:
     run = plan("advanced", [ASSETS_FAIL, COVERAGE_FAILS], config=BESIDE, files=STRICT)
@@ -100,6 +104,7 @@ def test_when_both_fail_each_is_tried_again_in_turn(plan: Plans) -> None:
     assert turns(run)[-4:] in ([*again[0], *again[1]], [*again[1], *again[0]])
 
 
+@pytest.mark.slow
 @pytest.mark.row("P7")
 def test_one_that_fails_for_good_fails_the_run_and_resume_asks_only_that_one(plan: Plans) -> None:
     always = {**ASSETS_FAIL, "address": "plan/assets/assets/*"}

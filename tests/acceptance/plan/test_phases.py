@@ -69,6 +69,7 @@ def test_a_straight_plan_makes_so_many_calls_and_no_more(plan: Plans, mode: str,
     assert len(plan(mode).calls) == calls
 
 
+@pytest.mark.slow
 @pytest.mark.row("P1")
 def test_coverage_and_assets_both_follow_the_test_strategy(plan: Plans) -> None:
     run = plan("standard", [{"address": "plan/test-strategy/draft/*", "text": "Turn the lamp off and look."}])

@@ -46,6 +46,7 @@ def test_a_rapid_prototype_seats_one_member_a_phase_and_the_balanced_reviewers(p
     assert run.summary("setup")["quality_warnings"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 def test_an_unknown_team_is_the_balanced_one_with_a_warning(plan: Plans) -> None:
     run = plan("standard", flags=["--preset", "nobody"])
@@ -55,6 +56,7 @@ def test_an_unknown_team_is_the_balanced_one_with_a_warning(plan: Plans) -> None
     assert seated(run) == BALANCED
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 def test_where_a_team_has_nobody_the_balanced_one_stands_in_with_a_warning(plan: Plans) -> None:
     config = {"team_presets": {"solo": {"architecture": ["software-architect:clean"]}}}
@@ -101,6 +103,7 @@ def test_a_config_with_which_a_plan_could_not_work_is_refused_at_its_lines_befor
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 @pytest.mark.finding("FP10")
 def test_a_team_that_the_mode_does_not_seat_and_one_that_is_gone_are_said(plan: Plans) -> None:
@@ -128,6 +131,7 @@ SOLO = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 def test_with_teams_switched_off_the_mode_chooses(plan: Plans) -> None:
     config = {"features": {"team_presets": {"enabled": False}}}

@@ -79,6 +79,7 @@ def test_a_phase_begins_where_the_one_before_began(plan: Plans) -> None:
     assert opening("assets").startswith(opening("validation").rstrip())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["standard", "advanced", "complete"])
 def test_most_of_what_is_sent_has_been_sent_before(plan: Plans, mode: str) -> None:
     run: Plan = plan(mode, rules=WRITTEN)
@@ -86,6 +87,7 @@ def test_most_of_what_is_sent_has_been_sent_before(plan: Plans, mode: str) -> No
     assert served([prompt for _, prompt in run.calls]) > 0.69
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
 def test_long_replies_still_fit_the_small_model(plan: Plans, mode: str) -> None:
     run = plan(mode, rules=WRITTEN, flags=SMALL)
@@ -94,6 +96,7 @@ def test_long_replies_still_fit_the_small_model(plan: Plans, mode: str) -> None:
     assert not [one for one in warnings if "left out" in one]
 
 
+@pytest.mark.slow
 def test_in_a_window_that_is_too_small_material_is_shortened_and_the_summary_says_so(plan: Plans) -> None:
     models = 'models: {"embedded:smollm2-135m": {window: 4380}}\n'
     run = plan("standard", rules=WRITTEN, files={"config/models.yaml": models}, flags=SMALL)

@@ -64,6 +64,7 @@ def test_what_a_tool_has_read_is_not_read_again_when_a_run_goes_on(plan: Plans) 
     assert "purple" not in json.dumps(requests(again)[-1])
 
 
+@pytest.mark.slow
 def test_who_has_looked_often_enough_has_to_answer_and_keeps_the_tools_that_were_used(plan: Plans) -> None:
     engine = {"config/skillrun.yaml": "limits: {tool_turns: 3}\n"}
     rules = [
@@ -85,6 +86,7 @@ def test_tool_calls_after_the_last_turn_are_no_answer(plan: Plans) -> None:
     assert "Nobody answered" in run.artifact("research.md")
 
 
+@pytest.mark.slow
 def test_what_tools_found_is_cut_where_it_would_fill_the_window(plan: Plans) -> None:
     files = {
         "shop/long.py": "".join(f"line {number} of a file that is long\n" for number in range(400)),
@@ -143,6 +145,7 @@ def test_a_tool_that_was_not_offered_is_not_run(plan: Plans) -> None:
     assert [event["tool"] for event in run.events if event["event"] == "ToolUsed"] == ["Read"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4", "Z6")
 @pytest.mark.finding("FZ11")
 def test_of_very_many_calls_in_one_turn_the_first_are_carried_out(plan: Plans) -> None:
@@ -158,6 +161,7 @@ def test_of_very_many_calls_in_one_turn_the_first_are_carried_out(plan: Plans) -
     assert len([event for event in run.events if event["event"] == "ToolUsed"]) == 20
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q1")
 def test_the_code_that_the_research_names_stands_in_the_prompts_that_need_it(plan: Plans) -> None:
     places = "### What exists\nThe page.\n\n### The code itself\n- `skin/theme.py:2-3`: the colour\n- `skin/none.py:1`"

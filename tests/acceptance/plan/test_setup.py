@@ -48,6 +48,7 @@ def test_the_person_is_asked_about_a_mode_that_was_not_given(risky: Plan) -> Non
     assert risky.asked("plan/think-deep/*")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P10")
 @pytest.mark.parametrize(
     ("request_", "mode", "team"), [(ONE, "advanced", "balanced"), (HASTY, "rapid", "rapid_prototype")]
@@ -124,7 +125,6 @@ def test_the_guess_at_the_size_grows_with_the_parts_and_the_files_that_are_named
     assert many["expected_files"] == 8
 
 
-@pytest.mark.slow
 @pytest.mark.row("P6", "P10")
 def test_the_risks_bring_an_attack_and_security_knowledge_into_the_architecture(risky: Plan, plan: Plans) -> None:
     assert risky.summary("architecture")["outputs"]["strategy"] == "red-team"

@@ -44,6 +44,7 @@ def test_a_role_brings_its_skill_into_whatever_it_is_asked(plan: Plans) -> None:
     assert holding == {"qa-security", "security-analyst"}
 
 
+@pytest.mark.slow
 @pytest.mark.row("P18")
 def test_a_published_skill_is_put_into_a_role_by_files_alone(plan: Plans) -> None:
     role = shipped("roles/qa-strategist.md").replace("\ntools:", "\nskills: [house-style]\ntools:", 1)
@@ -53,6 +54,7 @@ def test_a_published_skill_is_put_into_a_role_by_files_alone(plan: Plans) -> Non
     assert {address.split("/")[-2] for address, prompt in run.calls if LINE in prompt} == {"qa-strategist"}
 
 
+@pytest.mark.slow
 @pytest.mark.row("P18")
 def test_a_published_skill_is_put_into_a_phase_by_files_alone(plan: Plans) -> None:
     phase = shipped("skills/plan/assets.md").replace("\nsteps:", "\nreferences: [house-style]\nsteps:", 1)

@@ -60,6 +60,7 @@ def test_a_clear_request_is_scored_on_five_dimensions_and_asked_nothing(plan: Pl
     assert run.summary("clarify")["quality_warnings"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11", "Q6")
 def test_the_score_is_in_the_state_and_no_decision(plan: Plans) -> None:
     own = {"id": "CLARIFY-1", "decision": "Only paying guests.", "rationale": "Asked.", "confidence": "HIGH"}
@@ -70,6 +71,7 @@ def test_the_score_is_in_the_state_and_no_decision(plan: Plans) -> None:
     assert "of 10" not in run.prompt("plan/architecture/draft/*")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_two_or_three_questions_come_from_the_bank_of_the_weakest_dimension(climbing: Plan) -> None:
     first, second = questions(climbing)
@@ -97,6 +99,7 @@ def test_the_answers_reach_the_specification(climbing: Plan) -> None:
     assert all(f"Answer number {n}." in prompt for n in range(1, 7))
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_after_three_rounds_it_goes_on_with_a_warning_and_a_flag(stuck: Plan) -> None:
     asked = questions(stuck)
@@ -112,6 +115,7 @@ def test_after_three_rounds_it_goes_on_with_a_warning_and_a_flag(stuck: Plan) ->
     assert stuck.done.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_from_six_on_there_is_a_warning_and_no_flag(plan: Plans) -> None:
     run = plan("standard", scores({**VAGUE, "scope": 1}), answers=answered())
@@ -121,6 +125,7 @@ def test_from_six_on_there_is_a_warning_and_no_flag(plan: Plans) -> None:
     assert len(record["quality_warnings"]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_without_an_answer_it_does_not_ask_on(plan: Plans) -> None:
     run = plan("standard", scores(VAGUE))
@@ -129,6 +134,7 @@ def test_without_an_answer_it_does_not_ask_on(plan: Plans) -> None:
     assert run.summary("clarify")["flags"]["low_specify_score"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_rapid_skips_the_gate(plan: Plans) -> None:
     run = plan("rapid", scores(VAGUE))
@@ -138,6 +144,7 @@ def test_rapid_skips_the_gate(plan: Plans) -> None:
     assert run.summary("clarify")["flags"] == {}
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_degraded_research_relaxes_the_threshold(plan: Plans) -> None:
     six = {"value": 2, "scope": 1, "acceptance": 1, "constraints": 1, "risk": 1}
@@ -151,6 +158,7 @@ def test_degraded_research_relaxes_the_threshold(plan: Plans) -> None:
     assert len(questions(whole)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11")
 def test_thresholds_and_numbers_are_those_of_the_config(plan: Plans) -> None:
     config = {
@@ -163,6 +171,7 @@ def test_thresholds_and_numbers_are_those_of_the_config(plan: Plans) -> None:
     assert run.summary("clarify")["flags"]["low_specify_score"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.row("P11", "P14")
 @pytest.mark.finding("FP7")
 def test_a_breaker_of_the_gate_that_asks_offers_another_round(plan: Plans) -> None:
@@ -178,6 +187,7 @@ def test_a_breaker_of_the_gate_that_asks_offers_another_round(plan: Plans) -> No
     assert "`specify_gate` has reached its limit of 1: ask" in skillrun("show", str(run.folder)).out
 
 
+@pytest.mark.slow
 @pytest.mark.row("P10", "P11")
 def test_the_risks_that_the_scan_found_weigh_in_the_risk_dimension(plan: Plans) -> None:
     run = plan("standard", request="Add a login with a second factor")

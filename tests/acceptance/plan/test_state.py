@@ -18,6 +18,7 @@ def kept(run: Plan) -> dict[str, object]:
     return dict(from_frontmatter(run.folder / "state.md")[0]["state"])
 
 
+@pytest.mark.slow
 @pytest.mark.row("P17")
 def test_the_state_keeps_mode_preset_score_review_risks_and_the_pairs_that_ran_side_by_side(plan: Plans) -> None:
     run = plan("standard", request="Add a login with a second factor", config=SIDE_BY_SIDE)
@@ -37,6 +38,7 @@ def test_what_did_not_happen_has_a_default_or_is_not_there(plan: Plans) -> None:
     assert not found.keys() & {"specify_score", "specify_dimensions", "review_outcome"}
 
 
+@pytest.mark.slow
 @pytest.mark.row("P17")
 @pytest.mark.finding("FP11")
 def test_a_run_that_lacks_newer_fields_gets_their_defaults_and_what_was_set_comes_back(plan: Plans) -> None:
@@ -57,6 +59,7 @@ def test_a_run_that_lacks_newer_fields_gets_their_defaults_and_what_was_set_come
     assert kept(resumed)["risk_flags"] == ["security-critical"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P17")
 def test_a_state_of_a_newer_version_is_refused_and_left_alone(plan: Plans) -> None:
     run = plan("standard", PAUSED, alone=True)
@@ -68,6 +71,7 @@ def test_a_state_of_a_newer_version_is_refused_and_left_alone(plan: Plans) -> No
     assert run.artifact("state.md") == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -95,6 +99,7 @@ def test_a_state_that_was_spoilt_by_hand_is_refused_and_left_alone(
     assert (missing.done.code, "has no state.md" in missing.done.err) == (2, True)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P17")
 def test_a_state_of_the_first_version_is_brought_forward_and_kept_beside(plan: Plans) -> None:
     run = plan("standard", PAUSED, alone=True)

@@ -54,6 +54,7 @@ def test_each_phase_and_mode_has_its_strategy(plan: Plans, mode: str) -> None:
     assert tuple(run.summary(phase)["outputs"]["strategy"] for phase in phases) == STRATEGIES[mode]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P5")
 def test_the_strategy_of_a_phase_and_mode_is_config(plan: Plans) -> None:
     config = {"strategy_per_phase": {"architecture": {"advanced": "red-team"}, "test_strategy": {"advanced": "quick"}}}
@@ -77,6 +78,7 @@ def test_members_of_perspectives_each_have_a_lens_of_their_own(plan: Plans) -> N
     assert all(lenses)
 
 
+@pytest.mark.slow
 @pytest.mark.row("P5")
 def test_a_red_team_proposes_attacks_defends_and_draws_the_sum(plan: Plans) -> None:
     run = plan(
@@ -103,6 +105,7 @@ def test_a_red_team_proposes_attacks_defends_and_draws_the_sum(plan: Plans) -> N
     assert "The names stay in dispute." in run.prompt("plan/test-strategy/draft/*").partition("# Disputed")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P5", "P16")
 @pytest.mark.finding("FP3")
 def test_what_an_attack_found_reaches_the_documents_with_its_severity_also_without_the_chair(plan: Plans) -> None:
@@ -125,6 +128,7 @@ def test_what_an_attack_found_reaches_the_documents_with_its_severity_also_witho
         assert said in run.summary(phase)["quality_warnings"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P5", "P16")
 @pytest.mark.finding("FP11")
 def test_when_the_challenger_fails_the_proposal_stands_alone_and_is_degraded(plan: Plans) -> None:
@@ -150,6 +154,7 @@ def test_without_deliberation_perspectives_becomes_quick(plan: Plans) -> None:
     assert steps(run, TESTS) == ["first"], "what looks at different sides has nothing to be compared"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P5")
 def test_without_convergence_there_is_a_second_round_and_no_adapted_synthesis(plan: Plans) -> None:
     config = {"features": {"convergence": {"enabled": False}}, "deliberation": {"variant": "full"}}
@@ -163,6 +168,7 @@ def test_without_convergence_there_is_a_second_round_and_no_adapted_synthesis(pl
     assert not any(words in prompt for words in ("Counted by their words", "be short", "side by side"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("P5")
 def test_without_the_choice_of_strategies_every_phase_is_quick(plan: Plans) -> None:
     run = plan("complete", config={"features": {"multi_strategy": {"enabled": False}}})
@@ -170,6 +176,7 @@ def test_without_the_choice_of_strategies_every_phase_is_quick(plan: Plans) -> N
         assert run.summary(phase)["outputs"]["strategy"] == "quick"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_two_security_keywords_in_the_research_make_it_a_red_team(plan: Plans) -> None:
     run = plan("advanced", [SECURITY], until="architecture")
@@ -177,12 +184,14 @@ def test_two_security_keywords_in_the_research_make_it_a_red_team(plan: Plans) -
     assert steps(run, ARCHITECTURE)[:2] == ["proposal", "challenge"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
     rule = {"address": "plan/research/findings/first/*:code/*", "text": "Encryption, encrypted and decrypting."}
     assert chosen(plan("advanced", [rule], until="architecture"))[0] == "perspectives"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 @pytest.mark.finding("FP5")
 @pytest.mark.parametrize(
@@ -207,11 +216,13 @@ def test_keywords_are_counted_by_words_and_the_flags_of_the_scan_count_too(
     assert set(because.partition(": ")[2].split(", ")) == set(words.split(", "))
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_few_files_and_no_open_question_make_it_quick(plan: Plans) -> None:
     assert chosen(plan("complete", [FEW, CLOSED], until="architecture")) == ("quick", "3 files and no open question")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 @pytest.mark.parametrize(
     ("resolves", "expected"), [([], "perspectives"), (["RES-1"], "quick")], ids=["open", "resolved"]
@@ -228,12 +239,14 @@ def test_a_question_of_the_research_counts_until_it_is_resolved(
     assert chosen(plan("complete", rules, until="architecture"))[0] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_more_files_than_three_are_not_few(plan: Plans) -> None:
     rules = [{**FEW, "data": {"files_affected": 4}}, CLOSED]
     assert chosen(plan("complete", rules, until="architecture"))[0] == "perspectives"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_an_unclear_request_gets_perspectives_at_least(plan: Plans) -> None:
     config = {"strategy_per_phase": {"architecture": {"advanced": "quick"}}}
@@ -241,11 +254,13 @@ def test_an_unclear_request_gets_perspectives_at_least(plan: Plans) -> None:
     assert chosen(run) == ("perspectives", "the request is unclear at 6/10")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_a_signal_that_changes_nothing_is_no_override(plan: Plans) -> None:
     assert chosen(plan("advanced", [UNCLEAR], until="architecture")) == ("perspectives", "")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 @pytest.mark.parametrize(
     ("signals", "expected"),
@@ -256,6 +271,7 @@ def test_of_several_signals_the_deepest_wins(plan: Plans, signals: list[Rule], e
     assert chosen(plan("complete", signals, until="architecture"))[0] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_what_counts_as_a_signal_is_config(plan: Plans) -> None:
     config = {"strategy_signals": {"security_keywords": 3, "few_files": 12, "unclear_score": 6}}
@@ -263,6 +279,7 @@ def test_what_counts_as_a_signal_is_config(plan: Plans) -> None:
     assert strategy == "quick"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P6")
 def test_nobody_is_asked_about_an_override_and_show_tells_it(plan: Plans) -> None:
     run = plan("advanced", [SECURITY], until="architecture", unattended=False)

@@ -60,6 +60,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(mode, window, marks=[] if mode == "rapid" else [pytest.mark.slow])
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q1", "X5")
 @pytest.mark.parametrize(("mode", "window"), list(cases()))
 def test_prompts_fit_and_what_has_no_room_is_named(

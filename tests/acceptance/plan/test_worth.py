@@ -90,6 +90,7 @@ def heard(plan: Plans) -> Plan:
     return plan("standard", rules, request=REQUEST)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_what_judges_and_reviewers_find_goes_to_the_author_with_the_document(heard: Plan) -> None:
     assert heard.done.code == 0, heard.done.err
@@ -116,6 +117,7 @@ def test_what_stays_as_it_was_and_what_is_minor_stands_in_what_is_read_first(hea
     assert "NO way back" not in first
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_reviewers_know_what_judges_found_and_both_may_read_the_code(plan: Plans) -> None:
     files = {"code/shade.py": "pass\n"}
@@ -125,6 +127,7 @@ def test_reviewers_know_what_judges_found_and_both_may_read_the_code(plan: Plans
     assert "src/shade.py" not in run.artifact("plan.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_without_reviewers_the_author_answers_the_judges(plan: Plans) -> None:
     config = {"features": {"expert_review": {"enabled": False}}}
@@ -140,6 +143,7 @@ def breaking(given: str) -> dict[str, Any]:
     return {"cases": [wrong, *HELD["cases"][1:]]}
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q4")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
 def test_a_case_that_breaks_the_design_goes_to_its_author_before_anybody_judges_it(plan: Plans, mode: str) -> None:
@@ -164,6 +168,7 @@ def test_a_case_that_breaks_the_design_goes_to_its_author_before_anybody_judges_
     assert "- TWO at once Stays, because: Nobody does." in run.artifact("plan.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q6")
 def test_what_a_rewrite_decides_anew_stands_in_place_of_what_was_decided(plan: Plans) -> None:
     def deciding(text: str) -> dict[str, Any]:
@@ -193,6 +198,7 @@ def test_what_a_rewrite_decides_anew_stands_in_place_of_what_was_decided(plan: P
     assert "cookie" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q4")
 def test_what_still_breaks_the_rewritten_design_is_put_right_with_the_tests(plan: Plans) -> None:
     mended = {"address": "plan/expert-review/mended/rewritten/*", "text": DESIGN, "record": changed("P-1")}
@@ -213,6 +219,7 @@ def test_what_still_breaks_the_rewritten_design_is_put_right_with_the_tests(plan
     assert "- THREE at once Stays, because: Nobody does." in run.artifact("plan.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3", "P12")
 def test_a_risk_that_the_review_leaves_may_be_named_and_is_explained_where_it_is(plan: Plans) -> None:
     mended = {
@@ -228,6 +235,7 @@ def test_a_risk_that_the_review_leaves_may_be_named_and_is_explained_where_it_is
     assert run.asked(MENDED) == [], "naming it is no fault"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "P13")
 def test_what_the_coverage_lacks_goes_to_the_author_of_the_test_plan(plan: Plans) -> None:
     rules = [
@@ -245,6 +253,7 @@ def test_what_the_coverage_lacks_goes_to_the_author_of_the_test_plan(plan: Plans
     assert "T-3" in run.prompt("plan/completion/tasks/*")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q5")
 def test_forks_are_settled_before_the_specification_with_the_reason(plan: Plans) -> None:
     fork = {
@@ -264,6 +273,7 @@ def test_forks_are_settled_before_the_specification_with_the_reason(plan: Plans)
     assert plan("rapid").asked("plan/clarify/forks/*") == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3", "Q4")
 def test_documents_that_agree_are_not_mended(plan: Plans) -> None:
     run = plan("standard", WRITTEN, request=REQUEST)
@@ -294,6 +304,7 @@ LINES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3", "Q4", "Q7")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
 def test_what_rules_find_is_mended_once_by_a_call_that_gets_exactly_that(plan: Plans, mode: str) -> None:
@@ -313,6 +324,7 @@ def test_what_rules_find_is_mended_once_by_a_call_that_gets_exactly_that(plan: P
     assert run.summary("completion")["quality_warnings"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q3")
 def test_what_a_rule_finds_goes_to_the_author_of_that_document_and_once_refuted_is_gone(plan: Plans) -> None:
     odd = TASKS + "- Does: show the placeholder.\n"
@@ -335,6 +347,7 @@ def fix(document: str, says: str, instead: str) -> dict[str, Any]:
     return {"corrections": [{"document": document, "says": says, "instead": instead}]}
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q6")
 def test_what_an_earlier_document_says_wrongly_is_put_right_there(plan: Plans) -> None:
     rules: list[Rule] = [
@@ -378,6 +391,7 @@ def test_what_an_earlier_document_says_wrongly_is_put_right_there(plan: Plans) -
     assert 'The specification should say "so" in place of "NOWHERE".' in run.artifact("plan.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q6")
 def test_what_a_later_document_settles_is_not_open(plan: Plans) -> None:
     rules = [
@@ -395,6 +409,7 @@ def test_what_a_later_document_settles_is_not_open(plan: Plans) -> None:
     assert run.asked("plan/expert-review/mended/*") == [], "what is slight is no reason for a call"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3")
 def test_a_limit_of_the_request_that_got_lost_is_asked_for_and_then_told(plan: Plans) -> None:
     lost = "The request says 250 rows; neither the specification nor a task does."
@@ -415,6 +430,7 @@ def test_a_limit_of_the_request_that_got_lost_is_asked_for_and_then_told(plan: P
     assert lost in run.prompts("plan/completion/*/mended/*")[0], "with other points it goes along"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3")
 def test_what_is_left_is_a_warning_and_stands_in_the_summary(plan: Plans) -> None:
     rules: list[Rule] = [{"address": "plan/completion/tasks/*", "text": TASKS.replace("AC-2, ", "AC-9, ")}]
@@ -436,6 +452,7 @@ def test_what_only_a_rule_took_for_a_fault_is_not_told_to_the_reader(plan: Plans
     assert "placeholder" not in run.artifact("plan.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_a_newcomer_reads_the_tasks_and_is_answered(plan: Plans) -> None:
     rules = [
@@ -456,6 +473,7 @@ def test_constraints_stand_on_top_of_the_tasks_word_for_word(plan: Plans) -> Non
     assert tasks.startswith('# Tasks\n\n## Constraints\n\n- C-1: "at most 250 rows"\n\n## TASK-1')
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q6")
 def test_what_is_read_first_has_decisions_then_what_is_open_then_what_is_built(plan: Plans) -> None:
     brief = {"what": "It gets dark.", "decisions": ["A cookie keeps it (D-1)."], "open": ["assumption: one theme."]}
@@ -466,6 +484,7 @@ def test_what_is_read_first_has_decisions_then_what_is_open_then_what_is_built(p
     assert all(one in text for one in ("A cookie keeps it (D-1).", "- assumption: one theme.", "It gets dark."))
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q6")
 @pytest.mark.parametrize("mode", ["standard", "complete"])
 def test_what_is_delivered_says_nothing_of_how_it_was_made(plan: Plans, mode: str) -> None:
@@ -475,6 +494,7 @@ def test_what_is_delivered_says_nothing_of_how_it_was_made(plan: Plans, mode: st
         assert not [word for word in ("onvergence", "Not measured", "chair", "round ", "panel") if word in text], path
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q7")
 def test_the_deepest_path_of_standard_stays_within_its_calls(plan: Plans) -> None:
     rules = [
@@ -501,6 +521,7 @@ def test_the_deepest_path_of_standard_stays_within_its_calls(plan: Plans) -> Non
     assert len(plan("rapid").calls) <= 9
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q7")
 def test_a_model_too_small_to_follow_cases_is_not_asked_and_that_is_said(plan: Plans) -> None:
     run = plan("rapid", WRITTEN, request=REQUEST, files={"config/planning.yaml": "tried: {window: 1000000}\n"})

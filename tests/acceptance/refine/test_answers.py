@@ -69,6 +69,7 @@ def test_long_answers_reach_the_analyst_and_the_writer_whole(refine: Refinement)
     assert refine.warnings("answers") == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5", "R6")
 @pytest.mark.finding("FR3")
 def test_a_form_may_be_filled_in_bit_by_bit(refine: Refinement) -> None:
@@ -88,6 +89,7 @@ def test_a_form_may_be_filled_in_bit_by_bit(refine: Refinement) -> None:
     assert [one["answer"] for one in refine.state()["state"]["decisions"]] == ["Twelve seats.", *["Ten seats."] * 5]
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5", "R15")
 @pytest.mark.finding("FR3")
 def test_answers_that_come_late_and_corrections_reach_what_is_still_to_come(refine: Refinement) -> None:
@@ -124,6 +126,7 @@ def test_answers_that_come_late_and_corrections_reach_what_is_still_to_come(refi
     assert "Libraries close at four." in refine.prompts("refine/draft/prd/*")[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR3")
 def test_a_change_that_is_not_plain_is_said_and_the_earlier_answer_holds(refine: Refinement) -> None:
     refine.begin()
@@ -136,6 +139,7 @@ def test_a_change_that_is_not_plain_is_said_and_the_earlier_answer_holds(refine:
     assert refine.state()["state"]["decisions"][0]["answer"] == "Ten seats."
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5", "R8")
 @pytest.mark.finding("FR3")
 def test_a_decision_that_is_taken_back_counts_no_more_is_said_to_be_so_and_may_be_asked_again(
@@ -186,6 +190,7 @@ def test_notes_beside_the_questions_reach_the_analyst_the_writer_and_the_log(ref
     assert "We have no money at all." in refine.text("decision-log.md")
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR5")
 def test_the_summary_counts_the_calls_of_all_rounds_and_flags_keep_their_zeros(refine: Refinement) -> None:
     refine.begin()

@@ -132,6 +132,7 @@ def test_the_verdict_follows_the_points_out_of_twenty(refine: Refinement, points
     assert summary["flags"]["validation_score"] == sum(one for one in points.values() if isinstance(one, int))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R9")
 def test_thresholds_come_from_the_configuration(refine: Refinement) -> None:
     refine.config(scoring={"prd_readiness": {"ready": 20, "conditional": 19}})
@@ -246,6 +247,7 @@ def test_every_variable_of_the_prompts_has_its_default(refine: Refinement) -> No
         assert not any(f"\n{sign}{one}" in prompt for one in empty for sign in ("", "# "))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R3")
 def test_the_mode_defaults_to_standard_and_state_wins_over_the_default(refine: Refinement) -> None:
     refine.config(panels={"rapid": ["user-researcher"]})

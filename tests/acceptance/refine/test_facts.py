@@ -69,6 +69,7 @@ def test_each_thing_that_an_answer_says_has_an_id_that_a_line_cites_or_is_named_
     assert [line for line in idle.splitlines() if line.startswith("- D-")] == SAID[1:2], "D-3 is cited whole"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3", "R8")
 def test_what_was_said_in_an_earlier_round_stays_and_can_be_corrected(refine: Refinement) -> None:
     later = [
@@ -169,6 +170,7 @@ def test_what_judges_find_in_the_mended_document_is_written_in_by_its_own_words(
     assert len(refine.prompts("refine/draft/*")) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_a_later_round_in_a_lesser_mode_unseats_no_judge(refine: Refinement) -> None:
     fresh = {"questions": [question("Workflows", "Who locks up?")]}

@@ -62,6 +62,7 @@ def run(here: Path, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.row("R1", "R5", "R9")
 def test_a_session_killed_anywhere_between_its_pauses_ends_the_same() -> None:
     with folder() as here:

@@ -94,6 +94,7 @@ def test_a_person_may_go_on_without_reports_by_a_prepared_answer(refine: Refinem
     assert refine.summary("research")["outputs"]["reports"] == []
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.row("R5")
 def test_interactive_asks_the_same_questions_in_the_terminal(refine: Refinement) -> None:
@@ -175,6 +176,7 @@ def test_unclear_answers_wait_and_nothing_is_guessed(refine: Refinement) -> None
     assert len(refine.prompts("refine/answers/*")) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 def test_a_run_folder_copied_to_another_place_goes_on_there(
     refine: Refinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -224,6 +226,7 @@ def test_a_loop_back_asks_for_the_mode_and_questions_again_in_a_new_round(refine
     assert refine.summary("answers", 1)["flags"]["next_action"] == "loop_questions"
 
 
+@pytest.mark.slow
 @pytest.mark.row("R8")
 def test_a_loop_back_to_research_looks_into_the_gaps_and_waits_for_new_reports(refine: Refinement) -> None:
     refine.begin("standard")
@@ -254,6 +257,7 @@ def test_a_round_in_which_nothing_is_left_to_ask_goes_on_to_the_draft(refine: Re
     assert refine.summary("answers")["flags"]["next_action_because"] == "nothing was left to ask"
 
 
+@pytest.mark.slow
 @pytest.mark.row("R8")
 def test_a_critical_question_without_an_answer_is_asked_before_the_draft(refine: Refinement) -> None:
     refine.begin()
@@ -265,6 +269,7 @@ def test_a_critical_question_without_an_answer_is_asked_before_the_draft(refine:
     assert refine.summary("answers")["flags"]["forced"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.row("R11")
 @pytest.mark.parametrize(("answer", "rounds"), [("force the draft", 1), ("continue", 2)])
 def test_at_max_rounds_the_person_forces_the_draft_or_continues(refine: Refinement, answer: str, rounds: int) -> None:
@@ -284,6 +289,7 @@ def test_at_max_rounds_the_person_forces_the_draft_or_continues(refine: Refineme
     assert refine.state()["status"] == ("completed" if rounds == 1 else "waiting")
 
 
+@pytest.mark.slow
 @pytest.mark.row("R11")
 def test_a_document_that_is_not_ready_at_max_rounds_is_forced_or_goes_on(refine: Refinement) -> None:
     refine.config(limits={"max_rounds": 1})

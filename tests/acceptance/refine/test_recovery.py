@@ -58,6 +58,7 @@ def test_missing_fields_with_a_valid_status_are_a_warning(refine: Refinement) ->
     assert not any(address.startswith("refine/research/") for address, _ in refine.calls[sent:])
 
 
+@pytest.mark.slow
 @pytest.mark.row("R4", "R12")
 @pytest.mark.parametrize("damage", ["status", "torn", "gone"])
 def test_a_summary_that_cannot_be_used_is_made_again_without_a_call(refine: Refinement, damage: str) -> None:
@@ -114,6 +115,7 @@ def old_run(refine: Refinement, **more: Any) -> None:
     (refine.folder / "state.md").write_text(to_frontmatter(data, "An old log.\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R13")
 @pytest.mark.parametrize(("phase", "now"), [("RESEARCH", "research"), ("2", "research"), ("setup", "setup")])
 def test_an_old_state_is_brought_forward_by_the_mapping_and_a_copy_is_kept(
@@ -132,6 +134,7 @@ def test_an_old_state_is_brought_forward_by_the_mapping_and_a_copy_is_kept(
     assert state["status"] == "waiting"
 
 
+@pytest.mark.slow
 @pytest.mark.row("R12", "R13")
 def test_stages_that_are_over_are_rebuilt_from_their_artifacts_or_asked_about(refine: Refinement) -> None:
     old_run(refine, mode="standard")
@@ -192,6 +195,7 @@ def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refine
     assert "` brings the run forward" in skillrun("show", NAME).err
 
 
+@pytest.mark.slow
 @pytest.mark.row("R12")
 @pytest.mark.finding("FR8")
 def test_the_stage_of_the_questions_may_be_skipped_too(refine: Refinement) -> None:

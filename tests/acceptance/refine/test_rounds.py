@@ -44,6 +44,7 @@ def sizes(refine: Refinement, pattern: str) -> list[int]:
     return [estimate_tokens(prompt) for prompt in refine.prompts(pattern)]
 
 
+@pytest.mark.slow
 @pytest.mark.row("R10")
 @pytest.mark.finding("FR2")
 def test_prompts_stop_growing_where_the_digest_has_all_its_lines_and_the_document_has_every_decision(
@@ -64,6 +65,7 @@ def test_prompts_stop_growing_where_the_digest_has_all_its_lines_and_the_documen
     assert estimate_tokens(draft) < 8192
 
 
+@pytest.mark.slow
 @pytest.mark.row("R10")
 def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the_round(refine: Refinement) -> None:
     rounds(refine, 5)
@@ -87,6 +89,7 @@ def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the
     assert "| D-24 | The answer of round 4, in some ten words as people write. |" in digest
 
 
+@pytest.mark.slow
 @pytest.mark.row("R10")
 def test_the_digest_keeps_to_its_lines_however_many_decisions_there_are(refine: Refinement) -> None:
     compaction = {"rounds_before_compaction": 1, "digest_max_lines": 60}
@@ -99,6 +102,7 @@ def test_the_digest_keeps_to_its_lines_however_many_decisions_there_are(refine: 
         assert f"## {heading}" in digest
 
 
+@pytest.mark.slow
 @pytest.mark.row("R9")
 def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(refine: Refinement) -> None:
     rounds(refine, 2)
@@ -131,6 +135,7 @@ def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(r
     )
 
 
+@pytest.mark.slow
 @pytest.mark.row("R9")
 def test_the_reflection_is_on_disk_before_the_next_round_and_is_read_from_there(refine: Refinement) -> None:
     refine.begin()
@@ -150,6 +155,7 @@ def test_the_reflection_is_on_disk_before_the_next_round_and_is_read_from_there(
     assert "Text [D-1, D-2" in refine.prompts("refine/draft/prd/*")[1]
 
 
+@pytest.mark.slow
 @pytest.mark.row("R8")
 def test_without_anybody_to_ask_rounds_end_at_the_configured_number(refine: Refinement) -> None:
     path = refine.project / "answers.yaml"
@@ -163,6 +169,7 @@ def test_without_anybody_to_ask_rounds_end_at_the_configured_number(refine: Refi
     assert refine.state()["round"] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.row("R8", "R9")
 @pytest.mark.parametrize(
     ("reply", "last"),
@@ -185,6 +192,7 @@ def test_with_nobody_to_ask_no_round_begins_after_the_last_unasked_one(
     assert refine.state()["status"] == "completed"
 
 
+@pytest.mark.slow
 @pytest.mark.row("R8", "R9")
 @pytest.mark.parametrize(
     ("modes", "last"), [("rapid", 2), (["rapid", "rapid", "rapid"], 4)], ids=["one mode", "a list of modes"]

@@ -7,6 +7,7 @@ from tests.acceptance.refine.conftest import NAME, PRD, QUESTIONS, RESCORED, Ref
 LATER = [question("Workflows", "What does the host see when somebody leaves early?", "HIGH")]
 
 
+@pytest.mark.slow
 @pytest.mark.row("R1", "R5", "R8", "R9", "R15")
 def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Refinement) -> None:
     done = refine.begin("standard")
@@ -41,6 +42,7 @@ def test_a_session_from_the_idea_to_a_document_with_its_decision_log(refine: Ref
     assert log.count("| 1 |\n") == len(QUESTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q7")
 @pytest.mark.parametrize(("mode", "calls"), [("rapid", 4), ("standard", 10)])
 def test_a_straight_refinement_makes_so_many_calls_and_rules_fill_all_records(

@@ -82,6 +82,7 @@ def parts(prompt: str) -> tuple[str, str]:
     return criteria.split("\n# ", 2)[1], prompt[prompt.rindex("\n# Current task\n") :]
 
 
+@pytest.mark.slow
 @pytest.mark.row("X5", "Q1")
 @pytest.mark.finding("FR2")
 @pytest.mark.parametrize("mode", ["rapid", "standard", "advanced", "complete"])

@@ -64,6 +64,7 @@ def test_a_document_in_which_nothing_is_found_is_written_once(refine: Refinement
     assert "What was found" not in refine.text("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_the_draft_of_a_lost_round_comes_with_why_it_was_not_enough(refine: Refinement) -> None:
     refine.begin()
@@ -194,6 +195,7 @@ def test_questions_come_with_a_recommended_answer_which_the_writer_sees_and_nobo
     assert warning not in refine.text("summary.md"), "it concerned the questions"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q6")
 def test_the_document_has_decisions_and_open_points_first_and_its_length_is_said_and_no_fault(
     refine: Refinement,
@@ -321,6 +323,7 @@ def test_prompts_of_a_workflow_that_records_nothing_say_nothing_of_records(refin
     assert not any(word in prompt for prompt in refine.prompts() for word in words)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q6")
 def test_a_summary_has_no_heading_without_a_line_and_sources_have_the_whole_of_long_answers(
     refine: Refinement,

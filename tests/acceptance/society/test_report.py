@@ -76,6 +76,7 @@ def test_a_part_of_the_prompts_depends_on_where_it_runs(
         assert {one for one in words if one in prompt} == ({said} if said else set())
 
 
+@pytest.mark.slow
 @pytest.mark.row("S10")
 def test_validate_counts_the_tokens_of_each_kind_of_file(society: Society) -> None:
     line = "Some words about nothing in particular. "
@@ -99,6 +100,7 @@ def test_validate_counts_the_tokens_of_each_kind_of_file(society: Society) -> No
     assert skillrun("validate").code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.row("S2")
 @pytest.mark.row("S3")
 @pytest.mark.row("S9")

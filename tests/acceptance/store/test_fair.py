@@ -82,6 +82,7 @@ def written(asked: Asked) -> Answer:
     return answer
 
 
+@pytest.mark.slow
 def test_a_limit_holds_over_all_workers(
     notes: Path, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_limit_holds_over_all_workers(
     ]
 
 
+@pytest.mark.slow
 def test_a_wait_that_a_provider_asks_for_holds_for_all_workers(
     notes: Path, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_wait_that_a_provider_asks_for_holds_for_all_workers(
     assert len(times) == 4 * CALLS + 1
 
 
+@pytest.mark.slow
 def test_a_budget_holds_over_those_who_take_a_run_up(notes: Path, skillrun: Call, store: str) -> None:
     assert skillrun("submit", "notes", "Ada", "--name", "ada", "--budget", "calls=4", *SCRIPTED).code == 0
     replies = "SELECT count(*) FROM records WHERE kind = 'reply'"
@@ -146,6 +149,7 @@ def test_a_budget_holds_over_those_who_take_a_run_up(notes: Path, skillrun: Call
     assert skillrun("show", "ada", "--json").json["status"] == "waiting"
 
 
+@pytest.mark.slow
 def test_what_has_a_higher_priority_is_worked_on_earlier(notes: Path, skillrun: Call, store: str) -> None:
     for number, priority in enumerate([0, 0, 5, 0, 9, 5]):
         run = ("submit", "notes", "Ada", "--name", f"a{number}", "--priority", str(priority), *SCRIPTED)

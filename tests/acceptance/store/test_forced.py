@@ -33,6 +33,7 @@ def replies(store: str) -> list[tuple[str, int]]:
     return open_database(store).rows("SELECT address, count(*) FROM records WHERE kind = 'reply' GROUP BY address")
 
 
+@pytest.mark.slow
 def test_of_four_that_are_given_the_same_run_at_once_one_does_it_and_the_others_leave_with_a_word(
     notes: Path,  # noqa: F811
     skillrun: Call,
@@ -51,6 +52,7 @@ def test_of_four_that_are_given_the_same_run_at_once_one_does_it_and_the_others_
     assert sum(asked.path.startswith("/v1/messages") for asked in wire.asked) == CALLS
 
 
+@pytest.mark.slow
 def test_a_worker_whose_lease_is_over_in_a_call_writes_nothing_once_another_has_the_run(
     notes: Path,  # noqa: F811
     skillrun: Call,
@@ -84,6 +86,7 @@ def test_a_worker_whose_lease_is_over_in_a_call_writes_nothing_once_another_has_
     assert status(store, "ada") == "completed"
 
 
+@pytest.mark.slow
 @pytest.mark.row("W5")
 def test_a_worker_without_a_key_says_so_and_leaves_the_run_to_one_that_has_it(
     notes: Path,  # noqa: F811
@@ -105,6 +108,7 @@ def test_a_worker_without_a_key_says_so_and_leaves_the_run_to_one_that_has_it(
         assert skillrun("work", "ada").out.endswith("ada: completed\n")
 
 
+@pytest.mark.slow
 @pytest.mark.row("W5")
 def test_a_run_that_goes_on_stays_with_the_provider_that_it_began_with(
     notes: Path,  # noqa: F811
@@ -154,6 +158,7 @@ def test_an_answer_to_a_question_that_is_withdrawn_or_answered_changes_nothing(
     assert (late.code, "no question of `there` waits (it is completed)" in late.err) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.row("W5")
 def test_what_is_pushed_has_a_worker_go_on_where_that_is_typed(
     project: Make,
@@ -198,6 +203,7 @@ def test_a_run_that_another_begins_at_the_same_moment_is_not_put_off(
     assert skillrun("work", "trip").code == 75
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [0.0, 3.0])
 def test_a_store_that_is_away_in_the_middle_loses_no_run_and_no_reply(
     notes: Path,  # noqa: F811

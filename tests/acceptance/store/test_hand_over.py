@@ -204,6 +204,7 @@ def test_a_worker_fetches_no_more_than_it_has_room_for_and_its_sweep_goes_on(
     asyncio.run(told())
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_claim_commit_or_publish_is_taken_up_and_ends_the_same(
     submitted: str, skillrun: Call, tmp_path: Path
 ) -> None:

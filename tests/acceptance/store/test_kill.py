@@ -37,6 +37,7 @@ def forget(store: str) -> None:
     open_database(store).rows("DELETE FROM runs")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_at_any_point_goes_on_exactly(project: Make, store: str, tmp_path: Path) -> None:
     folder, log = project("greeting"), tmp_path / "points"
     assert process(folder, *BEGIN, log=log) == 0

@@ -39,6 +39,7 @@ def got(url: str) -> str:
     return subprocess.run([sys.executable, "-c", program, url], capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.row("W6")
 def test_a_worker_counts_runs_calls_tokens_take_overs_and_statements(
     project: Make, skillrun: Call, store: str, worker: tuple[subprocess.Popen[str], str]

@@ -46,6 +46,7 @@ def test_the_users_own_config_names_the_store_behind_the_environment_and_the_opt
     assert skillrun("runs", "--store", store).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("store")
 def test_a_project_names_no_store(project: Make, skillrun: Call, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = project("greeting")

@@ -25,6 +25,7 @@ def queue_of(store: str, run: str) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.row("W4")
 def test_a_worker_takes_the_runs_of_its_queues_alone_and_without_one_those_that_name_none(
     project: Make,
@@ -48,6 +49,7 @@ def test_a_worker_takes_the_runs_of_its_queues_alone_and_without_one_those_that_
     assert (status(store, "next"), status(store, "far")) == ("queued", "queued")
 
 
+@pytest.mark.slow
 def test_a_job_that_says_otherwise_changes_nothing_since_the_row_decides(
     project: Make,
     skillrun: Call,
@@ -143,6 +145,7 @@ def test_an_input_that_is_called_like_an_option_of_submit_has_a_name_of_its_own(
     assert (queue, request["inputs"]["queue"]) == ("gpu", "in front")
 
 
+@pytest.mark.slow
 def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_stay(
     store: str,
     start: Start,  # noqa: F811
@@ -159,6 +162,7 @@ def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_s
     until(lambda: open_database(store).rows(left) == [("skillrun.go_on", {"run": "2"}), ("another.task", {})])
 
 
+@pytest.mark.slow
 @pytest.mark.row("W4")
 @pytest.mark.parametrize("job", ["lost", "late"])
 def test_a_run_for_later_whose_job_is_lost_or_late_is_begun_by_the_sweep_once_it_is_due(

@@ -66,6 +66,7 @@ def test_a_worker_fetches_the_repository_and_every_worker_calls_it_the_same(
         assert f"../repositories/origin-{wanted.sha} says first" in skillrun("logs", machine).out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 def test_a_repository_that_a_worker_cannot_have_leaves_the_run_to_others_and_says_why(
     origin: Path,  # noqa: F811
@@ -102,6 +103,7 @@ def test_a_commit_that_is_not_there_fails_the_run_with_a_word(
     assert skillrun("work", "x", "--file-urls").out == "x: nothing to do\n"
 
 
+@pytest.mark.slow
 def test_a_path_that_does_not_travel_is_refused_before_anything_is_sent(
     project: Path,
     origin: Path,  # noqa: F811

@@ -19,6 +19,7 @@ from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  
 Start = Callable[..., Any]
 
 
+@pytest.mark.slow
 @pytest.mark.row("W6")
 def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
     project: Make,
@@ -45,6 +46,7 @@ def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
     assert skillrun("workers", "--json").json["workers"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("W6")
 def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun_it(
     project: Make, skillrun: Call, store: str

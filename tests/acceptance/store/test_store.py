@@ -63,6 +63,7 @@ def test_the_option_names_a_store_as_the_environment_does(
     assert not (folder / "runs").exists()
 
 
+@pytest.mark.slow
 def test_a_plan_asks_and_writes_in_a_store_what_it_does_in_a_folder(
     project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_plan_asks_and_writes_in_a_store_what_it_does_in_a_folder(
     assert asked[0]
 
 
+@pytest.mark.slow
 def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
     project: Make, skillrun: Call, store: str
 ) -> None:

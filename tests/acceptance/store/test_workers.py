@@ -51,6 +51,7 @@ def status(store: str, run: str) -> str:
     return str(found)
 
 
+@pytest.mark.slow
 @pytest.mark.row("W2")
 @pytest.mark.row("W3")
 def test_a_worker_elsewhere_runs_what_is_submitted_and_goes_on_once_it_is_answered(
@@ -114,6 +115,7 @@ def test_a_run_that_is_cancelled_is_worked_on_no_more(project: Make, skillrun: C
     assert status(store, "ada") == "cancelled"
 
 
+@pytest.mark.slow
 @pytest.mark.row("W4")
 def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skillrun: Call, store: str) -> None:
     folder = project("greeting")
@@ -131,6 +133,7 @@ def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skil
     assert reason == "5 workers took it up and died, with no reply in between"
 
 
+@pytest.mark.slow
 @pytest.mark.row("W2")
 def test_what_a_killed_worker_had_is_taken_up_by_another_and_asked_once(
     project: Make, skillrun: Call, store: str, start: Callable[..., Any]
@@ -146,6 +149,7 @@ def test_what_a_killed_worker_had_is_taken_up_by_another_and_asked_once(
     assert open_database(store).rows(twice) == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("W2")
 def test_a_polite_signal_ends_a_worker_and_hands_back_what_it_has(
     project: Make, skillrun: Call, store: str, start: Callable[..., Any]

@@ -93,6 +93,7 @@ def test_ordinary_texts_cost_little_however_many_they_are() -> None:
     assert sum(paid) < 200 * len(items)
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL11")
 def test_a_list_that_floods_is_compared_by_equal_words_from_some_point_on() -> None:
     texts = [f"the {number % 600} tent {number % 600}" for number in range(1200)]

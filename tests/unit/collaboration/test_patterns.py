@@ -114,6 +114,7 @@ def test_a_pattern_that_stands_for_too_much_is_refused_before_it_is_made(pattern
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 @pytest.mark.parametrize(

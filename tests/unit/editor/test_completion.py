@@ -14,6 +14,7 @@ def suggested(desk: Desk, name: str, old: str, new: str) -> list[Suggestion]:
     return complete(desk.knowledge, *desk.edited(name, old, new))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new", "wanted"),
     [

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.row("A5")
 JUDGING, TRIAGE = "skills/triage/judging.md", "workflows/triage.md"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new", "words"),
     [

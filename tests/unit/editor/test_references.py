@@ -28,6 +28,7 @@ def told(desk: Desk, place: Stretch) -> str:
     return f"{place.path.relative_to(desk.folder).as_posix()}:{line} {text[place.start : place.end]}".strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new", "where"),
     [
@@ -127,6 +128,7 @@ def checked_in(folder: Path, desk: Desk, texts: Mapping[Path, str] = NOTHING_UNS
     return [str(problem) for problem in recheck(library, (), desk.checked).problems]
 
 
+@pytest.mark.slow
 def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, tmp_path: Path) -> None:
     """Every declaration of every file, under a name with a `-` in it, which expressions write as `_`."""
     renamed: list[str] = []
@@ -146,6 +148,7 @@ def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, t
     assert {"local", "input", "state", "output", "phase", "variant", "seat", "key"} <= {*renamed}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new", "files"),
     [
@@ -177,6 +180,7 @@ expect:
 """
 
 
+@pytest.mark.slow
 def test_addresses_in_cases_take_another_name_too(desk: Desk, tmp_path: Path) -> None:
     folder = shutil.copytree(desk.folder, tmp_path / "desk")
     case = folder / "tests/triage/addressed.md"

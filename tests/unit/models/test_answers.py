@@ -57,6 +57,7 @@ def outcome(answer: Answer, model: str = LLAMA, **more: Any) -> Reply | ModelErr
 # -- redirects -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ19")
 @pytest.mark.row("Z2")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -149,6 +150,7 @@ def test_a_reply_that_nothing_can_be_done_with_is_refused_where_it_arrives(size:
     assert "is longer than 1,000,000 characters" in error.message
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ14")
 @pytest.mark.parametrize(
     "call",

@@ -44,6 +44,7 @@ def ask(words: str, schema: dict[str, Any] | None = None, max_tokens: int = 400)
     return Request("embedded:smollm2-135m", SHARED, (Message("user", (Block(words),)),), max_tokens, schema=schema)
 
 
+@pytest.mark.slow
 def test_the_small_model_does_what_a_provider_does() -> None:
     async def conversation() -> str:
         gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)
@@ -78,6 +79,7 @@ def test_the_small_model_does_what_a_provider_does() -> None:
         urlopen(f"{address}/models", timeout=5)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_replies() -> None:
     async def said(seed: int) -> list[str]:
         known = catalogue()
@@ -95,6 +97,7 @@ def test_the_seed_decides_the_replies() -> None:
     assert all(one != two for one, two in zip(first, other, strict=True))
 
 
+@pytest.mark.slow
 def test_an_unfinished_call_does_not_keep_the_model_from_closing() -> None:
     async def interrupted() -> None:
         gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)
@@ -107,6 +110,7 @@ def test_an_unfinished_call_does_not_keep_the_model_from_closing() -> None:
     asyncio.run(interrupted())
 
 
+@pytest.mark.slow
 def test_a_server_that_was_never_asked_can_be_closed() -> None:
     async def opened_and_closed() -> None:
         known = catalogue()
@@ -122,6 +126,7 @@ def test_a_server_that_was_never_asked_can_be_closed() -> None:
     asyncio.run(opened_and_closed())
 
 
+@pytest.mark.slow
 def test_nothing_of_the_server_reaches_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     async def once() -> None:
         gateway = open_gateway(catalogue(), {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)

@@ -148,6 +148,7 @@ def test_nothing_of_the_sdks_environment_goes_out(
 # -- proxies -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z2")
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
 @pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])

@@ -103,6 +103,7 @@ OWN = MODE | {"other": True}
 BOTH = MODE | {"multiple": True, "other": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("questions", "keys", "expected"),
     [
@@ -164,6 +165,7 @@ def kept(
         return None, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("questions", "keys", "expected"),
     [

@@ -261,6 +261,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z6")
 def test_a_hostile_file_has_a_bounded_answer(tmp_path: Path) -> None:
     for name, content in HOSTILE.items():

@@ -272,6 +272,7 @@ def test_a_file_that_is_little_longer_than_a_part_comes_whole_and_a_longer_one_s
     assert "(below:)" not in ask(root, "Read", path="code.py", offset=10, limit=5)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z6")
 def test_an_answer_keeps_to_the_tokens_that_there_are(root: Path) -> None:
     text = "".join(f"def function_{n}(one, two):\n    return one + two\n\n\n" for n in range(100))
@@ -424,6 +425,7 @@ def test_what_is_too_large_is_refused_at_once_and_not_repeated(
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z6")
 def test_a_deep_and_a_wide_tree_end(root: Path) -> None:
     place = root / "deep"

@@ -74,6 +74,7 @@ def appended(tree: Tree, _: int) -> None:
 ACTS: list[Callable[[Tree, int], None]] = [read, listed, found, written, moved, removed, made, appended]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ18")
 @pytest.mark.parametrize("links", [False, True])

@@ -82,6 +82,7 @@ def test_secrets_what_git_ignores_runs_and_what_is_no_file_stay(project: Path, t
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_more_than_it_may_hold_is_said_with_the_largest_before_anything_is_sent(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +96,7 @@ def test_more_than_it_may_hold_is_said_with_the_largest_before_anything_is_sent(
     assert "nothing was sent" in error.value.next_step
 
 
+@pytest.mark.slow
 def test_more_files_than_any_project_has_are_refused(project: Path) -> None:
     for folder in range(21):
         (project / f"f{folder}").mkdir()

@@ -77,6 +77,7 @@ def test_many_threads_load_and_forget_many_projects_at_once(tmp_path: Path, monk
     assert len(workplace.loaded_before) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 def test_many_threads_look_up_everything_of_one_project_and_find_the_same(tmp_path: Path) -> None:
     workplace = place(tmp_path)

@@ -19,6 +19,7 @@ def library(folder: Path, earlier: Library | None = None, unsaved: dict[Path, st
     return Library([Root(folder, "", "project")], earlier, unsaved or {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [*CASES, package_library()], ids=lambda path: path.name)
 def test_parts_have_the_problems_of_the_whole(folder: Path) -> None:
     whole = library(folder)
@@ -31,6 +32,7 @@ def test_parts_have_the_problems_of_the_whole(folder: Path) -> None:
     assert whole.problems.errors or not more
 
 
+@pytest.mark.slow
 def test_only_what_reads_a_changed_file_is_checked_again() -> None:
     folder = package_library()
     first = recheck(library(folder), ())

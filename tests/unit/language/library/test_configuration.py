@@ -110,6 +110,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES), st.dictionaries(st.sampled_from(["a", "b"]), VALUES))
 def test_merging_keeps_every_key_and_every_type_of_the_shipped_file(base: dict[str, Any], over: dict[str, Any]) -> None:
     problems = Problems()

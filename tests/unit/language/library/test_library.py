@@ -77,6 +77,7 @@ def test_a_file_that_cannot_be_read_is_a_problem(roots: tuple[Root, ...]) -> Non
     assert found(library) == ["error project:skills/hello/say.md:2 encoding"]
 
 
+@pytest.mark.slow
 def test_one_shipped_phase_can_be_overridden(tmp_path: Path) -> None:
     shipped = Root(package_library(), "skillrun:", "library")
     project = Root(tmp_path, "", "project")

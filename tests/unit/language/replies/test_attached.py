@@ -32,6 +32,7 @@ LINES = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.one_of(st.lists(LINES, max_size=12).map("\n".join), st.text(max_size=60)),
     st.text(max_size=40),

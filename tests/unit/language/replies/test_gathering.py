@@ -109,6 +109,7 @@ def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
     assert any(one.path == path and one.text.endswith(text) and one.reason for one in found.dropped), found.dropped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [

@@ -344,6 +344,7 @@ def test_line_ends_make_no_difference(text: str) -> None:
         assert find(text) == find(plain) == find(plain.replace("\n", "\r\n"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -31,6 +31,7 @@ def outcome(written: str, **names: Any) -> str:
     return message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("written", "message"),
     [
@@ -77,6 +78,7 @@ def test_what_would_grow_is_refused_before_it_is_built(written: str, message: st
     assert message in outcome(written)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [
@@ -108,6 +110,7 @@ def test_a_loop_ends_with_its_budget(body: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_templates_inside_a_template_share_its_budget() -> None:
     inner = compile_string(Text.of("{% for b in range(1000) %}{% endfor %}x"), Problems())
     assert inner is not None
@@ -116,6 +119,7 @@ def test_templates_inside_a_template_share_its_budget() -> None:
     assert found == WORK
 
 
+@pytest.mark.slow
 def test_a_render_has_its_own_budget() -> None:
     made = compile_string(Text.of("{% for a in range(100000) %}{% endfor %}x"), Problems())
     assert made is not None

@@ -155,6 +155,7 @@ def test_nesting_below_the_limit_is_accepted() -> None:
     assert refused("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)) == [(1, MAX_DEPTH + 1, "too-deep")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -192,6 +193,7 @@ def test_a_number_that_nothing_can_hold_is_refused(written: str) -> None:
     assert [(one.line, one.column, one.code) for one in problems] == [(1, 4, "number")]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ15")
 @pytest.mark.row("Z6")
 @pytest.mark.parametrize("text", ["a: [" + "a," * 200_000 + "]", "a: [" + "{}," * 100_000 + "]", "- - - -\n" * 40_000])

@@ -176,6 +176,7 @@ def test_what_is_no_schema_or_refers_elsewhere_is_refused(schema: Any, words: st
         written_shape(schema)
 
 
+@pytest.mark.slow
 def test_a_thousand_checks_take_a_moment() -> None:
     value = reply(*[finding() for _ in range(5)])
     SHAPE.check(value)

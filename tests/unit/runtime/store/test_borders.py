@@ -38,6 +38,7 @@ MODULES = sorted(
 )
 
 
+@pytest.mark.slow
 def test_no_module_outside_of_the_store_makes_a_path_of_a_run() -> None:
     found = {
         module: paths

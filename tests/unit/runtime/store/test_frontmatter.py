@@ -79,11 +79,13 @@ def written(tmp_path: Path, data: dict[str, Any], body: str = "") -> tuple[dict[
     return from_frontmatter(path)
 
 
+@pytest.mark.slow
 def test_every_character_goes_through_frontmatter_and_back(tmp_path: Path) -> None:
     for text in filter(None, chunks()):
         assert written(tmp_path, {"a": text, "b": [text[::-1]]})[0] == {"a": text, "b": [text[::-1]]}
 
 
+@pytest.mark.slow
 def test_what_yaml_or_its_reader_finds_special_goes_through_at_every_place(tmp_path: Path) -> None:
     for start in range(0, len(IMPORTANT), 40):
         texts = [place.replace("%s", chr(code)) for code in IMPORTANT[start : start + 40] for place in PLACES]

@@ -92,6 +92,7 @@ def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_se
     assert journal.unanswered() == [("c", "1"), ("a", "1")]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(RECORDS, max_size=15), st.integers(0, 15))
 def test_any_records_come_back_the_same_after_closing_and_opening(records: list[Record], stop: int) -> None:

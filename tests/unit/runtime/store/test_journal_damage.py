@@ -279,6 +279,7 @@ def detected_or_harmless(source: Path, expected: list[Any], name: str, damage: C
             assert contents(journal) == extended
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.floats(0, 1, exclude_max=True), st.integers(1, 255))
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def records(folder: Path) -> list[tuple[str, str]]:
         return [(kind, entry.address) for kind in ("reply", "note") for entry in journal.entries(kind)]
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 def test_a_kill_at_any_point_loses_nothing_acknowledged_and_makes_no_record_twice(tmp_path: Path) -> None:
     log = tmp_path / "points"
