@@ -112,6 +112,10 @@ class _Builder:
                     root = node
         except MarkedYAMLError as error:
             text = self.source.text
+            if error.problem_mark is not None and error.problem == "exceeded maximum nesting depth":
+                # libyaml reads ahead, so that its own limit is met before the events that this one counts
+                self.refuse_depth(error.problem_mark.index + self.offset)
+                return None
             flow = next((frame.start for frame in reversed(self.open) if text[frame.start] in "[{"), None)
             self.refuse_slip(explain(self.source, self.offset, error, event, flow))
             return None
@@ -150,12 +154,15 @@ class _Builder:
     def start(self, event: Any, is_mapping: bool) -> None:
         start = self.begin(event)
         if len(self.open) == MAX_DEPTH:
-            self.refuse(start, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
+            self.refuse_depth(start)
             raise GivenUp
         if is_mapping and self.open and self.source.text[start - 1 : start + 1] == "{{":
             self.refuse_slip(unquoted(start - 1, "{{"))
             raise GivenUp
         self.open.append(_Open(start, is_mapping))
+
+    def refuse_depth(self, start: int) -> None:
+        self.refuse(start, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
 
     def end(self) -> Node:
         closed = self.open.pop()
