@@ -135,10 +135,10 @@ def test_the_model_of_the_environment_is_the_one_that_is_asked(
     wire: Wire, skillrun: Call, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKILLRUN_MODEL", "scripted:noise-1")
-    done = compared(skillrun)
+    done = compared(skillrun, "formal", "--samples", "1")
     assert "models: scripted:noise-1" in done.out, done.err
     assert world.asked == []
-    done = compared(skillrun, "--model", "local:m")
+    done = compared(skillrun, "formal", "--samples", "1", "--model", "local:m")
     assert "models: local:m" in done.out, "what is typed goes before"
     assert skillrun("test", "hello", "formal").code == 0, "a test without a comparison takes no notice"
 
@@ -180,45 +180,45 @@ def test_the_files_have_both_results_and_the_order_in_which_they_stood(
     page = Path(told["files"][0]).read_text()
     assert "## warm, sample 2\n\n### HEAD\n\n```\nWelcome, a long one" in page
     assert "stood first: HEAD 4, working tree 9. It is so." in page
-    assert compared(skillrun, "--judge", "judge-pair").code == 0
+    assert compared(skillrun, "--judge", "judge-pair", "--samples", "1").code == 0
     assert Path(told["files"][0]).read_text() == page, "a later comparison has files of its own"
 
 
 @pytest.mark.slow
 def test_nothing_is_asked_twice_and_more_samples_ask_only_what_is_new(wire: Wire, skillrun: Call, world: World) -> None:
-    assert compared(skillrun, "--judge", "judge-pair").code == 0
-    done = skillrun("test", "hello", *TRUST, "HEAD", "--judge", "judge-pair")
+    assert compared(skillrun, "--judge", "judge-pair", "--samples", "1").code == 0
+    done = skillrun("test", "hello", *TRUST, "HEAD", "--judge", "judge-pair", "--samples", "1")
     assert done.code == 0, "without a price nobody has to say yes"
-    assert "asks 0 calls; 24 more are on record" in done.out
-    assert (len(world.asked), len(world.judged)) == (12, 12)
-    done = compared(skillrun, "--judge", "judge-pair", "--samples", "4")
-    assert "asks 8 calls, 4 of them the judge's; 24 more are on record" in done.out
-    assert (len(world.asked), len(world.judged)) == (16, 16)
+    assert "asks 0 calls; 8 more are on record" in done.out
+    assert (len(world.asked), len(world.judged)) == (4, 4)
+    done = compared(skillrun, "--judge", "judge-pair", "--samples", "2")
+    assert "asks 8 calls, 4 of them the judge's; 8 more are on record" in done.out
+    assert (len(world.asked), len(world.judged)) == (8, 8)
     edit("a short welcome", "a short welcome, and a kind one")
-    assert compared(skillrun, "--samples", "4").code == 0
-    assert len(world.asked) == 24, "the other version is on record"
+    assert compared(skillrun, "--samples", "2").code == 0
+    assert len(world.asked) == 12, "the other version is on record"
 
 
 @pytest.mark.slow
 def test_a_comparison_that_was_cut_goes_on(wire: Wire, skillrun: Call, world: World) -> None:
-    world.fails_from = 8
-    done = compared(skillrun, "--judge", "judge-pair")
+    world.fails_from = 4
+    done = compared(skillrun, "--judge", "judge-pair", "--samples", "1")
     assert "did not come to a result: the same command asks what failed again" in done.out
     assert "no more today" in done.out
     answered = len(world.asked)
-    assert answered == 7
+    assert answered == 3
     world.fails_from = 10**9
-    done = compared(skillrun, "--judge", "judge-pair")
-    assert len(world.asked) == 12
+    done = compared(skillrun, "--judge", "judge-pair", "--samples", "1")
+    assert len(world.asked) == 4
     assert f"; {answered} more are on record" in done.out
 
 
 @pytest.mark.slow
 def test_a_judge_whom_the_order_sways_decides_nothing(wire: Wire, skillrun: Call, world: World) -> None:
     world.judges = lambda _first, _second: (9, 2)
-    done = compared(skillrun, "--judge", "judge-pair")
-    assert "better: HEAD 0, working tree 0, undecided 6" in done.out
-    assert "in 6 pairs the judge was for the same place both times: the order swayed it" in done.out
+    done = compared(skillrun, "--judge", "judge-pair", "--samples", "1")
+    assert "better: HEAD 0, working tree 0, undecided 2" in done.out
+    assert "in 2 pairs the judge was for the same place both times: the order swayed it" in done.out
     assert "too few to tell: 0 decided pairs" in done.out
 
 

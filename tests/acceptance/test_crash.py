@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 
 from skillrun.runtime.store.disk.own_key import own_key
 from skillrun.runtime.store.frontmatter import from_frontmatter
+from tests.acceptance.conftest import EXAMPLES, Call
 from tests.property.runs import folder
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))
@@ -72,7 +74,7 @@ class Crashes:
         return self.run([{"folder": str(self.here / str(number)), "kill_at": number} for number in numbers])
 
     def sample(self) -> list[int]:
-        """Of the small run one of each kind of checkpoint, of the large one some around commits and calls; and every
+        """Of the small run some of each kind of checkpoint, of the large one some around commits and calls; and every
         so many."""
         if ALL:
             return list(range(1, len(self.points) + 1))
@@ -80,10 +82,14 @@ class Crashes:
         for number, name in enumerate(self.points, 1):
             places.setdefault(name, []).append(number)
         if self.name == "rapid":
-            chosen = {found[len(found) // 2] for found in places.values()}
+            renames = [name for name in places if name.startswith("rename")]
+            names = [name for name in places if name not in renames] + renames[1::7]
+            chosen = {places[name][len(places[name]) // 2] for name in names}
+            chosen |= set(range(7, len(self.points) + 1, len(self.points) // 4))
         else:
             chosen = {one for name, found in places.items() if not name.startswith("rename") for one in found[5::480]}
-        return sorted(chosen | set(range(7, len(self.points) + 1, len(self.points) // 4)))
+            chosen |= set(range(7, len(self.points) + 1, len(self.points) // 2))
+        return sorted(chosen)
 
 
 @pytest.fixture(params=list(CASES))
@@ -107,25 +113,38 @@ def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
         assert state(killed) == state(whole), point
 
 
-@pytest.mark.slow
+def process(folder: Path, name: str, **environ: str) -> int:
+    """Run the example `greeting` in a process of its own; its exit code."""
+    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", "--model", "scripted:x", "--name", name]
+    return subprocess.run(command, cwd=folder, env={**os.environ, **environ}, capture_output=True, check=False).returncode
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A project in which a run called `whole` has completed, and the checkpoints that it reached."""
+    project = tmp_path_factory.mktemp("finished") / "project"
+    shutil.copytree(EXAMPLES / "greeting", project)
+    log = project.parent / "points"
+    assert process(project, "whole", SKILLRUN_KILL_LOG=str(log)) == 0
+    return project, log.read_text().splitlines()
+
+
+@pytest.mark.slow  # two processes
 @pytest.mark.row("X4")
 @pytest.mark.parametrize("point", ["commit: after", "rename state.md: after", "call: after"])
-def test_a_killed_command_is_shown_as_interrupted_and_resumed(point: str, tmp_path: Path) -> None:
-    def skillrun(*words: str, **environ: str) -> tuple[int, Any]:
-        command = [sys.executable, "-m", "skillrun", *words, "--json"]
-        done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **environ}, capture_output=True, check=False)
-        return done.returncode, json.loads(done.stdout or "null")
-
-    plan = ("plan", "Add dark mode", "--mode", "rapid", "--unattended", "--model", "scripted:x", "--name")
-    log = tmp_path / "points"  # the first half of them may be those of the estimate
-    assert skillrun(*plan, "whole", SKILLRUN_KILL_LOG=str(log))[0] == 0
-    numbers = [number for number, name in enumerate(log.read_text().splitlines(), 1) if name == point]
-    assert skillrun(*plan, "run", SKILLRUN_KILL_AT=str(numbers[len(numbers) * 3 // 4]))[0] == -signal.SIGKILL
-    shown = {run["run"]: run["status"] for run in skillrun("runs")[1]}
-    assert shown == {"whole": "completed", "run": "interrupted"}
-    code, told = skillrun("resume", "run", "--unattended")
-    assert (code, told["status"]) == (0, "completed")
-    assert files({"runs": tmp_path / "runs"}) == files({"runs": tmp_path / "runs"}, "whole")
+def test_a_killed_command_is_shown_as_interrupted_and_resumed(
+    point: str, finished: tuple[Path, list[str]], skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, points = finished
+    name = point.split(" ")[0].strip(":")
+    numbers = [number for number, reached in enumerate(points, 1) if reached == point]
+    assert process(project, name, SKILLRUN_KILL_AT=str(numbers[len(numbers) * 3 // 4])) == -signal.SIGKILL
+    monkeypatch.chdir(project)
+    shown = {run["run"]: run["status"] for run in skillrun("runs", "--json").json}
+    assert (shown["whole"], shown[name]) == ("completed", "interrupted")
+    done = skillrun("resume", name, "--unattended", "--json")
+    assert (done.code, done.json["status"]) == (0, "completed")
+    assert files({"runs": project / "runs"}, name) == files({"runs": project / "runs"}, "whole")
 
 
 def calls(run: Mapping[str, Any]) -> Counter[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from skillrun.cli.registry import COMMANDS
 from skillrun.language.check.checker import check_library
-from skillrun.language.check.rechecking import recheck
+from skillrun.language.check.rechecking import CheckedLibrary, recheck
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import search_path
 from skillrun.language.text.diagnostics import render_problem
@@ -20,7 +20,6 @@ from skillrun.language.text.diagnostics import render_problem
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VALID = sorted((EXAMPLES / "valid").iterdir())
 INVALID = sorted((EXAMPLES / "invalid").iterdir())
-SHIPPED = recheck(Library(search_path(EXAMPLES)), COMMANDS)  # what all of them share is read and checked once
 FINDINGS = {
     "FL1": ("models-misspelt-key", "models-misspelt-kind", "models-numbers", "models-that-lead-nowhere"),
     "FL17": (
@@ -45,35 +44,54 @@ FINDINGS = {
 UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_EXAMPLES"))  # read here: the environment of a test has no such variable
 
 
+SLOW = {
+    *("absent-with-its-reason", "config-keys-of-before", "config-of-another-type", "duplicate-member"),
+    *("empty-seat", "errands", "input-of-no-protocol", "missing-input-of-protocol"),
+    *("models-misspelt-key", "models-misspelt-kind", "models-numbers", "models-that-lead-nowhere"),
+    *("models-unknown-provider", "outputs-that-differ-by-a-letter", "panel-without-an-id", "run-cycle"),
+    *("seats-a-number", "section-that-no-protocol-reads", "token-lint", "token-lint-role"),
+    *("too-many-members", "unknown-input-of-protocol", "unknown-key-config", "unknown-key-config-nested"),
+    *("unknown-protocol", "unknown-seat-in-protocol", "workshop", "wrong-input-of-protocol"),
+}
+"""Cases with a file that shipped workflows read as well, so that those are checked again."""
+
+
 def cases(folders: list[Path]) -> Iterator[Any]:
     for case in folders:
         found = [finding for finding, names in FINDINGS.items() if case.name in names]
-        yield pytest.param(case, id=case.name, marks=[pytest.mark.finding(*found)] if found else [])
+        marks = [pytest.mark.finding(*found)] if found else []
+        yield pytest.param(case, id=case.name, marks=[*marks, pytest.mark.slow] if case.name in SLOW else marks)
 
 
-def problems(case: Path) -> str:
+@pytest.fixture(scope="session")
+def shipped() -> CheckedLibrary:
+    """What all cases share, read and checked once."""
+    return recheck(Library(search_path(EXAMPLES)), COMMANDS)
+
+
+def problems(case: Path, shipped: CheckedLibrary) -> str:
     """What `skillrun validate` says about the case's own files."""
-    library = Library(search_path(case), SHIPPED.library)
-    if len([*case.glob("workflows/*.md")]) > 1:  # of two that run each other, one is told of
+    library = Library(search_path(case), shipped.library)
+    if case.name == "run-cycle":  # two workflows run each other: only a check of both together reports one of them
         check_library(library, COMMANDS)
         found = list(library.problems)
     else:
-        found = recheck(library, COMMANDS, SHIPPED).problems
+        found = recheck(library, COMMANDS, shipped).problems
     own = [problem for problem in found if not problem.path.startswith("skillrun:")]
     return "\n\n".join(render_problem(problem) for problem in own)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", list(cases(VALID)))
-def test_a_valid_library_has_no_problems(case: Path) -> None:
-    assert problems(case) == ""
+def test_a_valid_library_has_no_problems(case: Path, shipped: CheckedLibrary) -> None:
+    assert problems(case, shipped) == ""
 
 
 @pytest.mark.slow
 @pytest.mark.row("X2")
 @pytest.mark.parametrize("case", list(cases(INVALID)))
-def test_a_mistake_is_shown_with_its_place_and_a_way_out(case: Path) -> None:
-    found = problems(case)
+def test_a_mistake_is_shown_with_its_place_and_a_way_out(case: Path, shipped: CheckedLibrary) -> None:
+    found = problems(case, shipped)
     expected = case / "expected.txt"
     if UPDATE:
         expected.write_text(f"{found}\n", encoding="utf-8")

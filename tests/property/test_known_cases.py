@@ -19,7 +19,7 @@ from tests.property.test_replay import assert_goes_on, bench, kept
 from tests.property.workflows import Workflows
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))
-MOST = 40  # moments of a case, or nearly twice as many, where not all are tried
+MOST = 10  # moments of a case, or nearly twice as many, where not all are tried
 Step = dict[str, Any]
 SAY = {"say": "Something stood in."}
 

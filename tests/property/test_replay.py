@@ -7,6 +7,7 @@ failing models. What a killed process and the next ones ask, write and set toget
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections import Counter
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from tests.property.runs import NAME, Bench, Call, Keep, Moment, Story, answered, folder
 from tests.property.workflows import Workflows, workflows
 
+MANY = "SKILLRUN_EXAMPLES" in os.environ
 USAGE = re.compile(rb"^usage:\n(?:  .*\n)+", re.MULTILINE)
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example, HealthCheck.filter_too_much]
 
@@ -76,7 +78,7 @@ def test_a_killed_run_goes_on_exactly(case: Workflows, offset: int) -> None:
     with bench(case) as (made, here):
         whole = made.begin(here / "runs", Keep(here / "kept"))
         moments = kept(whole)
-        apart = max(1, len(moments) // 10)
+        apart = max(1, len(moments) // 6)
         for moment in moments[offset % apart :: apart]:
             assert_goes_on(made, whole, whole.calls[: moment.sent], moment)
 
@@ -88,7 +90,8 @@ def test_a_killed_run_goes_on_exactly(case: Workflows, offset: int) -> None:
 def test_a_run_that_is_killed_at_any_moment_goes_on_exactly(case: Workflows) -> None:
     with bench(case) as (made, here):
         whole = made.begin(here / "runs", Keep(here / "kept"))
-        for moment in kept(whole)[:150]:
+        moments = kept(whole)[:150]
+        for moment in moments if MANY else moments[:: max(1, len(moments) // 40)]:
             assert_goes_on(made, whole, whole.calls[: moment.sent], moment)
 
 
@@ -99,7 +102,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on_exactly(case: Workflows) -> 
 def test_a_run_that_is_killed_twice_goes_on_exactly(case: Workflows, data: st.DataObject) -> None:
     with bench(case) as (made, here):
         whole = made.begin(here / "runs", Keep(here / "kept"))
-        for number in range(3):
+        for number in range(2):
             first = data.draw(st.sampled_from(kept(whole)))
             assert first.runs is not None
             copy = here / f"copy-{number}"
@@ -107,7 +110,7 @@ def test_a_run_that_is_killed_twice_goes_on_exactly(case: Workflows, data: st.Da
             moment = Moment(first.name, first.sent, first.begun, first.away, copy)
             before = whole.calls[: first.sent]
             second = assert_goes_on(made, whole, before, moment, Keep(here / f"kept-{number}"))
-            for later in kept(second)[number :: max(1, len(kept(second)) // 3)]:
+            for later in kept(second)[number :: max(1, len(kept(second)) // 2)]:
                 assert_goes_on(made, whole, before + second.calls[: later.sent], later)
 
 
@@ -225,5 +228,5 @@ def test_what_a_person_edits_stays_and_going_on_is_exact(case: Workflows, data: 
         path.write_bytes(text)
         edited = made.go_on(moment, Keep(here / "edited"))
         assert text in edited.files.values()
-        for later in kept(edited)[:: max(1, len(kept(edited)) // 5)]:
+        for later in kept(edited)[:: max(1, len(kept(edited)) // 2)]:
             assert_goes_on(made, edited, edited.calls[: later.sent], later)
