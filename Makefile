@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo record-demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs vscode bench chaos chaos-workers fuzz clean
+.PHONY: help demo record-demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs pictures vscode bench chaos chaos-workers fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -65,6 +65,9 @@ format: .venv/.installed-dev ## put the code into ruff's format, and mend what r
 
 docs: .venv/.installed-dev ## build the site of docs/ into .site/site; a link that leads nowhere fails
 	$(BIN)/python -m docsite
+
+pictures: .venv/.installed-dev ## make the pictures of the README in docs/pictures; needs Chromium
+	$(BIN)/python -m docsite.pictures
 
 vscode: ## build editors/vscode/skillrun.vsix, the extension for VS Code; needs Node 20 and npm
 	npm --prefix editors/vscode run vsix

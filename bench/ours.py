@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.subject import Work, main
+from bench.subject import CallFailed, Work, main
 from skillrun.dev.cycle import turn
 from skillrun.language.check.checker import check_workflow
 from skillrun.language.check.program import Program
@@ -19,7 +20,7 @@ from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.text.diagnostics import render_problem
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request, Usage
+from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.people.person import open_person
 from skillrun.runtime.inputs import checked_inputs
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
+QUESTION = re.compile(r"^Answer question .+$", re.MULTILINE)
 UNLIMITED = {"calls": 1e9, "tokens": 1e12, "price": 1e9, "minutes": 1e6}
 
 WORKFLOW = """---
@@ -72,6 +74,21 @@ steps:
 Answer as {{ member.id }}.
 """
 
+QUESTIONS = """---
+kind: phase
+description: All prompts at once, one for each member; the replies are written to a file.
+steps:
+  - {id: calls, agent: "{{ inputs.members }}", at_least: "{{ inputs.calls }}"}
+  - {id: replies, write: replies.md}
+---
+## calls
+{% if member.lens %}{{ member.lens }}{% endif %}
+
+## replies
+{% for reply in calls.replies %}{{ reply.text | default('no reply') }}
+{% endfor %}
+"""
+
 
 class FakeModel:
     """Stands at the gateway's border: calls wait and answer; the summary that ends the phase is answered at once."""
@@ -85,15 +102,22 @@ class FakeModel:
         if found is None:
             return await self.scripted.send(request, address, attempts)
         await attempts.sent(1)
-        text = await self.work.call(int(found[1]) - 1 if found[1] else int(found[2]))
+        number = int(found[1]) - 1 if found[1] else int(found[2])
+        question = QUESTION.search("\n".join(block.text for block in request.messages[-1].blocks))
+        try:
+            text = await (self.work.answer(number, question[0]) if question else self.work.call(number))
+        except CallFailed as error:
+            raise ModelError("invalid_request", "the reply was refused") from error
         return Reply(text, (), Usage(100, 20), "end", request.model, self.work.delay, 0.0)
 
     async def close(self) -> None:
         """There is nothing to close."""
 
 
-def write_project(folder: Path, phase: str, text: str, variants: int) -> None:
-    lenses = "".join(f"  n{number}: the one with number {number}\n" for number in range(variants))
+def write_project(
+    folder: Path, phase: str, text: str, variants: int, lens: Callable[[int], str] = "the one with number {}".format
+) -> None:
+    lenses = "".join(f"  n{number}: {lens(number)}\n" for number in range(variants))
     role = f"---\nname: caller\nmodel: fast\nvariants:\n{lenses}---\nYou answer in one sentence.\n"
     files = {
         "workflows/bench.md": WORKFLOW.format(phase=phase),
@@ -191,6 +215,27 @@ async def fan_out(work: Work) -> None:
     await run(work, "fan-out", FAN_OUT, work.calls)
 
 
+async def again(work: Work) -> None:
+    """Ask all prompts at once; resume after an accident, and save the prompt in `dev` after an edit."""
+    write_project(work.folder / "project", "questions", QUESTIONS, work.calls, work.prompt)
+    session = session_of(work, checked(work.folder / "project"))
+    inputs = inputs_of(work, session.program, work.calls)
+    if work.edit is not None:
+        folder = RunFolder(runs(work) / NAME)
+        with folder.lease.hold():
+            journal = folder.journal()
+            outcome = (await turn(session, folder, journal, inputs)).outcome
+            journal.close()
+    elif work.resume:
+        outcome = await resume_run(session, runs_of(work).existing(NAME))
+    else:
+        outcome = await begin_run(session, inputs, runs_of(work), NAME)
+    if outcome.status == "failed" and work.fail is not None:
+        raise CallFailed
+    completed(outcome)
+    work.check((runs(work) / NAME / "replies.md").read_text(encoding="utf-8").splitlines())
+
+
 async def dev(work: Work) -> None:
     """A save that changes nothing a model is asked: check again, evaluate again over the journal."""
     first = await run(work, "chain", CHAIN)
@@ -211,4 +256,4 @@ async def dev(work: Work) -> None:
 
 
 if __name__ == "__main__":
-    main(chain=chain, fan_out=fan_out, dev=dev)
+    main(chain=chain, fan_out=fan_out, again=again, dev=dev)

@@ -12,9 +12,13 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+
+class CallFailed(Exception):
+    """The call that `--fail` names failed, as a model's answer that is refused would."""
 
 
 @dataclass
@@ -28,20 +32,42 @@ class Work:
     resume: bool = False
     variant: str = ""
     kill_after: int | None = None  # this many answered calls; the next one kills the process instead of answering
+    staggered: bool = False  # call number n takes n + 1 times the delay
+    fail: int | None = None  # the call that fails
+    fail_last: bool = False  # it fails after all others have been answered
+    edit: int | None = None  # the call whose prompt has been edited
     asked: list[int] = field(default_factory=list)
     first_call: float | None = None
     started: float = 0.0
     seconds: float = 0.0
 
     async def call(self, number: int) -> str:
-        """The fake model: waits and answers. Calls are numbered from 0."""
+        """Answer a call as a model would, after its time. Calls are numbered from 0. Raises CallFailed."""
         if self.first_call is None:
             self.first_call = time.monotonic()
+        self.asked.append(number)
+        is_last = self.fail_last and number == self.fail
+        await asyncio.sleep(self.delay * ((self.calls if is_last else number) + 1 if self.staggered else 1))
         if self.kill_after is not None and number >= self.kill_after:
             os.kill(os.getpid(), signal.SIGKILL)
-        self.asked.append(number)
-        await asyncio.sleep(self.delay)
+        if number == self.fail:
+            raise CallFailed
         return self.reply
+
+    def prompt(self, number: int) -> str:
+        """The prompt of a call, for subjects that send one."""
+        return f"Answer question {number}{' in one word' if number == self.edit else ''}."
+
+    async def answer(self, number: int, prompt: str) -> str:
+        """Answer a prompt, and repeat it in the reply so that `check` can tell a new reply from an old one."""
+        await self.call(number)
+        return f"Reply to: {prompt}"
+
+    def check(self, replies: Iterable[str]) -> None:
+        """Exit with an error unless there is one reply to each prompt as it is now."""
+        missing = {f"Reply to: {self.prompt(number)}" for number in range(self.calls)} ^ set(replies)
+        if missing:
+            raise SystemExit(f"missing or outdated replies: {sorted(missing)}")
 
     def start(self) -> None:
         """The subject is set up and the work begins."""
@@ -76,6 +102,10 @@ def main(**works: Run) -> None:
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--variant", default="")
     parser.add_argument("--kill-after", type=int)
+    parser.add_argument("--staggered", action="store_true")
+    parser.add_argument("--fail", type=int)
+    parser.add_argument("--fail-last", action="store_true")
+    parser.add_argument("--edit", type=int)
     given = parser.parse_args()
     work = Work(
         calls=given.calls,
@@ -85,10 +115,21 @@ def main(**works: Run) -> None:
         resume=given.resume,
         variant=given.variant,
         kill_after=given.kill_after,
+        staggered=given.staggered,
+        fail=given.fail,
+        fail_last=given.fail_last,
+        edit=given.edit,
     )
     asyncio.run(_run(works[given.work], work))
     print(json.dumps(work.figures()))
 
 
 async def _run(run: Run, work: Work) -> None:
-    await run(work)
+    try:
+        await run(work)
+    except CallFailed:
+        if work.fail is None:
+            raise
+    else:
+        if work.fail is not None:
+            raise SystemExit("the work has ended although a call failed")

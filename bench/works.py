@@ -121,6 +121,23 @@ def resume(subject: Subject) -> dict[str, float]:
     return result
 
 
+def again(subject: Subject) -> dict[str, float]:
+    """How many of 100 parallel calls a second process makes after each of four accidents in the first."""
+    common = ("--calls", "100", "--delay", "0.01", "--staggered")
+
+    def second(options: tuple[str, ...], *first: str, is_killed: bool = False) -> float:
+        with process.scratch() as folder:
+            (process.run_until_killed if is_killed else process.run)(subject, "again", folder, *common, *first)
+            return float(len(process.run(subject, "again", folder, *common, "--resume", *options).asked))
+
+    return {
+        "fails early": second((), "--fail", "49"),
+        "fails last": second((), "--fail", "49", "--fail-last"),
+        "edited": second(("--edit", "49")),
+        "killed": second((), "--kill-after", "50", is_killed=True),
+    }
+
+
 def disk(subject: Subject) -> dict[str, float]:
     def kilobytes(calls: int) -> float:
         with process.scratch() as folder:
@@ -281,6 +298,26 @@ WORKS = (
             Figure("model libraries", "imported", (Target(0),)),
         ),
         resume,
+    ),
+    Work(
+        "again",
+        "100 parallel calls: how many a second process makes to finish, after call 50 of the list met with an accident",
+        (
+            SKILLRUN,
+            LANGGRAPH,
+            peer("LangGraph, node cache", "langgraph", "cached"),
+            DBOS,
+            peer("DBOS, child workflows", "dbos", "children"),
+            BURR,
+        ),
+        (
+            Figure("fails early", "calls after it failed while half of the others were under way", (Target(1),)),
+            Figure("fails last", "calls after it failed when all others had been answered", (Target(1),)),
+            Figure("edited", "calls after all were answered and its prompt was edited", (Target(1),)),
+            Figure("killed", "calls after kill -9 when half were answered", (Target(50),)),
+        ),
+        again,
+        steady=True,
     ),
     Work(
         "disk",

@@ -14,7 +14,7 @@ def build(folder: Path, config: Path = CONFIG) -> Path:
     """The folder of the built site, made in `folder`, which is emptied before. Raises BrokenSite."""
     stage(folder, config)
     command = [str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean"]
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603
+    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if built.returncode:
         raise BrokenSite(printable(built.stdout + built.stderr.partition("Traceback (most recent call last)")[0]))
     return folder / "site"

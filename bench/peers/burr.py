@@ -88,5 +88,56 @@ async def fan_out(work: Work) -> None:
         work.stop()
 
 
+async def again(work: Work) -> None:
+    """Ask all prompts at once; go on with the application after an accident, and begin a new one after an edit."""
+
+    @action(reads=["number", "prompt"], writes=["reply"])
+    async def call(state: State) -> State:
+        return state.update(reply=await work.answer(state["number"], state["prompt"]))
+
+    class AllPrompts(MapStates):
+        def action(self, state: State, inputs: dict[str, Any]) -> Action:
+            return create_action(call, "call")
+
+        def states(
+            self, state: State, context: ApplicationContext, inputs: dict[str, Any]
+        ) -> Generator[State, None, None]:
+            for number, prompt in enumerate(state["prompts"]):
+                yield state.update(number=number, prompt=prompt)
+
+        async def reduce(self, state: State, states: AsyncGenerator[State, None]) -> State:
+            return state.update(replies=[each["reply"] async for each in states])
+
+        def is_async(self) -> bool:
+            return True
+
+        @property
+        def reads(self) -> list[str]:
+            return ["prompts"]
+
+        @property
+        def writes(self) -> list[str]:
+            return ["replies"]
+
+    async with AsyncSQLitePersister.from_values(db_path=str(work.folder / "burr.db")) as persister:
+        await persister.initialize()
+        application: Application = await (
+            ApplicationBuilder()
+            .with_identifiers(app_id="first" if work.edit is None else "edited", partition_key="bench")
+            .with_state_persister(persister)
+            .with_actions(calls=AllPrompts())
+            .with_transitions()
+            .initialize_from(
+                persister,
+                resume_at_next_action=True,
+                default_state={"prompts": [work.prompt(number) for number in range(work.calls)], "replies": []},
+                default_entrypoint="calls",
+            )
+            .abuild()
+        )
+        _, _, state = await application.arun(halt_after=["calls"])
+        work.check(state["replies"])
+
+
 if __name__ == "__main__":
-    main(chain=chain, fan_out=fan_out)
+    main(chain=chain, fan_out=fan_out, again=again)

@@ -1,6 +1,7 @@
 """DBOS on SQLite, or with the variant `postgres` on the database that the environment names.
 
-A workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch.
+A workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch. In the work `again` the
+variant `children` gives each call a child workflow of its own.
 """
 
 import asyncio
@@ -63,5 +64,77 @@ async def fan_out(work: Work) -> None:
     await run(work, calls_at_once)
 
 
+@DBOS.step()
+async def answer(number: int) -> str:
+    return await works[0].answer(number, works[0].prompt(number))
+
+
+@DBOS.workflow()
+async def answer_alone(number: int) -> str:
+    return await answer(number)
+
+
+@DBOS.workflow()
+async def steps_at_once(calls: int) -> list[str]:
+    """A step per call: all of them end, then the first failure is raised."""
+    return succeeded(await asyncio.gather(*(answer(number) for number in range(calls)), return_exceptions=True))
+
+
+@DBOS.workflow()
+async def children_at_once(calls: int) -> list[str]:
+    """A child workflow per call, otherwise the same."""
+    handles = [await DBOS.start_workflow_async(answer_alone, number) for number in range(calls)]
+    return succeeded(await asyncio.gather(*(handle.get_result() for handle in handles), return_exceptions=True))
+
+
+def succeeded(replies: list[str | BaseException]) -> list[str]:
+    for reply in replies:
+        if isinstance(reply, BaseException):
+            raise reply
+    return [reply for reply in replies if isinstance(reply, str)]
+
+
+async def fork(work: Work) -> list[str]:
+    """Fork the workflow from the step that failed or was edited, and with it the child workflow that took the step."""
+    steps = await DBOS.list_workflow_steps_async(WORKFLOW)
+    if work.variant == "children":
+        results = [step for step in steps if step["child_workflow_id"] and "getResult" in step["function_name"]]
+    else:
+        results = steps
+    step = next(step for step in results if step["error"]) if work.edit is None else results[work.edit]
+    replacements = {}
+    if work.variant == "children":
+        child = await DBOS.fork_workflow_async(step["child_workflow_id"], 1)
+        await child.get_result()
+        replacements[step["child_workflow_id"]] = child.get_workflow_id()
+    forked = await DBOS.fork_workflow_async(WORKFLOW, step["function_id"], replacement_children=replacements)
+    return await forked.get_result()
+
+
+async def again(work: Work) -> None:
+    """Ask all prompts at once; recover a killed workflow, and fork one after a failure or an edit."""
+    works.append(work)
+    DBOS(
+        config={
+            "name": "bench",
+            "system_database_url": f"sqlite:///{work.folder / 'dbos.sqlite'}",
+            "application_version": "1",
+            "log_level": "CRITICAL",
+        }
+    )
+    DBOS.launch()
+    try:
+        if not work.resume:
+            with SetWorkflowID(WORKFLOW):
+                replies = await (children_at_once if work.variant == "children" else steps_at_once)(work.calls)
+        else:
+            handle = await DBOS.retrieve_workflow_async(WORKFLOW)
+            status = (await handle.get_status()).status
+            replies = await (fork(work) if status in ("SUCCESS", "ERROR") else handle.get_result())
+    finally:
+        DBOS.destroy()
+    work.check(replies)
+
+
 if __name__ == "__main__":
-    main(chain=chain, fan_out=fan_out)
+    main(chain=chain, fan_out=fan_out, again=again)

@@ -1,14 +1,16 @@
 """LangGraph: a graph with one node in a loop, and `Send` for the fan-out; `AsyncSqliteSaver`, durability "sync".
 
-The variant `growing` keeps every reply in the state; the variant `async` uses the library's default durability.
+The variant `growing` keeps every reply in the state; the variant `async` uses the library's default durability; the
+variant `cached` gives the node a cache policy, whose key is the node's input, the prompt among it.
 """
 
 import operator
 from typing import Annotated, Any, TypedDict
 
+from langgraph.cache.sqlite import SqliteCache
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Send
+from langgraph.types import CachePolicy, Send
 
 from bench.subject import Work, main
 
@@ -75,5 +77,40 @@ async def fan_out(work: Work) -> None:
     await invoke(work, graph, {"numbers": list(range(work.calls)), "replies": []})
 
 
+class Prompts(TypedDict):
+    prompts: list[str]
+    replies: Annotated[list[str], operator.add]
+
+
+class Prompt(TypedDict):
+    number: int
+    prompt: str
+
+
+async def again(work: Work) -> None:
+    """Ask all prompts at once; go on with the thread after an accident, and begin a new one after an edit."""
+    is_cached = work.variant == "cached"
+
+    async def call(one: Prompt) -> dict[str, Any]:
+        return {"replies": [await work.answer(one["number"], one["prompt"])]}
+
+    def spread(state: Prompts) -> list[Send]:
+        return [Send("call", {"number": number, "prompt": prompt}) for number, prompt in enumerate(state["prompts"])]
+
+    graph = StateGraph(Prompts)
+    graph.add_node("call", call, cache_policy=CachePolicy() if is_cached else None)
+    graph.add_conditional_edges(START, spread, ["call"])
+    graph.add_edge("call", END)
+    start = {"prompts": [work.prompt(number) for number in range(work.calls)], "replies": []}
+    cache = SqliteCache(path=str(work.folder / "cache.db")) if is_cached else None
+    async with AsyncSqliteSaver.from_conn_string(str(work.folder / "langgraph.db")) as saver:
+        await saver.setup()
+        compiled = graph.compile(checkpointer=saver, cache=cache)
+        config = {"configurable": {"thread_id": "first" if work.edit is None else "edited"}}
+        is_continued = work.resume and work.edit is None
+        state = await compiled.ainvoke(None if is_continued else start, config, durability="sync")
+        work.check(state["replies"])
+
+
 if __name__ == "__main__":
-    main(chain=chain, fan_out=fan_out)
+    main(chain=chain, fan_out=fan_out, again=again)

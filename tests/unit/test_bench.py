@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import plans, sessions
+from bench import ours, plans, sessions
 from bench.process import Subject, SubjectFailed
+from bench.subject import CallFailed
+from bench.subject import Work as Calls
 from bench.table import lines
 from bench.works import Figure, Target, Work, measure
 from skillrun.models.messages import Block, Message, Request
@@ -59,6 +61,26 @@ def test_both_kinds_of_a_design_session_take_the_same_course(tmp_path: Path, kin
     assert (found["calls"], found["rounds"]) == (6, 3)
     assert (found["saved"] > 0) is (kind == "persistent")
     assert 0 < found["read anew"] < found["input"]
+
+
+@pytest.mark.finding("NC6")
+def test_after_a_failure_and_after_an_edit_one_of_the_parallel_calls_is_made(tmp_path: Path) -> None:
+    calls = Calls(calls=5, delay=0, reply="", folder=tmp_path, fail=2)
+    with pytest.raises(CallFailed):
+        asyncio.run(ours.again(calls))
+    assert set(calls.asked) == {0, 1, 2, 3, 4}
+    resumed = Calls(calls=5, delay=0, reply="", folder=tmp_path, resume=True)
+    asyncio.run(ours.again(resumed))
+    assert resumed.asked == [2]
+    edited = Calls(calls=5, delay=0, reply="", folder=tmp_path, resume=True, edit=3)
+    asyncio.run(ours.again(edited))
+    assert edited.asked == [3]
+
+
+def test_an_outdated_reply_is_noticed() -> None:
+    edited = Calls(calls=2, delay=0, reply="", folder=Path(), edit=1)
+    with pytest.raises(SystemExit, match="in one word"):
+        edited.check(["Reply to: Answer question 0.", "Reply to: Answer question 1."])
 
 
 @pytest.mark.parametrize(("value", "sign"), [(61.0, "✓"), (59.0, "✗")])
