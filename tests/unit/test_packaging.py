@@ -1,8 +1,11 @@
-"""The wheel holds the engine and the whole library, and nothing of the repository's surroundings."""
+"""The wheel holds the engine, the library and the licence, and nothing else; the sdist holds all sources."""
 
 import subprocess
 import sys
+import tarfile
 import zipfile
+from email.message import Message
+from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
@@ -11,15 +14,25 @@ ROOT = Path(__file__).parents[2]
 LIBRARY = ("workflows", "skills", "roles", "config", "starters")
 
 
+def build(target: str, folder: Path) -> Path:
+    """Build the wheel or the sdist into the folder, without fetching a build environment."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (path,) = folder.iterdir()
+    return path
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a freshly built wheel, by path."""
-    folder = tmp_path_factory.mktemp("dist")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (path,) = folder.glob("*.whl")
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(build("wheel", tmp_path_factory.mktemp("wheel"))) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
+
+
+def metadata(wheel: dict[str, bytes]) -> Message:
+    """The METADATA file of the wheel."""
+    (body,) = (body for name, body in wheel.items() if name.endswith(".dist-info/METADATA"))
+    return BytesParser().parsebytes(body)
 
 
 def repository_files(*folders: str) -> dict[str, bytes]:
@@ -53,6 +66,24 @@ def test_nothing_else_ships(wheel: dict[str, bytes]) -> None:
 
 
 def test_the_command_and_the_extras_are_declared(wheel: dict[str, bytes]) -> None:
-    texts = {name.split("/")[-1]: body.decode() for name, body in wheel.items() if ".dist-info/" in name}
-    assert "skillrun = skillrun.cli.main:main" in texts["entry_points.txt"]
-    assert "Provides-Extra: local" in texts["METADATA"]
+    (entry_points,) = (body.decode() for name, body in wheel.items() if name.endswith("/entry_points.txt"))
+    assert "skillrun = skillrun.cli.main:main" in entry_points
+    assert "local" in (metadata(wheel).get_all("Provides-Extra") or [])
+
+
+def test_the_licence_is_declared_and_ships(wheel: dict[str, bytes]) -> None:
+    licence = (ROOT / "LICENSE").read_bytes()
+    assert licence.startswith(b"MIT License\n\nCopyright (c) 2026 the skillrun authors\n")
+    assert metadata(wheel)["License-Expression"] == "MIT"
+    assert metadata(wheel).get_all("License-File") == ["LICENSE"]
+    assert [body for name, body in wheel.items() if name.endswith(".dist-info/licenses/LICENSE")] == [licence]
+
+
+@pytest.mark.slow  # compresses the recorded runs in docs/
+def test_the_sdist_holds_the_sources_the_tests_the_docs_and_the_licence(tmp_path: Path) -> None:
+    with tarfile.open(build("sdist", tmp_path)) as archive:
+        members = {member.name.split("/", 1)[1]: archive.extractfile(member) for member in archive.getmembers()}
+        sdist = {name: file.read() for name, file in members.items() if file is not None}
+    pages = ("LICENSE", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+    tracked = repository_files("engine/skillrun", *LIBRARY, "tests", "docs", "docsite", "pyproject.toml", *pages)
+    assert [name for name, body in tracked.items() if sdist.get(name) != body] == []
