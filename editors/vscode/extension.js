@@ -4,7 +4,7 @@ const vscode = require("vscode");
 const { LanguageClient, TransportKind } = require("vscode-languageclient/node");
 
 const FILES = "**/{workflows,skills,roles,config,tests}/**/*.{md,yaml}";
-const HELP = "Install it with `pip install 'skillrun[editor]'`, or say in the setting `skillrun.command` where it is.";
+const HELP = "Install it with `pip install '.[editor]'` in a checkout of skillrun, or set `skillrun.command` to its path.";
 
 let client;
 

@@ -1,3 +1,3 @@
 """skillrun runs workflows written in markdown: a build whose steps are model calls, answered from a journal."""
 
-__version__ = "0.1.0"
+from skillrun.version import __version__ as __version__

@@ -14,7 +14,7 @@ impl zed::Extension for Skillrun {
         let (path, arguments) = settings.map_or((None, None), |binary| (binary.path, binary.arguments));
         let command = path.or_else(|| worktree.which("skillrun"));
         Ok(zed::Command {
-            command: command.ok_or("skillrun is not on the PATH: pip install 'skillrun[editor]'")?,
+            command: command.ok_or("skillrun is not on the PATH. In a checkout of skillrun: pip install '.[editor]'")?,
             args: arguments.unwrap_or_else(|| vec!["lsp".into()]),
             env: worktree.shell_env(),
         })

@@ -18,6 +18,7 @@ from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, two_columns
+from skillrun.installation import extra_hint
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
@@ -61,7 +62,7 @@ def doctor(runs: Path, json: bool) -> int:
 def _local() -> Finding:
     if find_spec(LOCAL) is not None:
         return Finding("ok", LOCAL, "installed")
-    return Finding("note", LOCAL, "not installed", "`pip install 'skillrun[local]'`, for the model that needs no key")
+    return Finding("note", LOCAL, "not installed", f"for the model that needs no key: {extra_hint('local')}")
 
 
 def _library(library: Library) -> Finding:

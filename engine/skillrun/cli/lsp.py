@@ -8,6 +8,7 @@ import click
 
 from skillrun.cli.bugs import bug_report
 from skillrun.cli.registry import COMMANDS
+from skillrun.installation import extra_hint
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 
 
@@ -27,6 +28,6 @@ def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
     except ModuleNotFoundError as missing:
         if missing.name not in ("pygls", "lsprotocol"):
             raise
-        raise SkillrunError("the language server needs pygls", "pip install 'skillrun[editor]'") from None
+        raise SkillrunError("the language server needs pygls", extra_hint("editor")) from None
     serve(COMMANDS, lambda error: "; ".join(bug_report(error)))
     return 0

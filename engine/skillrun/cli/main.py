@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillrun import __version__
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.registry import COMMANDS, VARIABLE
 from skillrun.language.text.diagnostics import printable
+from skillrun.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

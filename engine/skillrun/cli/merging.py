@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.version import __version__
 
 MOST_CONFLICTS: Final = 127  # that git counts; what is above is an error
 NAMES: Final = ("yours", "ejected", f"shipped with skillrun {__version__}")  # of the sides, in the marks

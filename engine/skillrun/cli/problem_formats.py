@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from skillrun import __version__
 from skillrun.language.library.roots import Root
 from skillrun.language.text.codes import CODES
 from skillrun.language.text.diagnostics import Problem, escaped
+from skillrun.version import __version__
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 HERE: Final = "%SRCROOT%"  # the folder in which the command was typed, by the name that readers of SARIF know it by

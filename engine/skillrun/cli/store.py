@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from skillrun.installation import extra_hint
 from skillrun.language.text.diagnostics import UsageError
 
 if TYPE_CHECKING:
@@ -77,8 +78,7 @@ def open_database(url: str) -> Database:
     try:
         from skillrun.runtime.store.postgres.database import Database
     except ImportError as error:
-        hint = "`pip install 'skillrun[workers]'`"
-        raise UsageError(f"a store needs what is not installed: {error.name}", hint) from error
+        raise UsageError(f"a store needs what is not installed: {error.name}", extra_hint("workers")) from error
     database = Database(url)
     atexit.register(database.close)
     return database

@@ -15,6 +15,7 @@ from skillrun.cli import completing, options
 from skillrun.cli.loading import Loaded, cache_folder, load_at
 from skillrun.cli.printing import Output
 from skillrun.cli.store import Store, open_store, slots_of
+from skillrun.installation import extra_hint
 from skillrun.language.text.diagnostics import SkillrunError, UsageError
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def _told_at(typed: str, store: Store, most: int, out: Output) -> Metrics:
     try:
         from skillrun.workers.metrics import Metrics, address_of, served
     except ImportError as error:
-        hint = "`pip install 'skillrun[workers]'`"
-        raise UsageError(f"`--metrics` needs what is not installed: {error.name}", hint) from error
+        raise UsageError(f"`--metrics` needs what is not installed: {error.name}", extra_hint("workers")) from error
 
     counts = Metrics(most)
     store.database.told = counts.statement

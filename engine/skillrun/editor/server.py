@@ -17,7 +17,6 @@ from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInter
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from skillrun import __version__
 from skillrun.editor.client_positions import client_range
 from skillrun.editor.diagnostics import diagnostic, name_at
 from skillrun.editor.positions import Position
@@ -25,6 +24,7 @@ from skillrun.editor.workspace import Workspace, project_of
 from skillrun.language.check.rechecking import Outdated
 from skillrun.language.library.roots import enclosing_project
 from skillrun.language.text.diagnostics import Problem
+from skillrun.version import __version__
 
 SETTLE: Final = 0.005  # seconds without another change before a check begins; one rename changes many files
 UNREADABLE: Final = "skillrun could not read what the editor sent, and has left it out"

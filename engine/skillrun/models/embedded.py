@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skillrun.installation import extra_hint
 from skillrun.models.messages import Reply, Request
 from skillrun.models.providers import Backend
 from skillrun.models.redaction import Redactor
@@ -41,7 +42,7 @@ async def open_backend(
     try:
         await asyncio.to_thread(import_module, "xllamacpp")
     except ImportError:
-        step = f"Type `pip install 'skillrun[local]'`. {OTHERWISE}"
+        step = f"Install it: {extra_hint('local')}. {OTHERWISE}"
         raise failed("the small local model needs xllamacpp, which is not installed", step) from None
     path = await weights(settings, cache, environ, progress)
     return await asyncio.to_thread(_started, provider, settings, path, progress, redactor)

@@ -29,8 +29,8 @@ def spans(environ: Mapping[str, str] = os.environ) -> Spans | None:
     provider = get_tracer_provider()
     if isinstance(provider, ProxyTracerProvider):  # nobody has set one
         return None
-    from skillrun import __version__
     from skillrun.telemetry.spans import SCHEMA, Spans
+    from skillrun.version import __version__
 
     content = any(environ.get(name, "").lower() in YES for name in CONTENT)
     tracer = provider.get_tracer("skillrun", __version__, SCHEMA)

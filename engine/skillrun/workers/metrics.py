@@ -14,12 +14,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 from prometheus_client.exposition import ThreadingWSGIServer
 
-from skillrun import __version__
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Reply, Request
 from skillrun.runtime import events
 from skillrun.runtime.events import Event, Listener
 from skillrun.runtime.store.postgres.queue import Wanted
+from skillrun.version import __version__
 
 HERE: Final = "127.0.0.1"
 WAY: Final = "write it as 127.0.0.1:9464; 0.0.0.0:9464 answers everybody"

@@ -18,7 +18,6 @@ from functools import partial
 from random import shuffle
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun import __version__
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.entries import Provider
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
@@ -28,6 +27,7 @@ from skillrun.runtime.store.postgres.database import StoreAway
 from skillrun.runtime.store.postgres.lease import RunHeld
 from skillrun.runtime.store.postgres.queue import BEGUN, DEFAULT, Due, Queue
 from skillrun.runtime.store.postgres.roster import Presence, Roster
+from skillrun.version import __version__
 from skillrun.workers.dispatch import Dispatch, serve
 from skillrun.workers.work import Workplace, work_on
 

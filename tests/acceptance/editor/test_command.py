@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from skillrun.installation import extra_hint
 from tests.acceptance.conftest import Call
 
 pytestmark = pytest.mark.row("A5")
@@ -29,7 +30,7 @@ def test_without_pygls_it_says_in_a_line_how_to_install_it(skillrun: Call, monke
     monkeypatch.setitem(sys.modules, "lsprotocol", None)
     done = skillrun("lsp")
     assert done.code == 1
-    assert done.err == "error: the language server needs pygls\nhint: pip install 'skillrun[editor]'\n"
+    assert done.err == f"error: the language server needs pygls\nhint: {extra_hint('editor')}\n"
 
 
 def test_no_other_command_loads_it(process: Call) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from skillrun.installation import extra_hint
 from skillrun.models import embedded, package_index, weights
 from skillrun.models.entries import Embedded
 from skillrun.models.messages import ModelError
@@ -318,4 +319,4 @@ def test_without_llama_cpp_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
     provider = catalogue().providers["embedded"]
     with pytest.raises(ModelError, match="xllamacpp, which is not installed") as caught:
         asyncio.run(embedded.open_backend(provider, SETTINGS, tmp_path, {}, unheard, Redactor()))
-    assert "pip install 'skillrun[local]'" in caught.value.next_step
+    assert extra_hint("local") in caught.value.next_step

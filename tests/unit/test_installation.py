@@ -1,0 +1,131 @@
+"""How an extra is installed: the hint goes by where the program came from, and no text installs it by its bare name."""
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skillrun.installation import DISTRIBUTION, extra_hint
+
+ROOT = Path(__file__).parents[2]
+CHECKOUT = "in a checkout of skillrun, `pip install '.[editor]'`"
+INSTALLER = re.compile(
+    r"\b(?:(?:pip3?|pipx|uv|poetry|pdm)\b[^\n`;|&#]*?\b(?:install|download|run|add|wheel)|uvx)\b([^\n`;|&#]*)"
+)
+REQUIREMENT = re.compile(r"skillrun(?:[-_.]workflows)?(?:\[.*)?(?:[=<>!~].*)?", re.IGNORECASE)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A function that makes this the one installed distribution, with these contents of `direct_url.json`."""
+    site = tmp_path / "site-packages"
+    monkeypatch.setattr(sys, "path", [str(site)])
+
+    def install(origin: dict[str, Any] | None) -> None:
+        folder = site / f"{DISTRIBUTION.replace('-', '_')}-0.1.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: 0.1.0\n")
+        if origin is not None:
+            (folder / "direct_url.json").write_text(json.dumps(origin))
+
+    return install
+
+
+def test_the_distribution_has_the_name_that_the_program_looks_for() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
+
+
+def test_an_extra_of_an_editable_install_comes_from_its_folder(installed: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "my checkout"
+    folder.mkdir()
+    installed({"url": folder.as_uri(), "dir_info": {"editable": True}})
+    assert extra_hint("editor") == f"`{sys.executable} -m pip install --editable '{folder}[editor]'`"
+
+
+def test_an_extra_of_a_wheel_comes_from_that_wheel(installed: Any, tmp_path: Path) -> None:
+    wheel = tmp_path / "skillrun_workflows-0.1.0-py3-none-any.whl"
+    wheel.touch()
+    installed({"url": wheel.as_uri(), "archive_info": {}})
+    hint = extra_hint("editor")
+    assert hint == f"`{sys.executable} -m pip install 'skillrun-workflows[editor] @ {wheel.as_uri()}'`"
+    wheel.unlink()
+    assert extra_hint("editor") == CHECKOUT
+
+
+def test_an_extra_of_a_repository_comes_from_the_installed_commit(installed: Any) -> None:
+    installed({"url": "https://example.org/skillrun.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b2c"}})
+    assert "'skillrun-workflows[editor] @ git+https://example.org/skillrun.git@0a1b2c'" in extra_hint("editor")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_without_a_known_origin_an_extra_comes_from_a_checkout(installed: Any, known: bool) -> None:
+    if known:
+        installed(None)
+    assert extra_hint("editor") == CHECKOUT
+
+
+def bare_installs(text: str) -> list[str]:
+    """The install commands in a text that would take skillrun from a package index by its name alone."""
+    found = []
+    for match in INSTALLER.finditer(text.replace("\\\n", " ")):
+        words = [word.strip("\"'()[],.:") for word in match[1].split()]
+        names = [word for word, after in pairwise([*words, ""]) if after != "@"]
+        if "--no-index" not in match[0] and any(REQUIREMENT.fullmatch(name) for name in names):
+            found.append(match[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install skillrun",
+        "`pip install 'skillrun[editor]'`",
+        "python3 -m pip install --quiet skillrun-workflows",
+        "pip install --upgrade \\\n    'Skillrun_Workflows[local]==0.1.0'",
+        "pip download skillrun>=0.1",
+        "pipx install skillrun",
+        "pipx run skillrun list",
+        "uv tool install skillrun-workflows",
+        "uv pip install rich skillrun",
+        "uv add 'skillrun[workers]'",
+        "uvx --from skillrun-workflows skillrun list",
+        '["-m", "pip", "install", "skillrun"]',
+    ],
+)
+def test_an_install_by_the_bare_name_is_found(text: str) -> None:
+    assert bare_installs(f"Type this:\n{text}\n") != []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`pip install '.[editor]'` in a checkout of skillrun",
+        "pip install 'skillrun-workflows[editor] @ file:///tmp/skillrun_workflows-0.1.0-py3-none-any.whl'",
+        "pip install ./skillrun_workflows-0.1.0-py3-none-any.whl",
+        "pip install --no-index --find-links=/wheels 'skillrun-workflows[workers]'",
+        "pip install . && skillrun validate",
+        "pip uninstall skillrun",
+    ],
+)
+def test_an_install_from_a_known_place_is_accepted(text: str) -> None:
+    assert bare_installs(text) == []
+
+
+def test_no_text_of_the_repository_installs_skillrun_by_its_bare_name() -> None:
+    candidates = r"\b(pip3?|pipx|uvx?|poetry|pdm)\b|skillrun\["
+    search = ["git", "grep", "--files-with-matches", "-z", "-I", "-E", candidates]
+    listed = subprocess.run(search, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    found = {}
+    for path in (ROOT / name for name in listed.rstrip("\0").split("\0")):
+        if path == Path(__file__):
+            continue
+        text = path.read_text(encoding="utf-8", errors="ignore")
+        if installs := bare_installs(text) + re.findall(r"(?<![\w/-])skillrun\[[a-z]+\]", text):
+            found[str(path)] = installs
+    assert found == {}
