@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 DISTRIBUTION: Final = "skillrun-workflows"
+FORMER_NAME: Final = "skillrun"  # at the package index, a package that has nothing to do with this program
 
 
 def extra_hint(extra: str) -> str:
@@ -20,6 +21,23 @@ def extra_hint(extra: str) -> str:
     if target := _install_target(extra):
         return f"`{shlex.quote(sys.executable)} -m pip install {target}`"
     return f"in a checkout of skillrun, `pip install '.[{extra}]'`"
+
+
+def find_conflict() -> str:
+    """Return what is wrong with an installed distribution called `skillrun`; empty where there is none.
+
+    The one at the package index consists of an empty `skillrun/__init__.py`, which replaces this program's file or,
+    beside an editable install, hides the whole program. Removing either deletes files that this program shares with it.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        other = distribution(FORMER_NAME)
+    except PackageNotFoundError:
+        return ""
+    if any(script.name == "skillrun" for script in other.entry_points):
+        return f"skillrun {other.version} is this program under its former name"
+    return f"skillrun {other.version} is an unrelated package that overwrites files of this program"
 
 
 def _install_target(extra: str) -> str:

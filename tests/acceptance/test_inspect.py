@@ -318,6 +318,20 @@ def test_doctor_finds_what_is_missing_and_shows_no_key(
     assert "no problems" in done.out
 
 
+def test_doctor_warns_of_a_distribution_that_overwrites_this_one(
+    project: Call, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project("greeting")
+    other = tmp_path / "site" / "skillrun-0.0.6.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.4\nName: skillrun\nVersion: 0.0.6\n")
+    monkeypatch.syspath_prepend(other.parent)
+    done = skillrun("doctor", "--json")
+    (warning,) = [one for one in done.json if one["state"] == "warning"]
+    assert (done.code, warning["text"].split(" is ")[0]) == (0, "skillrun 0.0.6")
+    assert "pip uninstall skillrun" in warning["hint"]
+
+
 def test_doctor_fails_on_a_broken_library(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     (folder / "roles" / "writer.md").write_text("---\nmodel: [fast]\n---\n")

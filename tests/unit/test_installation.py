@@ -5,50 +5,64 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from skillrun.installation import DISTRIBUTION, extra_hint
+from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict
 
-ROOT = Path(__file__).parents[2]
-CHECKOUT = "in a checkout of skillrun, `pip install '.[editor]'`"
-INSTALLER = re.compile(
+Install = Callable[[dict[str, Any] | None], None]
+
+ROOT: Final = Path(__file__).parents[2]
+CHECKOUT: Final = "in a checkout of skillrun, `pip install '.[editor]'`"
+INSTALLER: Final = re.compile(
     r"\b(?:(?:pip3?|pipx|uv|poetry|pdm)\b[^\n`;|&#]*?\b(?:install|download|run|add|wheel)|uvx)\b([^\n`;|&#]*)"
 )
-REQUIREMENT = re.compile(r"skillrun(?:[-_.]workflows)?(?:\[.*)?(?:[=<>!~].*)?", re.IGNORECASE)
+REQUIREMENT: Final = re.compile(r"skillrun(?:[-_.]workflows)?(?:\[.*)?(?:[=<>!~].*)?", re.IGNORECASE)
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, the only one that distributions are looked for in."""
+    folder = tmp_path / "site-packages"
+    monkeypatch.setattr(sys, "path", [str(folder)])
+    return folder
+
+
+def install(site: Path, name: str, **files: str) -> None:
+    """Install a distribution that consists of its metadata."""
+    folder = site / f"{name.replace('-', '_')}-0.1.0.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 0.1.0\n")
+    for file, text in files.items():
+        (folder / file).write_text(text)
+
+
+@pytest.fixture
+def installed(site: Path) -> Install:
     """A function that makes this the one installed distribution, with these contents of `direct_url.json`."""
-    site = tmp_path / "site-packages"
-    monkeypatch.setattr(sys, "path", [str(site)])
 
-    def install(origin: dict[str, Any] | None) -> None:
-        folder = site / f"{DISTRIBUTION.replace('-', '_')}-0.1.0.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {DISTRIBUTION}\nVersion: 0.1.0\n")
-        if origin is not None:
-            (folder / "direct_url.json").write_text(json.dumps(origin))
+    def install_from(origin: dict[str, Any] | None) -> None:
+        install(site, DISTRIBUTION, **{} if origin is None else {"direct_url.json": json.dumps(origin)})
 
-    return install
+    return install_from
 
 
 def test_the_distribution_has_the_name_that_the_program_looks_for() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
 
 
-def test_an_extra_of_an_editable_install_comes_from_its_folder(installed: Any, tmp_path: Path) -> None:
+def test_an_extra_of_an_editable_install_comes_from_its_folder(installed: Install, tmp_path: Path) -> None:
     folder = tmp_path / "my checkout"
     folder.mkdir()
     installed({"url": folder.as_uri(), "dir_info": {"editable": True}})
     assert extra_hint("editor") == f"`{sys.executable} -m pip install --editable '{folder}[editor]'`"
 
 
-def test_an_extra_of_a_wheel_comes_from_that_wheel(installed: Any, tmp_path: Path) -> None:
+def test_an_extra_of_a_wheel_comes_from_that_wheel(installed: Install, tmp_path: Path) -> None:
     wheel = tmp_path / "skillrun_workflows-0.1.0-py3-none-any.whl"
     wheel.touch()
     installed({"url": wheel.as_uri(), "archive_info": {}})
@@ -58,16 +72,34 @@ def test_an_extra_of_a_wheel_comes_from_that_wheel(installed: Any, tmp_path: Pat
     assert extra_hint("editor") == CHECKOUT
 
 
-def test_an_extra_of_a_repository_comes_from_the_installed_commit(installed: Any) -> None:
+def test_an_extra_of_a_repository_comes_from_the_installed_commit(installed: Install) -> None:
     installed({"url": "https://example.org/skillrun.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b2c"}})
     assert "'skillrun-workflows[editor] @ git+https://example.org/skillrun.git@0a1b2c'" in extra_hint("editor")
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_without_a_known_origin_an_extra_comes_from_a_checkout(installed: Any, known: bool) -> None:
+def test_without_a_known_origin_an_extra_comes_from_a_checkout(installed: Install, known: bool) -> None:
     if known:
         installed(None)
     assert extra_hint("editor") == CHECKOUT
+
+
+def test_an_unrelated_distribution_with_the_name_of_the_program_is_found(site: Path) -> None:
+    install(site, DISTRIBUTION)
+    assert find_conflict() == ""
+    install(site, "skillrun")
+    assert find_conflict() == "skillrun 0.1.0 is an unrelated package that overwrites files of this program"
+
+
+def test_the_program_under_its_former_name_is_told_apart(site: Path) -> None:
+    install(site, "skillrun", **{"entry_points.txt": "[console_scripts]\nskillrun = skillrun.cli.main:main\n"})
+    assert find_conflict() == "skillrun 0.1.0 is this program under its former name"
+
+
+def test_no_module_needs_anything_of_the_file_that_the_unrelated_distribution_overwrites() -> None:
+    statement = re.compile(r"^ *from skillrun import|\bskillrun\.__version__", re.MULTILINE)
+    engine = ROOT / "engine" / "skillrun"
+    assert [str(path) for path in engine.rglob("*.py") if statement.search(path.read_text(encoding="utf-8"))] == []
 
 
 def bare_installs(text: str) -> list[str]:

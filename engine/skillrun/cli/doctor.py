@@ -18,7 +18,7 @@ from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, two_columns
-from skillrun.installation import extra_hint
+from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
@@ -29,7 +29,7 @@ LOCAL: Final = "xllamacpp"
 
 @dataclass(frozen=True)
 class Finding:
-    """`state`: ok, note (works without it), or missing."""
+    """`state`: ok, note (works without it), warning (may break the program), or missing."""
 
     state: str
     what: str
@@ -43,7 +43,11 @@ class Finding:
 def doctor(runs: Path, json: bool) -> int:
     out = Output(json)
     library = open_library()
-    findings = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}"), _local(), _library(library)]
+    findings = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}")]
+    if conflict := find_conflict():
+        steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} again"
+        findings.append(Finding("warning", "packages", conflict, steps))
+    findings += [_local(), _library(library)]
     if not library.problems.errors:
         try:
             findings += _models(open_catalogue(library), cache_folder())
