@@ -102,16 +102,21 @@ clean: ## remove the environments and the caches; runs/ stays
 # The fuzzer has an environment of its own: it is large, and there is none for every Python.
 .chaos-venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .chaos-venv
-	.chaos-venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[chaos]'
+	.chaos-venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --editable '.[chaos]'
 	@touch $@
 
 comma := ,
 
+# The distribution was called `skillrun` before it was called `skillrun-workflows`; two of them share files.
+FORMER = $(wildcard .venv/lib/python*/site-packages/skillrun-[0-9]*.dist-info)
+
+# Said twice, `--quiet` leaves out warnings, such as one for each place where a dependency is not, and keeps errors.
 # Creating an environment over an existing one keeps what is installed, so an interrupted set-up is mended by another.
 # Python compiles a module when it is first imported; compiling all of them here would take longer than `make demo`.
 define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "skillrun needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ". Type: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '$(1)'
+	$(if $(FORMER),$(BIN)/python -m pip uninstall --quiet --yes skillrun)
+	$(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-compile --editable '$(1)'
 	@touch $@
 endef
