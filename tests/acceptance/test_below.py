@@ -12,17 +12,15 @@ import pytest
 
 Call = Callable[..., Any]
 pytestmark = pytest.mark.row("A4")
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "review.md"
 SCRIPTED = ("--model", "scripted:default")
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The project of the README, with code in `src/app`; one is there."""
+    """The project of the page about reviews, with code in `src/app`; one is there."""
     folder = tmp_path / "project"
-    for name, text in re.findall(
-        r"^```\w+ file=(\S+)\n(.*?)^```$", README.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    ):
+    for name, text in re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL):
         write(folder / name, text)
     write(folder / "src" / "app" / "change.py", "CHANGE = 1\n")
     write(folder / "src" / "other.py", "OTHER = 2\n")

@@ -65,29 +65,27 @@ def test_it_is_shown_and_its_prompts_are_rendered(finished: Path, skillrun: Call
 
 
 @pytest.mark.slow  # a whole run of a shipped workflow
-def test_its_replies_make_the_same_documents_again_and_the_readme_shows_it(finished: Path, skillrun: Call) -> None:
+def test_its_replies_make_the_same_documents_again(finished: Path, skillrun: Call) -> None:
     before = documents(finished / "runs" / RUN)
     shutil.rmtree(finished / "runs")
     request = (finished / "request.md").read_text("utf-8").strip()
     done = skillrun("plan", request, *FLAGS, "--unattended")
     assert done.code == 0, done.err
     assert documents(finished / "runs" / RUN) == before, "see its README on how it is made again"
-    sample = (SHIPPED.parents[1] / "README.md").read_text("utf-8").partition("```console\n")[2].partition("```")[0]
-    shown = [line for line in sample.splitlines() if line not in ("", "…") and not line.startswith("$ ")]
-    assert len(shown) > 10
-    for line in shown:
-        pattern = "^" + re.escape(line).replace("…", ".*") + "$"
-        assert re.search(pattern, done.out + before["plan"], re.MULTILINE), line
 
 
 @pytest.mark.slow  # a whole run of a shipped workflow
-def test_a_prompt_is_edited_on_it_without_a_key(finished: Path) -> None:
+def test_a_prompt_is_edited_on_it_without_a_key_as_the_readme_says(finished: Path) -> None:
+    readme = (SHIPPED.parents[1] / "README.md").read_text("utf-8")
+    counts = re.search(r"a finished run of (\d+) calls: one role is edited, (\d+) calls are made", readme)
+    assert counts is not None
+    calls, made = map(int, counts.groups())
     request = (finished / "request.md").read_text("utf-8").strip()
     command = [sys.executable, "-u", "-m", "skillrun", "dev", "plan", request, *FLAGS, "--unattended"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
             first = told(run)
-            assert re.search(r"completed in .*; \d+ reused, 0 asked, 0 artifacts changed", first[-1]), first[-1]
+            assert re.search(rf"completed in .*; {calls} reused, 0 asked, 0 artifacts changed", first[-1]), first[-1]
             role = finished / "roles" / "judge.md"
             role.parent.mkdir()
             shipped = Path(__file__).parents[2] / "roles" / "judge.md"
@@ -96,6 +94,6 @@ def test_a_prompt_is_edited_on_it_without_a_key(finished: Path) -> None:
             asked = [line for line in edited if line.startswith("asking ")]
             assert asked
             assert all("judge:" in line for line in asked)
-            assert "0 artifacts changed" in edited[-1]
+            assert f"{calls - made} reused, {made} asked, 0 artifacts changed" in edited[-1]
         finally:
             run.terminate()

@@ -57,23 +57,6 @@ def test_a_workflows_help_comes_from_its_markdown(project: Call, skillrun: Call)
     assert "You write greetings." not in done.out
 
 
-@pytest.mark.slow
-@pytest.mark.row("X2")
-def test_the_readmes_workflow_runs_and_its_mistake_is_shown_as_it_says(project: Call, skillrun: Call) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    folder = project()
-    for name, text in re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    (folder / "change.py").write_text("pass\n")
-    assert skillrun("review", "change.py", "--model", "scripted:default").code == 0
-    reading = folder / "skills" / "review" / "reading.md"
-    reading.write_text(reading.read_text().replace("review.data", "review.dat"))
-    shown = re.search(r"^\$ skillrun validate\n(.*?)^…$", readme, re.MULTILINE | re.DOTALL)
-    assert shown is not None
-    assert skillrun("validate").out.startswith(shown[1])
-
-
 @pytest.mark.row("X1")
 def test_allowed_values_from_config_are_in_the_help(project: Call, skillrun: Call) -> None:
     project()

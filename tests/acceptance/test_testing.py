@@ -22,11 +22,11 @@ REPLIES = """replies:
 
 @pytest.fixture
 def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """The project of the README, with the cases that are given by name."""
+    """The project of the page about reviews, with the cases that are given by name."""
 
     def make(**cases: str) -> Path:
         folder = tmp_path / "project"
-        files = dict(_FILE.findall((TOP / "README.md").read_text(encoding="utf-8")))
+        files = dict(_FILE.findall((TOP / "docs" / "how-to" / "review.md").read_text(encoding="utf-8")))
         files |= {f"tests/review/{name}.md": f"---\n{text}---\n" for name, text in cases.items()}
         for name, text in {**files, "change.py": "x = 1\n"}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

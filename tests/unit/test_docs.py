@@ -45,6 +45,30 @@ def test_the_examples_make_a_project_without_problems(page: Path, tmp_path: Path
     assert files.keys() <= {source.label for source in library.files.values()}
 
 
+@pytest.mark.finding("NC6")
+def test_the_readme_is_short() -> None:
+    """Of its words, those in examples, links and pictures count as well."""
+    assert len(README.read_text(encoding="utf-8").split()) <= 1200
+
+
+@pytest.mark.finding("NC13")
+def test_each_command_is_in_the_overview_once() -> None:
+    text = (TOP / "docs" / "commands.md").read_text(encoding="utf-8")
+    named = re.findall(r"\[`(\w+)`\]\(reference/commands\.md#\1\)", text)
+    assert sorted(named) == sorted(COMMANDS)
+
+
+@pytest.mark.finding("NC6")
+def test_the_readme_and_the_page_about_it_show_the_same_comparison() -> None:
+    def rows(page: Path, *unused: int) -> list[list[str]]:
+        lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+        found = [line.strip("| ").split(" | ") for line in lines if re.search(r"\| \d+ \|$", line)]
+        return [[cell for number, cell in enumerate(cells) if number not in unused] for cells in found]
+
+    assert rows(README) == rows(TOP / "docs" / "comparison.md", 1)
+    assert len(rows(README)) == 4
+
+
 def test_every_snippet_of_steps_can_be_parsed(tmp_path: Path) -> None:
     snippets = _STEPS.findall(MANUAL.read_text(encoding="utf-8"))
     assert len(snippets) >= len(VERBS)

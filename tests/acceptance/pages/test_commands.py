@@ -74,9 +74,9 @@ def test_a_command_that_a_page_names_is_there(page: str) -> None:
             assert written <= options | {"--help"}, line
 
 
-def _readme(folder: Path) -> None:
-    """The project of the readme, with a change to review."""
-    for fence in fences((TOP / "README.md").read_text(encoding="utf-8")):
+def _review(folder: Path) -> None:
+    """The project of the page about reviews, with a change to review."""
+    for fence in fences((TOP / "docs" / "how-to" / "review.md").read_text(encoding="utf-8")):
         if "file" in fence.words:
             path = folder / fence.words["file"]
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def _nothing(_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "given", "commands"),
     [
-        ("testing.md", _readme, ["skillrun test"]),
+        ("testing.md", _review, ["skillrun test"]),
         ("running.md", _finished, ["skillrun show reminders architecture draft"]),
         ("hint.md", _nothing, ['skillrun hint "Let admins delete users in production"']),
     ],

@@ -1,4 +1,4 @@
-"""The tutorial and the how-to pages: who follows one, in an empty folder, sees what it shows.
+"""The README, the tutorial and the how-to pages: who follows one, in an empty folder, sees what it shows.
 
 `SKILLRUN_UPDATE_DOCS=1` writes what is shown now into the pages, to be read in the diff.
 """
@@ -13,8 +13,9 @@ import pytest
 
 from tests.acceptance.pages.session import Session, fences, followed
 
-DOCS: Final = Path(__file__).parents[3] / "docs"
-PAGES: Final = [DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
+TOP: Final = Path(__file__).parents[3]
+DOCS: Final = TOP / "docs"
+PAGES: Final = [TOP / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 UPDATE: Final = bool(
     os.environ.get("SKILLRUN_UPDATE_DOCS")
 )  # read here: the environment of a test has no such variable
