@@ -12,7 +12,7 @@ from skillrun.cli.graph.wording import FAMILIES, clean, cut_note, describe_limit
 MOST_PHASES: Final = 100
 MOST_STEPS: Final = 200  # Mermaid refuses more than 500 edges or 50,000 characters
 LABEL: Final = 120  # characters of one text
-TITLE: Final = 48  # characters of the title of a subgraph, which does not wrap
+TITLE: Final = 56  # characters of the title of a subgraph, which does not wrap
 CONFIG: Final = (
     '%%{init: {"flowchart": {"wrappingWidth": 460, "nodeSpacing": 24, "rankSpacing": 44, '
     '"subGraphTitleMargin": {"top": 4, "bottom": 18}}}}%%'
@@ -69,7 +69,8 @@ class _Flowchart:
 
     def _phase(self, number: int, phase: PhaseNode) -> tuple[str, str]:
         """Write a phase; its first and its last node."""
-        self._open(f"p{number}", 1, phase.name, *([clean(f"only if {phase.when}", TITLE)] if phase.when else []))
+        when = f" (only if {phase.when})" if phase.when else ""
+        self._open(f"p{number}", 1, clean(f"{phase.name}{when}", TITLE))
         ends = self._steps(phase.steps, 2)
         rest = cut_note(phase) or ("" if phase.steps else phase.description or "no steps to show")
         if rest:

@@ -19,7 +19,7 @@ def draw_text(graph: WorkflowGraph) -> str:
     for line in summary(graph):
         lines += _wrap(line, "  ", "    ")
     for number, phase in enumerate(graph.phases, 1):
-        lines += ["", f"{number}. {clean(phase.name)}"]
+        lines += ["", f"{number}. {clean(phase.name, WIDTH - 8)}"]
         lines += _wrap(phase.description, "   ", "   ")
         for note in phase_notes(phase):
             lines += _wrap(note, "   - ", "     ")

@@ -84,5 +84,12 @@ def _parts(word: str, style: str, width: float) -> list[str]:
     """A word that is wider than a line, in pieces that are not."""
     if text_width(word, style) <= width:
         return [word]
-    most = max(1, int(width / (SIZES.get(style, 13) * 1.12)))
-    return [word[start : start + most] for start in range(0, len(word), most)]
+    parts, room = [""], width
+    for character in word:
+        size = text_width(character, style)
+        if size > room and parts[-1]:
+            parts.append("")
+            room = width
+        parts[-1] += character
+        room -= size
+    return parts

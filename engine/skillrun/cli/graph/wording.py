@@ -113,7 +113,7 @@ def line_of(pieces: Iterable[Segment]) -> str:
     for piece in pieces:
         written = f"`{piece.text}`" if piece.kind == "code" else piece.text
         joint = {"": "", "name": ": "}.get(last, ", " if last == piece.kind == "role" else " ")
-        text += f"{joint if not written.startswith(',') else ''}{written}"
+        text += f"{joint}{written}"
         last = piece.kind
     return text
 
@@ -210,7 +210,7 @@ def _question(step: StepNode) -> Iterator[Segment]:
 def _loop(step: StepNode) -> Iterator[Segment]:
     if step.verb == "each":
         yield from (Segment("words", f"for each {step.item} of"), Segment("code", step.expression))
-        yield Segment("words", f", {step.at_once} at a time" if step.at_once else "")
+        yield Segment("words", f"({step.at_once} at a time)" if step.at_once else "")
         return
     if not step.until and not step.at_most:
         yield Segment("words", "these steps together")
