@@ -1,4 +1,4 @@
-"""Looking at runs and workflows: runs, show, logs, resume's preview, graph, render, models, doctor, validate."""
+"""Looking at runs and workflows: runs, show, logs, resume's preview, render, models, doctor, validate."""
 
 import json
 import re
@@ -249,26 +249,6 @@ def test_resume_goes_on_when_an_edit_asks_nothing_again(waiting: Any, skillrun: 
     send.write_text(send.read_text().replace("To ", "For "))
     assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
     assert (waiting / "runs" / "ada" / "envelope.md").read_text().startswith("For Ada")
-
-
-def test_graph_shows_what_phases_really_read(project: Call, skillrun: Call) -> None:
-    project("greeting", "visit")
-    assert skillrun("graph", "greeting").out.splitlines() == [
-        "draft  first",
-        "send   after draft; reads draft; when not inputs.loud or state.ready",
-    ]
-    mermaid = skillrun("graph", "plan", "--mermaid").out.splitlines()
-    assert mermaid[0] == "flowchart TD"
-    assert "    test-strategy --> coverage" in mermaid
-    assert "    architecture -.-> completion" in mermaid
-    assert [one["reads"] for one in skillrun("graph", "visit", "--json").json["phases"]] == [[], [], []]
-
-
-def test_graph_draws_the_way_back(project: Call, skillrun: Call) -> None:
-    project("visit")
-    assert [one["back_to"] for one in skillrun("graph", "visit", "--json").json["phases"]] == [[], [], ["plan"]]
-    assert "may go back to plan" in skillrun("graph", "visit").out
-    assert "    check -. back .-> plan" in skillrun("graph", "visit", "--mermaid").out.splitlines()
 
 
 def test_render_shows_a_prompt_as_it_would_be_sent(project: Call, skillrun: Call) -> None:

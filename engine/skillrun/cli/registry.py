@@ -48,7 +48,7 @@ COMMANDS: Final = MappingProxyType(
             "skillrun.cli.testing:test", "Run workflows' cases; put two versions side by side.", "workflows"
         ),
         "list": CommandEntry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),
-        "graph": CommandEntry("skillrun.cli.graph:graph", "The phases of a workflow and what they need.", "workflows"),
+        "graph": CommandEntry("skillrun.cli.graph.command:graph", "Draw the phases and steps of a workflow.", "workflows"),
         "render": CommandEntry("skillrun.cli.render:render", "A prompt exactly as it would be sent.", "workflows"),
         "schema": CommandEntry("skillrun.cli.schema:schema", "The shape of a file or record, as JSON Schema."),
         "hint": CommandEntry("skillrun.cli.hint:hint", "What a prompt hook says about a prompt."),

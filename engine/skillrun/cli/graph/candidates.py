@@ -1,0 +1,199 @@
+"""Which members, protocols and values an expression can give, as far as the files tell before a run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import Any, Final
+
+from jinja2 import nodes
+
+from skillrun.language.files.definitions import Phase, Step, Workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.lookups import Settings
+from skillrun.language.templates.expressions import Value
+from skillrun.language.types.fields import MEMBER
+from skillrun.language.types.types import identifier
+
+MOST: Final = 40  # values of one expression; a picture has no room for more
+DEEPEST: Final = 40  # expressions and names inside one another
+MOST_WORK: Final = 5_000  # expressions to evaluate for one value
+SELECTING: Final = frozenset(
+    {"default", "first", "last", "top", "list", "unique", "reverse", "sort", "select", "reject"}
+)
+"""Filters whose result is made of the items they are given."""
+
+
+class Candidates:
+    """The values that expressions of one workflow can have: those that its config, its state and its steps name.
+
+    What only a run knows (inputs, replies, answers) contributes nothing, so the values may be incomplete.
+    """
+
+    def __init__(self, workflow: Workflow, library: Library, settings: Settings, phases: Iterable[Phase]) -> None:
+        self._library = library
+        self._configs = [settings.data or {}, *settings.modes.values()]
+        self._fields: dict[str, dict[str, list[Value]]] = {"state": defaultdict(list), "inputs": defaultdict(list)}
+        for owner, fields in (("state", workflow.state), ("inputs", workflow.inputs)):
+            for field in fields:
+                if field.default is not None:
+                    self._fields[owner][identifier(field.name)].append(field.default)
+        for phase in phases:
+            for name, value in _assignments(phase.walk()):
+                self._fields["state"][name].append(value)
+        self._local: dict[str, list[Value]] = {}
+        self._decisions: dict[str, Step] = {}
+        self._work = 0
+
+    def enter(self, phase: Phase | None) -> None:
+        """Look up local names in this phase from now on."""
+        steps = list(phase.walk()) if phase is not None else []
+        self._local = defaultdict(list)
+        for name, value in _assignments(steps):
+            self._local[name].append(value)
+        self._decisions = {identifier(step.id): step for step in steps if step.verb == "decide" and step.id}
+
+    def members(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
+        """Members that may sit, and whether they are exactly those that are written out."""
+        if value is None:
+            return (), True
+        if not value.computed:
+            return tuple(_texts(value.literal)), True
+        texts = (text for found in self.values_of(value) for text in _texts(found))
+        return tuple(dict.fromkeys(text for text in texts if self._has_role(text))), False
+
+    def protocols(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
+        """Protocols that may be used, and whether it is the one that is written out."""
+        if value is None:
+            return (), True
+        if not value.computed:
+            return tuple(_texts(value.literal)), True
+        texts = (text for found in self.values_of(value) for text in _texts(found))
+        known = (text for text in texts if self._library.locate(f"skills/protocols/{text}.md") is not None)
+        return tuple(dict.fromkeys(known)), False
+
+    def outcomes(self, step: Step) -> tuple[tuple[str, ...], bool]:
+        """The possible results of a decision that the files name, and whether there are no others."""
+        values = [value for row in step.rows for value in (row.then, row.at_least) if value is not None]
+        found = [self.values_of(value) for value in values]
+        known = (str(value) for values in found for value in values if isinstance(value, str | int))
+        return tuple(dict.fromkeys(known)), all(found)
+
+    def values_of(self, value: Value) -> list[Any]:
+        """The values that a YAML value can have."""
+        self._work = 0
+        return self._values_of(value, 0)
+
+    def _values_of(self, value: Value, depth: int) -> list[Any]:
+        if value.items is not None:
+            return [[item for entry in value.items for item in self._values_of(entry, depth)]]
+        if value.entries is not None:
+            return [{name: _first(self._values_of(entry, depth)) for name, entry in value.entries.items()}]
+        if value.template is None:
+            return [] if value.plain is None else [value.plain]
+        template = value.template
+        if template.constant:
+            return [template.text.value]
+        if template.expression is not None:
+            return self._values(template.expression, depth)
+        match template.tree.body:
+            case [nodes.Output(nodes=parts)]:
+                texts = ([value for value in self._values(part, depth) if isinstance(value, str)] for part in parts)
+                return ["".join(words) for words, _ in zip(product(*texts), range(MOST), strict=False)]
+        return []
+
+    def _has_role(self, member: str) -> bool:
+        match = MEMBER.fullmatch(member)
+        return match is not None and self._library.locate(f"roles/{match['role']}.md") is not None
+
+    def _values(self, node: nodes.Node | None, depth: int) -> list[Any]:
+        self._work += 1
+        return _distinct(self._evaluate(node, depth + 1)) if depth < DEEPEST and self._work <= MOST_WORK else []
+
+    def _evaluate(self, node: nodes.Node | None, depth: int) -> Iterator[Any]:
+        match node:
+            case nodes.Const(value=value) if value is not None:
+                yield value
+            case nodes.TemplateData(data=text):
+                yield text
+            case nodes.List(items=items):
+                yield [value for item in items for value in self._values(item, depth)]
+            case nodes.Name(name="config"):
+                yield from self._configs
+            case nodes.Name(name=name):
+                for value in self._local.get(name, ()):
+                    yield from self._values_of(value, depth)
+            case nodes.Getattr(node=nodes.Name(name="state" | "inputs" as owner), attr=attribute):
+                for value in self._fields[owner].get(identifier(attribute), ()):
+                    yield from self._values_of(value, depth)
+            case nodes.Getattr(node=nodes.Name(name=name), attr="value") if name in self._decisions:
+                yield from self._outcomes(self._decisions[name], depth)
+            case nodes.Getattr(node=owner, attr=attribute):
+                yield from _items(self._values(owner, depth), [attribute])
+            case nodes.Getitem(node=owner, arg=key):
+                yield from _items(self._values(owner, depth), self._values(key, depth))
+            case _:
+                yield from self._evaluate_operator(node, depth)
+
+    def _evaluate_operator(self, node: nodes.Node | None, depth: int) -> Iterator[Any]:
+        """The values of an expression that chooses among others, or puts them together."""
+        match node:
+            case nodes.Or(left=left, right=right):
+                yield from (*self._values(left, depth), *self._values(right, depth))
+            case nodes.CondExpr(expr1=left, expr2=right):
+                yield from (*self._values(left, depth), *self._values(right, depth))
+            case nodes.Add(left=left, right=right):
+                for one, other in product(self._values(left, depth), self._values(right, depth)):
+                    if type(one) is type(other) and isinstance(one, int | list):
+                        yield one + other
+            case nodes.Filter(node=inner, name=name, args=arguments) if name in SELECTING:
+                yield from self._values(inner, depth)
+                if name == "default" and arguments:
+                    yield from self._values(arguments[0], depth)
+
+    def _outcomes(self, step: Step, depth: int) -> Iterator[Any]:
+        for row in step.rows:
+            for value in (row.then, row.at_least):
+                if value is not None:
+                    yield from self._values_of(value, depth)
+
+
+def _assignments(steps: Iterable[Step]) -> Iterator[tuple[str, Value]]:
+    """The names that `set` steps give, with their values."""
+    for step in steps:
+        if step.verb == "set" and step.main is not None:
+            yield from ((identifier(name), value) for name, value in (step.main.entries or {}).items())
+
+
+def _items(owners: Iterable[Any], keys: Iterable[Any]) -> Iterator[Any]:
+    """The items with these keys; every item where no key is known."""
+    wanted = {identifier(key) if isinstance(key, str) else key for key in keys if isinstance(key, str | int)}
+    for owner in owners:
+        if isinstance(owner, Mapping):
+            yield from (value for key, value in owner.items() if not wanted or identifier(str(key)) in wanted)
+        elif isinstance(owner, list):
+            yield from (value for at, value in enumerate(owner) if not wanted or at in wanted)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(item)
+
+
+def _first(values: list[Any]) -> Any:
+    return values[0] if values else None
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    kept: list[Any] = []
+    for value in values:
+        if value not in kept:
+            kept.append(value)
+        if len(kept) == MOST:
+            break
+    return kept

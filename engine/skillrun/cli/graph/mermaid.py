@@ -1,0 +1,133 @@
+"""Draws a workflow as a Mermaid flowchart: a subgraph for each phase, with its steps one below the other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
+from skillrun.cli.graph.wording import FAMILIES, clean, cut_note, describe_limit, line_of, omissions, row_of
+
+MOST_PHASES: Final = 100
+MOST_STEPS: Final = 200  # Mermaid refuses more than 500 edges or 50,000 characters
+LABEL: Final = 120  # characters of one text
+TITLE: Final = 56  # characters of the title of a subgraph, which does not wrap
+CONFIG: Final = (
+    '%%{init: {"flowchart": {"wrappingWidth": 460, "nodeSpacing": 24, "rankSpacing": 44, '
+    '"subGraphTitleMargin": {"top": 4, "bottom": 18}}}}%%'
+)
+SHAPES: Final = {"ask": ("{{", "}}"), "goto": ("([", "])"), "stop": ("([", "])")}
+STYLES: Final = {
+    "model": "fill:#dbeafe,stroke:#2563eb,color:#172554",
+    "user": "fill:#fef3c7,stroke:#d97706,color:#451a03",
+    "file": "fill:#dcfce7,stroke:#16a34a,color:#052e16",
+    "choice": "fill:#f3e8ff,stroke:#9333ea,color:#3b0764",
+    "jump": "fill:#fee2e2,stroke:#dc2626,color:#450a0a",
+    "run": "fill:#ccfbf1,stroke:#0d9488,color:#042f2e",
+}
+_SPECIAL: Final = re.compile(r"[^\w ,.:;!?/()=…'-]")
+
+
+def draw_mermaid(graph: WorkflowGraph) -> str:
+    """The workflow as the source of a Mermaid flowchart."""
+    graph = graph.limit(MOST_PHASES, MOST_STEPS)
+    return "\n".join([*_Flowchart().lines(graph), *(f"    %% {note}" for note in omissions(graph))])
+
+
+class _Flowchart:
+    """The lines of one chart.
+
+    Its ids are numbers, as a name may be a word of Mermaid's. Arrows join steps rather than subgraphs: Mermaid mixes up
+    the order of subgraphs that arrows lead back to.
+    """
+
+    def __init__(self) -> None:
+        self._lines = [CONFIG, "flowchart TD"]
+        self._edges: list[str] = []
+        self._jumps: list[tuple[str, StepNode]] = []
+        self._ids: dict[str, list[str]] = {}
+        self._count = 0
+
+    def lines(self, graph: WorkflowGraph) -> list[str]:
+        ends: dict[str, tuple[str, str]] = {}
+        for number, phase in enumerate(graph.phases, 1):
+            ends[phase.name] = first, last = self._phase(number, phase)
+            self._edges += [f"{ends[name][1]} --> {first}" for name in phase.after if name in ends]
+            if phase.otherwise is not None:
+                self._jumps.append((last, phase.otherwise))
+        for source, step in self._jumps:
+            if step.verb == "goto" and step.target in ends:
+                label = "back" + (f", {describe_limit(step.at_most)}" if step.at_most else "")
+                self._edges.append(f"{source} -.->|{_label(label)}| {ends[step.target][0]}")
+        styles = [
+            f"    {line}"
+            for family, ids in self._ids.items()
+            for line in (f"classDef {family} {STYLES[family]}", f"class {','.join(ids)} {family}")
+        ]
+        return [*self._lines, *(f"    {edge}" for edge in self._edges), *styles]
+
+    def _phase(self, number: int, phase: PhaseNode) -> tuple[str, str]:
+        """Write a phase; its first and its last node."""
+        when = f" (only if {phase.when})" if phase.when else ""
+        self._open(f"p{number}", 1, clean(f"{phase.name}{when}", TITLE))
+        ends = self._steps(phase.steps, 2)
+        rest = cut_note(phase) or ("" if phase.steps else phase.description or "no steps to show")
+        if rest:
+            node = self._node(2, "[", "]", rest)
+            ends = (ends[0], node) if ends is not None else (node, node)
+        self._lines.append("    end")
+        assert ends is not None
+        return ends
+
+    def _steps(self, steps: Iterable[StepNode], depth: int) -> tuple[str, str] | None:
+        """Write steps that follow each other; the first and the last node, where there is one."""
+        ends: tuple[str, str] | None = None
+        for step in steps:
+            own = self._loop(step, depth) if step.steps else self._step(step, depth)
+            if ends is not None:
+                self._edges.append(f"{ends[1]} --> {own[0]}")
+            ends = (ends[0] if ends is not None else own[0], own[1])
+            self._jumps += [(own[1], each) for each in (step, step.otherwise) if each is not None]
+        return ends
+
+    def _loop(self, step: StepNode, depth: int) -> tuple[str, str]:
+        row = row_of(step)
+        self._count += 1
+        self._open(f"s{self._count}", depth, clean(f"{row.verb} {step.id}", TITLE))
+        words = line_of(piece for piece in row.pieces if piece.kind != "name")
+        head = self._node(depth + 1, "([", "])", words, *_condition(step))
+        ends = self._steps(step.steps, depth + 1)
+        assert ends is not None
+        self._edges.append(f"{head} --> {ends[0]}")
+        self._lines.append(f"{'    ' * depth}end")
+        return head, ends[1]
+
+    def _step(self, step: StepNode, depth: int) -> tuple[str, str]:
+        row = row_of(step)
+        node = self._node(
+            depth, *SHAPES.get(step.verb, ("[", "]")), f"{row.verb}: {line_of(row.pieces)}", *_condition(step)
+        )
+        family = FAMILIES.get(step.verb, "")
+        if family in STYLES:
+            self._ids.setdefault(family, []).append(node)
+        return node, node
+
+    def _node(self, depth: int, start: str, end: str, *texts: str) -> str:
+        self._count += 1
+        self._lines.append(f"{'    ' * depth}s{self._count}{start}{_label(*texts)}{end}")
+        return f"s{self._count}"
+
+    def _open(self, name: str, depth: int, *texts: str) -> None:
+        indent = "    " * depth
+        self._lines += [f"{indent}subgraph {name}[{_label(*texts)}]", f"{indent}    direction TB"]
+
+
+def _condition(step: StepNode) -> list[str]:
+    return [f"if {step.when}"] if step.when else []
+
+
+def _label(*texts: str) -> str:
+    """A quoted label, each text on a line; what Mermaid or HTML could take for a sign is written as its number."""
+    lines = (_SPECIAL.sub(lambda match: f"#{ord(match[0])};", clean(text, LABEL)) for text in texts)
+    return f'"{"<br>".join(lines)}"'

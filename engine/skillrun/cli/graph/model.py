@@ -1,0 +1,327 @@
+"""The graph of a workflow: its phases in order, their steps, and where they go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from jinja2 import nodes
+
+from skillrun.cli.graph.candidates import Candidates
+from skillrun.language.check.program import Program
+from skillrun.language.files.definitions import Phase, PhaseUse, Step, Workflow
+from skillrun.language.library.library import Library
+from skillrun.language.library.lookups import Lookups, Settings
+from skillrun.language.templates.expressions import Template, Value
+
+MINOR_VERBS: Final = ("set", "say")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepNode:
+    """One step. Expressions and templates are kept as written; a step with an error may have an empty verb.
+
+    `members` and `protocols` of an agent or panel, and `outcomes` of a decision, are exact if `is_fixed`. Otherwise
+    they are the ones that the files name, and the run chooses. `path` is the file that it reads or writes.
+    """
+
+    verb: str
+    id: str = ""
+    when: str = ""
+    expression: str = ""
+    members: tuple[str, ...] = ()
+    protocols: tuple[str, ...] = ()
+    is_fixed: bool = True
+    questions: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    path: str = ""
+    outcomes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    text: str = ""
+    level: str = ""
+    target: str = ""
+    until: str = ""
+    at_most: str = ""
+    item: str = ""
+    at_once: str = ""
+    retry: str = ""
+    retry_limit: str = ""
+    retry_then: str = ""
+    otherwise: StepNode | None = None
+    steps: tuple[StepNode, ...] = ()
+
+    def walk(self) -> Iterator[StepNode]:
+        """This step, its fallback and the steps inside it."""
+        yield self
+        if self.otherwise is not None:
+            yield from self.otherwise.walk()
+        for step in self.steps:
+            yield from step.walk()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseNode:
+    """One phase. `reads` is empty (None) if errors hide which results it reads."""
+
+    name: str
+    description: str
+    after: tuple[str, ...]
+    reads: tuple[str, ...] | None
+    when: str
+    retry: str
+    retry_limit: str
+    retry_then: str
+    otherwise: StepNode | None
+    steps: tuple[StepNode, ...]
+    is_missing: bool = False
+    cut: int = 0
+
+    def walk(self) -> Iterator[StepNode]:
+        """Every step of the phase, and the ones of its fallback."""
+        for step in (*self.steps, *((self.otherwise,) if self.otherwise is not None else ())):
+            yield from step.walk()
+
+    @property
+    def back_to(self) -> list[str]:
+        """The phases that it may go back to, in the order of its steps."""
+        return list(dict.fromkeys(step.target for step in self.walk() if step.verb == "goto"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowGraph:
+    """A workflow with its phases. A drawing may leave out `minor` steps, whole `undrawn` phases, and steps of a phase
+    that is `cut`.
+    """
+
+    name: str
+    description: str
+    outputs: tuple[str, ...]
+    phases: tuple[PhaseNode, ...]
+    minor: int = 0
+    undrawn: int = 0
+
+    def data(self) -> dict[str, Any]:
+        """The graph as plain data; empty fields of steps are left out."""
+        phases = [
+            {
+                "phase": phase.name,
+                "description": phase.description,
+                "after": list(phase.after),
+                "reads": None if phase.reads is None else list(phase.reads),
+                "back_to": phase.back_to,
+                "when": phase.when,
+                "is_missing": phase.is_missing,
+                **({"retry": phase.retry} if phase.retry else {}),
+                **({"otherwise": _data(phase.otherwise)} if phase.otherwise is not None else {}),
+                "steps": [_data(step) for step in phase.steps],
+            }
+            for phase in self.phases
+        ]
+        return {
+            "workflow": self.name,
+            "description": self.description,
+            "outputs": list(self.outputs),
+            "phases": phases,
+        }
+
+    def without_minor_steps(self) -> WorkflowGraph:
+        """The graph without steps that only set values or print messages."""
+        phases = tuple(replace(phase, steps=_major(phase.steps)) for phase in self.phases)
+        minor = sum(_count(phase.steps) for phase in self.phases) - sum(_count(phase.steps) for phase in phases)
+        return replace(self, phases=phases, minor=minor)
+
+    def limit(self, phases: int, steps: int) -> WorkflowGraph:
+        """The graph with at most so many phases, and so many steps in all of them, for pictures of limited size."""
+        kept = []
+        for phase in self.phases[:phases]:
+            shown: list[StepNode] = []
+            for step in phase.steps:
+                steps -= _count([step])
+                if steps < 0:
+                    break
+                shown.append(step)
+            kept.append(replace(phase, steps=tuple(shown), cut=_count(phase.steps[len(shown) :])))
+        return replace(self, phases=tuple(kept), undrawn=len(self.phases) - len(kept))
+
+
+def _count(steps: Iterable[StepNode]) -> int:
+    return sum(1 for step in steps for _ in step.walk())
+
+
+def _major(steps: Iterable[StepNode]) -> tuple[StepNode, ...]:
+    kept = (replace(step, steps=_major(step.steps)) for step in steps)
+    return tuple(step for step in kept if step.verb not in MINOR_VERBS and (step.steps or step.verb != "repeat"))
+
+
+def _data(step: StepNode) -> dict[str, Any]:
+    values = {field.name: getattr(step, field.name) for field in fields(step)}
+    data = {name: value for name, value in values.items() if value not in ("", (), None, True)}
+    if step.otherwise is not None:
+        data["otherwise"] = _data(step.otherwise)
+    if step.steps:
+        data["steps"] = [_data(inner) for inner in step.steps]
+    return data
+
+
+def build_graph(workflow: Workflow, library: Library, program: Program | None) -> WorkflowGraph:
+    """The graph of a workflow; phases whose file cannot be read have no steps.
+
+    Without a `program`, which only a workflow with readable phases has, nothing is known of what phases read.
+    """
+    settings = Lookups(library).settings(workflow)
+    phases = {name: library.phase(use.skill) for name, use in workflow.phases.items()}
+    builder = _Builder(workflow, library, settings, [phase for phase in phases.values() if phase is not None])
+    reads = None if program is None else program.reads
+    return WorkflowGraph(
+        name=workflow.name,
+        description=workflow.description,
+        outputs=tuple(workflow.outputs),
+        phases=tuple(builder.phase(use, phases[name], reads) for name, use in workflow.phases.items()),
+    )
+
+
+class _Builder:
+    """Turns the definitions of one workflow into nodes."""
+
+    def __init__(self, workflow: Workflow, library: Library, settings: Settings, phases: Iterable[Phase]) -> None:
+        self._workflow = workflow
+        self._library = library
+        self._breakers = settings.part("breakers")
+        self._candidates = Candidates(workflow, library, settings, phases)
+
+    def phase(self, use: PhaseUse, phase: Phase | None, reads: Mapping[str, frozenset[str]] | None) -> PhaseNode:
+        self._candidates.enter(phase)
+        own = None if reads is None else reads.get(use.name, frozenset())
+        limit, then = self._breaker(use.retry)
+        return PhaseNode(
+            name=use.name,
+            description=phase.description if phase is not None else "",
+            after=tuple(use.after),
+            reads=None if own is None else tuple(name for name in self._workflow.phases if name in own),
+            when=_source(use.when),
+            retry=use.retry or "",
+            retry_limit=limit,
+            retry_then=then,
+            otherwise=self.step(use.otherwise) if use.otherwise is not None else None,
+            steps=tuple(self.step(step) for step in phase.steps) if phase is not None else (),
+            is_missing=phase is None,
+        )
+
+    def step(self, step: Step) -> StepNode:
+        limit, then = self._breaker(step.retry)
+        return StepNode(
+            verb=step.verb,
+            id=step.id or "",
+            when=_source(step.when),
+            retry=step.retry or "",
+            retry_limit=limit,
+            retry_then=then,
+            otherwise=self.step(step.otherwise) if step.otherwise is not None else None,
+            steps=tuple(self.step(inner) for inner in step.steps),
+            **self._details(step),
+        )
+
+    def _details(self, step: Step) -> dict[str, Any]:
+        """What the verb's own keys say."""
+        main, values = step.main, step.values
+        details: dict[str, Any] = {}
+        match step.verb:
+            case "agent" | "panel":
+                details = {**self._members(step), "path": _text(step.artifact)}
+            case "ask":
+                choices = values.get("choices")
+                shown = tuple(_text(choice) for choice in choices.items or ()) if choices is not None else ()
+                questions = _questions(main)
+                expression = "" if questions else _text(main)
+                details = {"questions": questions, "choices": shown, "expression": expression, "path": _file(values)}
+            case "read" | "write":
+                details = {"path": _text(main)}
+            case "find":
+                details = {"expression": _text(main)}
+            case "say":
+                details = {"text": _text(main), "level": _text(values.get("level"))}
+            case "set":
+                details = {"names": tuple(main.entries or ()) if main is not None else ()}
+            case "decide":
+                outcomes, is_complete = self._candidates.outcomes(step)
+                details = {"outcomes": outcomes, "is_fixed": is_complete}
+            case "repeat":
+                details = {"until": _source(step.until), "at_most": self._limit(values.get("at_most"))}
+            case "each":
+                details = {"expression": _text(main), "item": step.item, "at_once": _text(values.get("at_once"))}
+            case "run":
+                details = {"target": step.text}
+            case "goto":
+                details = {"target": step.text, "at_most": self._limit(values.get("at_most"))}
+            case "stop":
+                details = {"target": step.text, "text": _text(values.get("reason"))}
+        return details
+
+    def _members(self, step: Step) -> dict[str, Any]:
+        members, is_fixed = self._candidates.members(step.main)
+        protocols, is_one = self._candidates.protocols(step.values.get("protocol"))
+        unknown = _text(step.main) if not members else ""
+        return {"members": members, "protocols": protocols, "is_fixed": is_fixed and is_one, "expression": unknown}
+
+    def _limit(self, value: Value | None) -> str:
+        """How often something happens at most: a number where one is known, or else the expression."""
+        if value is None:
+            return ""
+        if isinstance(value.literal, str):
+            return self._breaker(value.literal)[0] or value.literal
+        names = {name.name for template in value.templates() for name in template.tree.find_all(nodes.Name)}
+        numbers = self._candidates.values_of(value) if names <= {"config"} else []
+        return str(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], int) else _text(value)
+
+    def _breaker(self, name: str | None) -> tuple[str, str]:
+        """The limit of a breaker, and what happens when it is reached; empty if the breaker is unknown."""
+        breaker = self._breakers.get(name or "")
+        if not isinstance(breaker, Mapping):
+            return "", ""
+        return str(breaker.get("limit", "")), str(breaker.get("then", ""))
+
+
+def _source(condition: Template | None) -> str:
+    return " ".join(condition.text.value.split()) if condition is not None else ""
+
+
+def _file(values: Mapping[str, Value]) -> str:
+    """The file that a question is answered in, or that it waits for."""
+    return _text(values.get("form") or values.get("files"))
+
+
+def _questions(main: Value | None) -> tuple[str, ...]:
+    """The words of the questions; none where an expression makes them."""
+    if main is None or (main.template is not None and main.template.expression is not None):
+        return ()
+    items = main.items if main.items is not None else (main,)
+    texts = (item.entries.get("text") if item.entries is not None else item for item in items)
+    return tuple(text for value in texts if (text := _text(value)))
+
+
+def _text(value: Value | None) -> str:
+    """A value on one line: plain text without tags, and the source of a single expression."""
+    if value is None:
+        return ""
+    if value.items is not None:
+        return ", ".join(filter(None, map(_text, value.items)))
+    if value.entries is not None:
+        return ", ".join(f"{name}: {_text(entry)}" for name, entry in value.entries.items())
+    if value.template is None:
+        return "" if value.plain is None else str(value.plain)
+    template = value.template
+    if template.constant:
+        text = template.text.value
+    elif template.expression is not None:
+        text = template.text.value.strip().removeprefix("{{").removesuffix("}}").strip("- \n")
+    else:
+        text = "".join(_static_text(template.tree.body))
+    return " ".join(text.split())
+
+
+def _static_text(body: Iterable[nodes.Node]) -> Iterator[str]:
+    """The fixed text of a template, with `…` for each expression."""
+    for node in body:
+        if isinstance(node, nodes.Output):
+            yield from (part.data if isinstance(part, nodes.TemplateData) else "…" for part in node.nodes)

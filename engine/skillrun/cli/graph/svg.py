@@ -1,0 +1,242 @@
+"""Draws a workflow as a self-contained SVG picture: a card for each phase, arrows between them, and arrows back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from skillrun.cli.graph.cards import PhaseCard, draw_card, escape, text_at
+from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
+from skillrun.cli.graph.typesetting import break_lines
+from skillrun.cli.graph.wording import clean, describe_limit, omissions, summary
+
+MOST_PHASES: Final = 120
+MOST_STEPS: Final = 1_000
+WIDTH: Final = 1280
+MARGIN: Final = 28
+GAP: Final = 44  # between cards, in both directions
+ABREAST: Final = 3  # cards in one row
+LANE: Final = 14  # between parallel lines
+MOST_LANES: Final = 8
+LABEL_WIDTH: Final = 132
+
+STYLE: Final = """
+svg{color-scheme:light dark;--page:#fff;--card:#f8fafc;--border:#cbd5e1;--ink:#0f172a;--soft:#475569;--edge:#64748b;
+--back:#b91c1c;--role:#dbeafe;--inner:#f1f5f9;--model:#1d4ed8;--user:#b45309;--file:#15803d;--loop:#6d28d9;
+--choice:#6d28d9;--run:#0f766e;--jump:#b91c1c;--plain:#475569}
+@media (prefers-color-scheme:dark){svg{--page:#0b1120;--card:#111a2e;--border:#33415c;--ink:#e2e8f0;--soft:#a3b1c6;
+--edge:#8fa0b8;--back:#f87171;--role:#1e3a6e;--inner:#0d1526;--plain:#52627a}}
+text{font-family:-apple-system,"Segoe UI",Roboto,Helvetica,Arial,"DejaVu Sans",sans-serif;font-size:13px;
+fill:var(--ink);white-space:pre}
+.title{font-size:22px;font-weight:700}.heading{font-size:16px;font-weight:700}.name{font-weight:700}
+.soft{fill:var(--soft)}.note{font-size:12px;font-style:italic;fill:var(--soft)}
+.code,.file{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;font-size:12px}
+.verb{font-size:12px;font-weight:700;fill:#fff}.label{font-size:12px;fill:var(--back)}
+.page{fill:var(--page)}.card{fill:var(--card);stroke:var(--border)}.loop{fill:var(--inner);stroke:var(--loop)}
+.chip{fill:var(--role)}.edge,.back{fill:none;stroke:var(--edge);stroke-width:1.5}
+.back{stroke:var(--back);stroke-dasharray:5 4}.edge-head{fill:var(--edge)}.back-head{fill:var(--back)}
+"""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A card at its place in the picture."""
+
+    card: PhaseCard
+    x: float
+    y: float
+    row: int
+
+    @property
+    def right(self) -> float:
+        return self.x + self.card.width
+
+    @property
+    def bottom(self) -> float:
+        return self.y + self.card.height
+
+
+@dataclass(frozen=True)
+class BackArrow:
+    """A way back: from a place in one phase's card to another phase."""
+
+    source: str
+    target: str
+    y: float
+    label: str
+
+
+def draw_svg(graph: WorkflowGraph) -> str:
+    """The workflow as an SVG document without scripts, references or fonts, for a width of 1,280 pixels."""
+    graph = graph.limit(MOST_PHASES, MOST_STEPS)
+    return _Picture(graph).document()
+
+
+class _Picture:
+    """Places the cards of a workflow in rows, and routes the lines between them."""
+
+    def __init__(self, graph: WorkflowGraph) -> None:
+        self._graph = graph
+        self._parts: list[str] = []
+        names = {phase.name for phase in graph.phases}
+        self._has_jumps = any(target in names for phase in graph.phases for target in phase.back_to)
+        self._rows = list(_rows(graph.phases))
+        self._boxes: dict[str, Box] = {}
+        self._row_tops: list[float] = []
+
+    def document(self) -> str:
+        y = self._heading()
+        left, width = self._columns()
+        number = {phase.name: at for at, phase in enumerate(self._graph.phases, 1)}
+        for row, phases in enumerate(self._rows):
+            y += GAP
+            self._row_tops.append(y)
+            each = (width - GAP * (len(phases) - 1)) / len(phases)
+            for at, phase in enumerate(phases):
+                card = draw_card(phase, number[phase.name], each)
+                self._boxes[phase.name] = Box(card, left + at * (each + GAP), y, row)
+            y = max(self._boxes[phase.name].bottom for phase in phases)
+        self._draw_edges(left)
+        self._draw_arrows(left + width)
+        for box in self._boxes.values():
+            self._parts.append(f'<g transform="translate({box.x:g} {box.y:g})">{"".join(box.card.parts)}</g>')
+        for note in omissions(self._graph):
+            y += 28
+            self._parts.append(text_at(MARGIN, y, "note", note))
+        return self._wrap(y + MARGIN)
+
+    def _wrap(self, height: float) -> str:
+        name, description = escape(clean(self._graph.name)), escape(clean(self._graph.description))
+        size = f'width="{WIDTH}" height="{height:g}"'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" {size} role="img" '
+            f'aria-labelledby="title"><title id="title">{name}: {description}</title><style>{STYLE}</style>'
+            f'<defs>{_head("edge")}{_head("back")}</defs><rect class="page" {size}/>'
+            + "\n".join(self._parts)
+            + "</svg>"
+        )
+
+    def _heading(self) -> float:
+        """Draw the title; the height that it takes."""
+        y = MARGIN + 20.0
+        self._parts.append(text_at(MARGIN, y, "title", clean(self._graph.name, 60)))
+        texts = [("words", self._graph.description), *(("soft", line) for line in summary(self._graph))]
+        for style, text in texts:
+            for line in break_lines(clean(text, 320), style, WIDTH - 2 * MARGIN):
+                y += 20
+                self._parts.append(text_at(MARGIN, y, style, line))
+        return y - 12
+
+    def _columns(self) -> tuple[float, float]:
+        """Where the cards begin, and the width that they share."""
+        left = MARGIN + self._left_lanes() * LANE
+        right = MARGIN + (LABEL_WIDTH + LANE * 3 if self._has_jumps else 0)
+        return left, WIDTH - left - right
+
+    def _left_lanes(self) -> int:
+        return min(MOST_LANES, sum(1 for _ in self._long_edges()))
+
+    def _long_edges(self) -> Iterator[tuple[str, str]]:
+        """The edges that pass a row of cards, without those that other edges imply."""
+        row = {phase.name: at for at, phases in enumerate(self._rows) for phase in phases}
+        for phase in self._graph.phases:
+            near = any(row.get(name) == row[phase.name] - 1 for name in phase.after)
+            for name in phase.after:
+                if name in row and row[name] < row[phase.name] - 1 and not (near and self._is_implied(name, phase)):
+                    yield name, phase.name
+
+    def _is_implied(self, name: str, phase: PhaseNode) -> bool:
+        """Whether another phase that this one follows itself follows `name`."""
+        phases = {each.name: each for each in self._graph.phases}
+        pending, seen = [other for other in phase.after if other != name], set[str]()
+        while pending:
+            other = pending.pop()
+            if other == name:
+                return True
+            if other in phases and other not in seen:
+                seen.add(other)
+                pending.extend(phases[other].after)
+        return False
+
+    def _draw_edges(self, left: float) -> None:
+        for phase in self._graph.phases:
+            target = self._boxes[phase.name]
+            for name in phase.after:
+                source = self._boxes.get(name)
+                if source is not None and source.row == target.row - 1:
+                    start, end = source.x + source.card.width / 2, target.x + target.card.width / 2
+                    middle = target.y - GAP / 2
+                    self._line("edge", start, source.bottom, [("V", middle), ("H", end), ("V", target.y)])
+        for lane, (name, follower) in enumerate(self._long_edges()):
+            source, target = self._boxes[name], self._boxes[follower]
+            x = left - LANE * (1 + lane % MOST_LANES)
+            low, high = source.bottom + 10, target.y - 10
+            start, end = source.x + 24 + 8 * (lane % MOST_LANES), target.x + 24 + 8 * (lane % MOST_LANES)
+            self._line("edge", start, source.bottom, [("V", low), ("H", x), ("V", high), ("H", end), ("V", target.y)])
+
+    def _draw_arrows(self, right: float) -> None:
+        """Draw the ways back at the right margin; a short one is nearer to the cards than the one around it."""
+        jumps = sorted(self._find_arrows(), key=lambda jump: jump.y - self._boxes[jump.target].y)
+        entries: dict[str, int] = defaultdict(int)
+        lowest = 0.0
+        labels = []
+        for lane, jump in enumerate(jumps):
+            source, target = self._boxes[jump.source], self._boxes[jump.target]
+            x = right + LANE * (1 + lane % 3)
+            entries[jump.target] += 1
+            offset = 14 * entries[jump.target]
+            path: list[tuple[str, float]] = []
+            if source.right < right - 1:  # another card is in between: go around it
+                path += [("H", source.right + GAP / 2), ("V", source.y - 8)]
+            path += [("H", x)]
+            if target.right < right - 1:
+                path += [("V", target.y - 14), ("H", target.right - 24 - offset), ("V", target.y)]
+            else:
+                path += [("V", target.y + 6 + offset), ("H", target.right)]
+            self._line("back", source.right, jump.y, path)
+            labels.append((source.y - 8 if source.right < right - 1 else jump.y, jump.label))
+        for y, label in sorted(labels):
+            lines = break_lines(label, "label", LABEL_WIDTH - 8)
+            top = max(y - 6, lowest)
+            for at, line in enumerate(lines):
+                self._parts.append(text_at(right + LANE * 3 + 8, top + 10 + 15 * at, "label", line))
+            lowest = top + 15 * len(lines) + 6
+
+    def _find_arrows(self) -> Iterator[BackArrow]:
+        for phase in self._graph.phases:
+            box = self._boxes[phase.name]
+            for step, y in (*box.card.anchors, *_fallback(phase)):
+                for each in (step, *(step.otherwise.walk() if step.otherwise is not None else ())):
+                    if each.verb == "goto" and each.target in self._boxes:
+                        often = f", {describe_limit(each.at_most)}" if each.at_most else ""
+                        yield BackArrow(phase.name, each.target, box.y + y, clean(f"back to {each.target}{often}", 80))
+
+    def _line(self, kind: str, x: float, y: float, path: Iterable[tuple[str, float]]) -> None:
+        course = "".join(f"{way}{to:g}" for way, to in path)
+        self._parts.append(f'<path class="{kind}" marker-end="url(#{kind})" d="M{x:g} {y:g}{course}"/>')
+
+
+def _fallback(phase: PhaseNode) -> tuple[tuple[StepNode, float], ...]:
+    """The fallback of a phase, at the height of the card's title."""
+    return ((phase.otherwise, 24.0),) if phase.otherwise is not None else ()
+
+
+def _rows(phases: Iterable[PhaseNode]) -> Iterator[list[PhaseNode]]:
+    """Phases by how many they follow at most, one after the other; a wide row is broken into several."""
+    depth: dict[str, int] = {}
+    levels: dict[int, list[PhaseNode]] = defaultdict(list)
+    for phase in phases:
+        depth[phase.name] = 1 + max((depth.get(name, -1) for name in phase.after), default=-1)
+        levels[depth[phase.name]].append(phase)
+    for _, level in sorted(levels.items()):
+        yield from (level[start : start + ABREAST] for start in range(0, len(level), ABREAST))
+
+
+def _head(kind: str) -> str:
+    return (
+        f'<marker id="{kind}" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        'orient="auto">'
+        f'<path class="{kind}-head" d="M0 0L8 4L0 8z"/></marker>'
+    )

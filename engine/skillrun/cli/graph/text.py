@@ -1,0 +1,47 @@
+"""Draws a workflow as indented text for a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from skillrun.cli.graph.model import StepNode, WorkflowGraph
+from skillrun.cli.graph.wording import clean, cut_note, line_of, omissions, phase_notes, row_of, summary
+
+WIDTH: Final = 100
+VERB_WIDTH: Final = 8
+
+
+def draw_text(graph: WorkflowGraph) -> str:
+    """The workflow as lines of at most 100 columns: what it does, then each phase with its steps."""
+    lines = [*_wrap(f"{graph.name}: {graph.description}" if graph.description else graph.name, "", "  ")]
+    for line in summary(graph):
+        lines += _wrap(line, "  ", "    ")
+    for number, phase in enumerate(graph.phases, 1):
+        lines += ["", f"{number}. {clean(phase.name, WIDTH - 8)}"]
+        lines += _wrap(phase.description, "   ", "   ")
+        for note in phase_notes(phase):
+            lines += _wrap(note, "   - ", "     ")
+        lines += _steps(phase.steps, "   ")
+        cut = cut_note(phase)
+        lines += [f"   ({cut})"] if cut else []
+    notes = omissions(graph)
+    lines += ["", *notes] if notes else []
+    return "\n".join(lines)
+
+
+def _steps(steps: Iterable[StepNode], indent: str) -> Iterator[str]:
+    for step in steps:
+        row = row_of(step)
+        hanging = indent + " " * (VERB_WIDTH + 1)
+        yield from _wrap(line_of(row.pieces), f"{indent}{row.verb:<{VERB_WIDTH}} ", hanging)
+        for note in row.notes:
+            yield from _wrap(note, hanging, f"{hanging}  ")
+        yield from _steps(step.steps, f"{indent}  | ")
+
+
+def _wrap(text: str, first: str, rest: str) -> list[str]:
+    """The text in lines of at most 100 columns: the first has one indent, the others have another."""
+    line = clean(text, 10 * WIDTH)
+    return textwrap.wrap(line, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)

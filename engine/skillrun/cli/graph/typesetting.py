@@ -1,0 +1,95 @@
+"""How wide a text is in a picture whose fonts are not known, and where its lines break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from rich.cells import cell_len
+
+from skillrun.cli.graph.wording import Segment
+
+SIZES: Final = {"title": 22, "heading": 16, "note": 12, "code": 12, "file": 12, "verb": 12, "label": 12}
+"""Pixels; 13 for every other style."""
+MONOSPACE: Final = frozenset({"code", "file"})
+BOLD: Final = frozenset({"title", "heading", "name", "verb"})
+CHIP_PADDING: Final = 7.0
+# Widths in em, nearly those of a wide font (DejaVu Sans); in Helvetica or Arial a text takes some 10 % less.
+NARROW: Final = frozenset("iIjlrtf.,:;!|'()[]{}/\\ -`\"")
+WIDE: Final = frozenset("mwMWGOQ@%…")
+
+
+@dataclass(frozen=True)
+class TextRun:
+    """A piece of a line at its place, `width` wide without what surrounds it."""
+
+    x: float
+    width: float
+    style: str
+    text: str
+
+
+def text_width(text: str, style: str) -> float:
+    """The width of a text in pixels, rather too much than too little."""
+    size = SIZES.get(style, 13)
+    if style in MONOSPACE:
+        return cell_len(text) * size * 0.61
+    ems = sum(_em(character) for character in text)
+    return ems * size * (1.12 if style in BOLD else 1.0)
+
+
+def _em(character: str) -> float:
+    if not character.isascii() and character != "…":
+        return max(0.7, 0.7 * cell_len(character)) if cell_len(character) else 0.2
+    if character in NARROW:
+        return 0.37
+    if character in WIDE:
+        return 1.0
+    return 0.7 if character.isupper() else 0.59
+
+
+def break_lines(text: str, style: str, width: float) -> list[str]:
+    """The text in lines that are at most so wide."""
+    return [" ".join(run.text for run in line) for line in set_lines([Segment("words", text)], width, style)]
+
+
+def set_lines(pieces: Iterable[Segment], width: float, style: str = "") -> list[list[TextRun]]:
+    """Pieces in lines that are at most so wide: roles stay whole, everything else breaks between words."""
+    lines: list[list[TextRun]] = [[]]
+    x = 0.0
+    for piece in pieces:
+        own = style or piece.kind
+        space = text_width(" ", own)
+        padding = CHIP_PADDING if own == "role" else 0.0
+        words = [piece.text] if own == "role" else piece.text.split(" ")
+        for number, word in enumerate(
+            part for each in filter(None, words) for part in _parts(each, own, width - 2 * padding)
+        ):
+            size = text_width(word, own) + 2 * padding
+            if lines[-1] and x + size > width:
+                lines.append([])
+                x = 0.0
+            last = lines[-1][-1] if lines[-1] else None
+            if number and last is not None and last.style == own != "role":
+                joined = f"{last.text} {word}"
+                lines[-1][-1] = TextRun(last.x, text_width(joined, own), own, joined)
+            else:
+                lines[-1].append(TextRun(x + padding, size - 2 * padding, own, word))
+            x += size + max(space, 6.0 if own == "role" else 0.0)
+    return lines if lines[0] else []
+
+
+def _parts(word: str, style: str, width: float) -> list[str]:
+    """A word that is wider than a line, in pieces that are not."""
+    if text_width(word, style) <= width:
+        return [word]
+    parts, room = [""], width
+    for character in word:
+        size = text_width(character, style)
+        if size > room and parts[-1]:
+            parts.append("")
+            room = width
+        parts[-1] += character
+        room -= size
+    return parts

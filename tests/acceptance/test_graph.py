@@ -1,0 +1,127 @@
+"""`skillrun graph`: a workflow with every verb as text, Mermaid, SVG and JSON, and workflows with errors.
+
+`SKILLRUN_UPDATE_EXAMPLES=1` writes the expected drawings again, and `docs/pictures/plan.svg`, to be read in the diff.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from skillrun.language.files.verbs import VERBS
+from tests.acceptance.conftest import Call, Make
+
+EXPECTED = Path(__file__).parent / "graph"
+PLAN_PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "plan.svg"
+UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_EXAMPLES"))  # read here: the environment of a test has no such variable
+
+
+def assert_same(drawing: str, path: Path) -> None:
+    if UPDATE:
+        path.write_text(drawing, encoding="utf-8")
+    assert drawing == path.read_text(encoding="utf-8")
+
+
+def steps_of(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for step in steps:
+        yield step
+        yield from steps_of(step.get("steps", []))
+        yield from steps_of([step["otherwise"]] if "otherwise" in step else [])
+
+
+@pytest.mark.row("N5")
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ([], "gallery.txt"),
+        (["--all"], "gallery-all.txt"),
+        (["--mermaid"], "gallery.mmd"),
+        (["--svg"], "gallery.svg"),
+    ],
+)
+def test_a_workflow_with_every_verb_is_drawn(options: list[str], name: str, project: Make, skillrun: Call) -> None:
+    project("gallery")
+    drawn = skillrun("graph", "gallery", *options)
+    assert (drawn.code, drawn.err) == (0, "")
+    assert_same(drawn.out, EXPECTED / name)
+
+
+@pytest.mark.row("N5")
+def test_the_graph_as_json_has_every_step(project: Make, skillrun: Call) -> None:
+    project("gallery")
+    graph = skillrun("graph", "gallery", "--json").json
+    steps = list(steps_of([step for phase in graph["phases"] for step in phase["steps"]]))
+    assert {step["verb"] for step in steps} == VERBS.keys()
+    by_id = {step["id"]: step for step in reversed(steps) if "id" in step}  # a fallback has the id of its step
+    assert by_id["list"]["members"] == ["curator:bold", "curator:calm"]
+    assert by_id["chosen"]["members"] == ["curator:calm", "curator:bold"]
+    assert by_id["chosen"]["is_fixed"] is False
+    assert by_id["round"]["at_most"] == "3"
+    assert by_id["style"]["outcomes"] == ["dense", "airy"]
+    assert [phase["back_to"] for phase in graph["phases"]] == [[], ["plan"], [], [], []]
+    assert [phase["reads"] for phase in graph["phases"]] == [[], ["plan"], [], [], []]
+    assert graph["problems"] == []
+
+
+def test_a_picture_is_printed_with_json_only_on_request(project: Make, skillrun: Call) -> None:
+    project("gallery")
+    assert skillrun("graph", "gallery", "--json").err == ""
+    assert skillrun("graph", "gallery", "--json", "--mermaid").err.startswith("%%{init")
+
+
+@pytest.mark.finding("NC9")
+def test_a_workflow_with_an_error_is_drawn_all_the_same(project: Make, skillrun: Call) -> None:
+    folder = project("gallery")
+    phase = folder / "skills" / "gallery" / "invite.md"
+    phase.write_text(phase.read_text().replace("agent: writer", "agnet: writer"))
+    drawn = skillrun("graph", "gallery")
+    assert drawn.code == 1
+    assert "5. open" in drawn.out
+    assert "error    letter: this step has an error" in drawn.out
+    assert "error[no-verb]: unknown verb `agnet`" in drawn.err
+    assert "nothing was spent" not in drawn.err
+    assert [problem["code"] for problem in skillrun("graph", "gallery", "--json").json["problems"]] == ["no-verb"]
+
+
+@pytest.mark.finding("NC9")
+def test_an_error_elsewhere_in_the_project_does_not_concern_the_graph(project: Make, skillrun: Call) -> None:
+    folder = project("gallery", "greeting")
+    (folder / "workflows" / "greeting.md").write_text("---\nname: [\n")
+    assert (skillrun("graph", "gallery").code, skillrun("graph", "gallery").err) == (0, "")
+
+
+@pytest.mark.finding("NC9")
+def test_a_phase_without_its_file_is_drawn_as_missing(project: Make, skillrun: Call) -> None:
+    folder = project("gallery")
+    (folder / "skills" / "gallery" / "invite.md").unlink()
+    drawn = skillrun("graph", "gallery")
+    assert drawn.code == 1
+    assert "its file cannot be read" in drawn.out
+    assert "there is no phase `gallery/invite`" in drawn.err
+    graph = skillrun("graph", "gallery", "--json").json
+    assert [phase["is_missing"] for phase in graph["phases"]] == [False, False, True, False, False]
+    assert [phase["reads"] for phase in graph["phases"]] == [None] * 5
+
+
+@pytest.mark.finding("NC9")
+def test_of_a_workflow_that_cannot_be_read_only_the_errors_are_printed(project: Make, skillrun: Call) -> None:
+    folder = project("gallery")
+    (folder / "workflows" / "gallery.md").write_text("---\nname: [\n")
+    drawn = skillrun("graph", "gallery")
+    assert (drawn.code, drawn.out) == (1, "")
+    assert "workflows/gallery.md:1:1: error" in drawn.err
+    assert "nothing was spent" not in drawn.err
+    assert skillrun("graph", "gallery", "--json").json.keys() == {"problems"}
+
+
+@pytest.mark.row("N5")
+def test_the_picture_of_plan_in_the_docs_is_current(project: Make, skillrun: Call) -> None:
+    project()
+    drawn = skillrun("graph", "plan", "--svg").out
+    assert_same(drawn, PLAN_PICTURE)
+    assert ET.fromstring(drawn).get("width") == "1280"
