@@ -17,14 +17,12 @@ if TYPE_CHECKING:
     from skillrun.language.files.definitions import PhaseUse
 
 
-@click.command(
-    help="Show the phases of WORKFLOW: what each follows, whose results it reads, when it runs, where it goes back to."
-)
+@click.command(help="Show the phases of WORKFLOW: their order, the results that each reads, conditions and loops.")
 @click.argument("workflow", shell_complete=completing.workflows)
 @click.option(
     "--mermaid",
     is_flag=True,
-    help="As a Mermaid diagram; a dotted arrow is a result that is read, or with `back` a `goto`.",
+    help="Print a Mermaid diagram. A dotted arrow is a result that is read, or a `goto` (labelled `back`).",
 )
 @as_json
 def graph(workflow: str, mermaid: bool, json: bool) -> int:

@@ -39,10 +39,12 @@ from skillrun.runtime.store.stored_run import StoredRun
 UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
 
 
-@click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
+@click.command(
+    help="Resume RUN. RUN is the name of a run, or the path of its folder.\n\nCalls that have a reply are not repeated."
+)
 @click.argument("run", shell_complete=completing.runs)
-@click.option("--yes", is_flag=True, help="Ask again what changed files make different.")
-@click.option("--preview", is_flag=True, help="Only say what would be asked.")
+@click.option("--yes", is_flag=True, help="Repeat the calls that changed files affect, without asking.")
+@click.option("--preview", is_flag=True, help="Only show which calls would be made.")
 @options.unattended
 @options.interactive
 @options.answers
