@@ -9,7 +9,7 @@ import click
 
 from docsite.tables import page, table
 from skillrun.cli.options import GIVEN
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import COMMANDS, GROUPS
 from skillrun.cli.workflow import workflow_command
 
 ANY_WORKFLOW: Final = "plan"  # of its parameters those that are inputs are left out
@@ -17,13 +17,17 @@ ANY_WORKFLOW: Final = "plan"  # of its parameters those that are inputs are left
 
 def commands() -> str:
     """All commands, and what every workflow's command takes."""
-    rows = [[f"[`{name}`](#{name})", entry.help] for name, entry in COMMANDS.items()]
+    rows = [
+        [title if index == 0 else "", f"[`{name}`](#{name})", entry.help]
+        for title, group in GROUPS.items()
+        for index, (name, entry) in enumerate(group.items())
+    ]
     parts = [
-        "`skillrun COMMAND --help` says the same. What commands do is told in [Running](../running.md).",
-        table(["command", ""], rows),
+        "`skillrun COMMAND --help` prints the same text. [Running](../running.md) explains the commands.",
+        table(["", "command", ""], rows),
         "## A workflow",
         "```text\nskillrun WORKFLOW [OPTIONS] INPUT\n```",
-        "Runs a workflow. Its first required input is the argument, its other inputs are options, beside these.",
+        "Runs a workflow. Its first required input is the argument; its other inputs are options. All workflows have:",
         _options(workflow_command(ANY_WORKFLOW)),
     ]
     for name, entry in COMMANDS.items():

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from skillrun.cli.registry import COMMANDS, GROUPS
+
 Call = Callable[..., Any]
 HEAVY = (
     "jinja2",
@@ -34,7 +36,22 @@ def test_the_help_lists_the_workflows_of_the_project_and_of_the_library(project:
     assert done.code == 0
     assert re.search(r"greeting +Write a greeting and send it\.", done.out)
     assert re.search(r"plan +Turn a feature request into a reviewed design", done.out)
-    assert re.search(r"validate +Check every file, offline\.", done.out)
+    assert re.search(r"validate +Check all files, without calling a model\.", done.out)
+
+
+@pytest.mark.finding("NC13")
+@pytest.mark.row("X1")
+def test_the_help_groups_the_commands_and_tells_similar_names_apart(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    shown = skillrun("--help").out
+    assert re.findall(r"^(\w+):$", shown, re.MULTILINE) == ["Options", "Workflows", *GROUPS]
+    assert list(GROUPS) == ["Run", "Inspect", "Write", "Test", "Operate"]
+    for group in GROUPS.values():
+        for name, entry in group.items():
+            assert re.search(rf"^  {name} +{re.escape(entry.help)}$", shown, re.MULTILINE), name  # on one line
+    assert (COMMANDS["worker"].help, COMMANDS["workers"].help) == ("Run a worker.", "List workers.")
+    assert COMMANDS["work"].help == "Execute one queued run in this process."
+    assert len({entry.help for entry in COMMANDS.values()}) == len(COMMANDS) == sum(map(len, GROUPS.values()))
 
 
 @pytest.mark.row("X1")

@@ -26,7 +26,7 @@ NO_PATH: Final = f"No ends here; you may {CHANGE}."
 adopt = click.option(
     "--adopt/--no-adopt",
     default=None,
-    help="Whether a run folder from elsewhere keeps its models and its paths out of this project.",
+    help="For a run folder from another machine: keep its models and paths, or use this project's.",
 )
 
 

@@ -25,16 +25,16 @@ from skillrun.runtime.store.stored_run import StoredRun
 PATIENCE: Final = 5.0  # seconds until a process that has the run has taken the answers
 BETWEEN: Final = 0.1
 CANCELLED: Final = "cancelled"  # in a store: what it has asked is withdrawn
-HELP: Final = """Answer what RUN waits for: here, in the terminal, or with a file.
+HELP: Final = """Answer the questions of RUN, in the terminal or from a file.
 
-A process that has the run, such as `skillrun dev`, goes on by itself; otherwise `skillrun resume RUN` does."""
+If a process such as `skillrun dev` has the run open, it continues by itself. Otherwise use `skillrun resume RUN`."""
 
 
 @click.command(help=HELP)
 @click.argument("run", shell_complete=completing.runs)
 @options.answers
 @options.runs_folder
-@click.option("--json", "json", is_flag=True, help="The questions that wait, as JSON; nothing is answered.")
+@click.option("--json", "json", is_flag=True, help="Print the open questions as JSON, without answering.")
 def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     out = Output(json)
     stored = options.stored_run(run, runs)

@@ -81,25 +81,35 @@ def compared_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "other",
             default="",
             metavar="VERSION",
-            help="Put the project's files beside another version of them, on a real model: a git revision, a "
-            "folder, or `shipped`. The price is said first.",
+            help="Compare the project's files with another version on a real model: a git revision, a folder, or "
+            "`shipped` for the built-in files. Prints the price before it starts.",
         ),
-        click.option("--samples", type=click.IntRange(1, 100), default=None, metavar="N", help="Of each case; 3."),
+        click.option(
+            "--samples", type=click.IntRange(1, 100), default=None, metavar="N", help="Samples per case. Default: 3."
+        ),
         click.option("--phase", default="", metavar="PHASE", help="Compare the calls of this phase."),
         click.option("--step", default="", metavar="STEP", help="Compare the calls of this step."),
-        click.option("--whole", is_flag=True, help="Compare whole runs: every call is asked."),
+        click.option("--whole", is_flag=True, help="Compare whole runs, in which every call is made."),
         click.option(
-            "--judge", default="", metavar="WORKFLOW", help="Have each pair scored, blind: by `judge-pair`, or yours."
+            "--judge",
+            default="",
+            metavar="WORKFLOW",
+            help="Have a workflow score each pair blind, for example the built-in `judge-pair`.",
         ),
         click.option(
             "--model",
             default="",
             metavar="NAME",
-            help="One model for everything that is asked; without it that of SKILLRUN_MODEL.",
+            help="Use this model for every call. Default: SKILLRUN_MODEL.",
         ),
-        click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests."),
-        click.option("--yes", is_flag=True, help="Ask without a question before."),
-        click.option("--trust-project", is_flag=True, help="Take this project's addresses as trusted."),
+        click.option(
+            "--script",
+            type=FILE,
+            metavar="FILE",
+            help="Use the replies in this file instead of calling a model, for tests.",
+        ),
+        click.option("--yes", is_flag=True, help="Start without asking for confirmation."),
+        click.option("--trust-project", is_flag=True, help="Trust this project's provider addresses."),
     )
     for option in reversed(options):
         command = option(command)

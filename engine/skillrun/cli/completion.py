@@ -62,7 +62,7 @@ SHELLS: Final[Mapping[str, type[ShellComplete]]] = MappingProxyType({"bash": _Ba
 
 
 @click.command(
-    help="Print the script that completes commands, workflows, inputs, runs and phases in SHELL.\n\n"
+    help="Print a script with which your shell completes commands, workflows, inputs, runs and phases.\n\n"
     "\b\nbash: skillrun completion bash > ~/.local/share/bash-completion/completions/skillrun\n"
     'zsh:  eval "$(skillrun completion zsh)" in ~/.zshrc, after compinit\n'
     "fish: skillrun completion fish > ~/.config/fish/completions/skillrun.fish"

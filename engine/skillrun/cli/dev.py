@@ -23,25 +23,25 @@ from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
 from skillrun.runtime.store.disk.run_folders import RunFolders
 
-RERUN: Final = "Ask this phase's calls again at the start; PHASE+ also those of all that follow it."
-TO: Final = "End each turn behind this phase."
+RERUN: Final = "Repeat the calls of this phase at the start; with PHASE+, also of all later phases."
+TO: Final = "Stop after this phase."
 ABOVE: Final = (
-    "What a save may cost without your yes: dollars, and calls, as in `0.50,calls=10`; without them, calls count "
-    "only where a price is not known."
+    "Confirm reruns that cost more than this, in dollars and calls: `0.50,calls=10`. Without `calls`, calls count only "
+    "if the price is unknown."
 )
 NOT_ITS: Final = (RESUMED, "dry_run", "interactive", "store", "quiet")
 """Options of a workflow that `dev` does not take: it goes on by itself, in a folder, says what it will ask, and has a
 key for questions."""
 
 
-HELP: Final = f"""Run WORKFLOW with its own inputs and flags, then again on every save: only what changed is asked.
+HELP: Final = f"""Run WORKFLOW, and rerun it each time you save a file. Only calls with changed prompts are made.
 
-`skillrun dev WORKFLOW --help` shows them all. Flags of `dev` are among them:
+`skillrun dev WORKFLOW --help` lists all options. These belong to `dev`:
 
 \b
 --rerun PHASE       {RERUN}
 --to PHASE          {TO}
---ask-above AMOUNT  What a save may cost without your yes."""
+--ask-above AMOUNT  Confirm reruns that cost more than this."""
 
 
 @click.command(

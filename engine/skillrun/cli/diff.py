@@ -30,13 +30,13 @@ from skillrun.runtime.store.stored_run import StoredRun
 
 HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", "price")
 MOST_NAMED: Final = 3
-HELP: Final = """Show what differs between the calls and artifacts of RUN and of OTHER, another run.
+HELP: Final = """Compare the calls and artifacts of two runs, RUN and OTHER.
 
-Of a call that has had several prompts (in rounds, after edits, in `dev`) the last of each run, or --version N.
+Without PHASE, print a table. With PHASE, print the differences in its prompts and replies. STEP or --full prints them
+in full length. Where a call has several prompts (rounds, edits, `dev`), the last one is compared, or --version N.
 
-Without PHASE a table; with PHASE the differences of its prompts and replies; with STEP, or --full, to their ends.
-With RUN alone, or RUN and PHASE, the last prompt of each call that has had several
-beside the one before it, and so each artifact that was written several times."""
+With RUN alone, or RUN and PHASE, compare the last two prompts of each call, and the last two versions of each
+artifact."""
 
 
 @click.command(help=HELP)
@@ -45,7 +45,7 @@ beside the one before it, and so each artifact that was written several times.""
 @click.argument("phase", default="", shell_complete=completing.phases_of_run)
 @click.argument("step", default="")
 @click.argument("member", default="")
-@click.option("--full", is_flag=True, help="Every difference to its end.")
+@click.option("--full", is_flag=True, help="Print differences in full length.")
 @options.version
 @options.runs_folder
 @options.as_json

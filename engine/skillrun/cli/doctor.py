@@ -37,7 +37,7 @@ class Finding:
     hint: str = ""
 
 
-@click.command(help="Show what is there on this machine, and what is missing.")
+@click.command(help="Check that this machine is set up: Python, keys, models, disk and project.")
 @runs_folder
 @as_json
 def doctor(runs: Path, json: bool) -> int:

@@ -17,7 +17,10 @@ from skillrun.language.library.roots import package_library, shipped_files
 from skillrun.language.text.diagnostics import Suggestion, UsageError, did_you_mean
 
 
-@click.command(name="eject", help="Copy the shipped file PATH, such as skills/plan/research.md, into the project.")
+@click.command(
+    name="eject",
+    help="Copy the built-in file PATH, such as skills/plan/research.md, into the project, so that you can change it.",
+)
 @click.argument("path", shell_complete=completing.shipped)
 @as_json
 def eject_command(path: str, json: bool) -> int:

@@ -26,10 +26,11 @@ LONGEST: Final = 300  # characters of the line
 
 
 @click.command(
-    help="Say in one line what the `hint` of a workflow finds in PROMPT, or in the text or JSON on standard input."
+    help="Print the `hint` that a workflow has for PROMPT, in one line. Made for prompt hooks.\n\n"
+    "Without PROMPT, read text or JSON from standard input."
 )
 @click.argument("prompt", nargs=-1)
-@click.option("--workflow", default="", metavar="NAME", help="Only this workflow; otherwise the first that has a line.")
+@click.option("--workflow", default="", metavar="NAME", help="Use this workflow. Default: the first that has a hint.")
 def hint(prompt: tuple[str, ...], workflow: str) -> int:
     from skillrun.language.text.diagnostics import UsageError
 

@@ -21,7 +21,9 @@ HOOK: Final = ".pre-commit-config.yaml"
 FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/", "tests/")
 
 
-@click.command(help="Make FOLDER (default: this one) into a project, with an example that runs. Writes over nothing.")
+@click.command(
+    help="Create a project with an example workflow in FOLDER. Default: the current folder. Overwrites nothing."
+)
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @as_json
 def init(folder: Path, json: bool) -> int:

@@ -17,7 +17,10 @@ from skillrun.language.text.diagnostics import UsageError, did_you_mean
 SETTING: Final = re.compile(r"([a-z0-9][a-z0-9_.-]*)=(none|[1-9][0-9]{0,5})")
 
 
-@click.command(help="Set and show how many calls each PROVIDER gets at a time over all workers; `none` for no limit.")
+@click.command(
+    help="Limit how many calls all workers together make to a PROVIDER at a time.\n\n"
+    "Without arguments, show the limits. `PROVIDER=none` removes a limit."
+)
 @click.argument("settings", nargs=-1, metavar="[PROVIDER=N …]")
 @options.store
 @options.as_json

@@ -35,7 +35,7 @@ class ListedFile:
     origin: str
 
 
-@click.command(name="list", help="Show the workflows, protocols and roles that are found, and where each comes from.")
+@click.command(name="list", help="List the workflows, protocols and roles, and the folder that each comes from.")
 @as_json
 def listing(json: bool) -> int:
     out = Output(json)

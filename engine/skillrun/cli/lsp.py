@@ -13,16 +13,16 @@ from skillrun.language.text.diagnostics import SkillrunError, UsageError
 
 
 @click.command(
-    help="Tell an editor what is wrong in the files of a project as they are typed. Editors start this themselves, "
-    "without arguments, for files below workflows/, skills/, roles/, config/ and tests/ of a project, and speak the "
-    "Language Server Protocol with it over stdin and stdout. docs/editors.md says how that is set up in VS Code, "
-    "Neovim, Helix, Zed and JetBrains."
+    help="Run the language server, which shows problems in an editor while you type.\n\n"
+    "Editors start it for files in workflows/, skills/, roles/, config/ and tests/ of a project and use the Language "
+    "Server Protocol over stdin and stdout. docs/editors.md describes the set-up for VS Code, Neovim, Helix, Zed and "
+    "JetBrains."
 )
-@click.option("--stdio", is_flag=True, help="Taken, as some editors add it; there is no other way.")
+@click.option("--stdio", is_flag=True, help="Accepted for editors that pass it; has no effect.")
 def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
     if sys.stdin.isatty():
-        hint = "`skillrun lsp --help` says how editors start it"
-        raise UsageError("an editor starts this, and nobody can type what it wants to read", hint)
+        hint = "`skillrun lsp --help` describes the set-up"
+        raise UsageError("`skillrun lsp` is started by an editor, not in a terminal", hint)
     try:
         from skillrun.editor.serving import serve
     except ModuleNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""`skillrun`: finds the command or workflow, and turns whatever happens into words and an exit code.
+"""`skillrun`: runs a command or workflow, and reports errors as a message, a hint and an exit code.
 
 Exit codes: 0 done, 1 failed or problems found, 2 usage, 3 a bug in skillrun, 75 waiting for a person, 130 interrupted.
 """
@@ -14,7 +14,7 @@ import click
 
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output, silence
-from skillrun.cli.registry import COMMANDS, VARIABLE
+from skillrun.cli.registry import COMMANDS, GROUPS, VARIABLE
 from skillrun.language.text.diagnostics import printable
 from skillrun.version import __version__
 
@@ -27,9 +27,13 @@ INTERRUPTED: Final = 130
 # Nearly all that a command reads stays to its end, so the collector is woken for 100,000 new objects, not for 700: it
 # would look through what stays again and again, for 50 of the 950 ms that a check of the shipped library takes.
 NEW_OBJECTS: Final = 100_000
-HELP: Final = """Runs workflows written in markdown.
+HELP: Final = """Run multi-agent workflows written in markdown.
 
-A workflow is a folder of markdown; running it is a build. `skillrun WORKFLOW --help` shows what a workflow takes."""
+\b
+Start a run with the name of its workflow:
+  skillrun plan "Add dark mode to the settings page"
+
+`skillrun WORKFLOW --help` shows the inputs of a workflow."""
 
 
 class Skillrun(click.Group):
@@ -81,11 +85,13 @@ class Skillrun(click.Group):
         return name, self.get_command(ctx, name) or click.Command(name), args
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
-        commands = {name: entry.help for name, entry in COMMANDS.items()}
-        for title, entries in (("Workflows", _workflows()), ("Commands", commands)):
-            if entries:
+        groups = {title: {name: entry.help for name, entry in group.items()} for title, group in GROUPS.items()}
+        sections = {"Workflows": _workflows(), **groups}
+        width = max(len(name) for rows in sections.values() for name in rows)
+        for title, rows in sections.items():
+            if rows:
                 with formatter.section(title):
-                    formatter.write_dl(list(entries.items()))
+                    formatter.write_dl([(name.ljust(width), line) for name, line in rows.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
@@ -108,6 +114,7 @@ def _workflows() -> dict[str, str]:
     cls=Skillrun,
     help=HELP,
     invoke_without_command=True,
+    subcommand_metavar="WORKFLOW|COMMAND [ARGS]...",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")

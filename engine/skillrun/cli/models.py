@@ -17,7 +17,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import Resolved
 
 
-@click.command(help="Show what each tier, alias and intent means here, or what NAME means, and why.")
+@click.command(help="Show which model each tier, alias and intent selects. With NAME, show one of them, and why.")
 @click.argument("name", default="")
 @model_option
 @as_json

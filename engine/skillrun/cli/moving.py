@@ -12,9 +12,9 @@ from skillrun.runtime.store.disk.run_folders import RunFolders
 from skillrun.runtime.store.moving import copied
 
 
-@click.command(help="Copy RUN from the store into the folder of the runs.")
+@click.command(help="Copy RUN from the store to the runs folder.")
 @click.argument("run", shell_complete=completing.runs)
-@click.option("--name", default="", metavar="SLUG", help="What it is called there; as in the store without it.")
+@click.option("--name", default="", metavar="SLUG", help="Name of the copy. Default: the same name.")
 @options.runs_folder
 @options.as_json
 def export(run: str, name: str, runs: Path, json: bool) -> int:
@@ -23,9 +23,9 @@ def export(run: str, name: str, runs: Path, json: bool) -> int:
     return _said(run, copy.place, json=json)
 
 
-@click.command("import", help="Copy the run in FOLDER, or of that name in the folder of the runs, into the store.")
+@click.command("import", help="Copy a run to the store. FOLDER is its path, or its name in the runs folder.")
 @click.argument("folder")
-@click.option("--name", default="", metavar="SLUG", help="What it is called there; as its folder without it.")
+@click.option("--name", default="", metavar="SLUG", help="Name of the copy. Default: the folder's name.")
 @options.runs_folder
 @options.as_json
 def import_run(folder: str, name: str, runs: Path, json: bool) -> int:

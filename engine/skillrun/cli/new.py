@@ -26,8 +26,8 @@ OTHER_AREAS: Final = {
 
 
 @click.command(
-    help="Make the file of a workflow (with a phase and a role), a phase (WORKFLOW/NAME), a protocol or a role, "
-    "to begin with."
+    help="Create the file of a workflow (with a phase and a role), a phase (NAME is WORKFLOW/PHASE), a protocol or a "
+    "role."
 )
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")

@@ -39,7 +39,7 @@ class Span(click.ParamType[timedelta]):
             return value
         found = SPAN.fullmatch(value)
         if found is None:
-            self.fail(f"`{value}` is no time; write it as 30s, 10m, 2h or 1d", param, ctx)
+            self.fail(f"`{value}` is not a valid duration. Use 30s, 10m, 2h or 1d.", param, ctx)
         return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
@@ -50,8 +50,8 @@ class Queue(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if QUEUE.fullmatch(value) is None:
-            wanted = "up to 40 small letters, digits and `_.-`, of which the first is a letter or digit"
-            self.fail(f"`{value}` is no queue; its name is {wanted}", param, ctx)
+            allowed = "up to 40 lower-case letters, digits, `_`, `.` and `-`, starting with a letter or digit"
+            self.fail(f"`{value}` is not a valid queue name. Use {allowed}.", param, ctx)
         return str(value)
 
 
@@ -64,13 +64,13 @@ def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     for part in text.split(",") if text else ():
         name, _, amount = (piece.strip() for piece in part.partition("="))
         if name not in NAMES:
-            raise click.BadParameter(f"`{name}` is no budget; {did_you_mean(name, NAMES) or allowed(NAMES)}")
+            raise click.BadParameter(f"`{name}` is not a valid budget; {did_you_mean(name, NAMES) or allowed(NAMES)}")
         try:
             limits[name] = float(amount)
         except ValueError:
             limits[name] = -1
         if not 0 <= limits[name] < math.inf:
-            raise click.BadParameter(f"`{name}` is `{amount}`; it is a number from 0, as in `{name}=100`")
+            raise click.BadParameter(f"`{name}` is `{amount}`, not a number of at least 0. Example: `{name}=100`.")
     return limits
 
 
@@ -100,7 +100,7 @@ store = click.option(
     metavar="URL",
     expose_value=False,
     callback=_typed_store,
-    help=f"The store of the runs instead, postgresql://…; {STORE} names it as well.",
+    help=f"Use the runs in a store (postgresql://…), not in a folder. Also set by {STORE}.",
 )
 
 
@@ -113,38 +113,44 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
         default=Path("runs"),
         callback=_runs,
         metavar="DIR",
-        help="The folder of the runs.",
+        help="The folder that contains the runs.",
     )
     return lambda command: folder(store(command))
 
 
 runs_folder = runs_folder_as("runs")
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print a line for each phase, warnings and the result.")
-as_json = click.option("--json", "json", is_flag=True, help="Only JSON on standard output.")
-unattended = click.option("--unattended", is_flag=True, help="Ask nobody: use prepared answers and defaults.")
+as_json = click.option("--json", "json", is_flag=True, help="Print JSON, and nothing else, to standard output.")
+unattended = click.option("--unattended", is_flag=True, help="Never ask: use prepared answers and defaults.")
 interactive = click.option(
-    "--interactive", is_flag=True, help="Ask in the terminal also what would end the run and wait for you."
+    "--interactive", is_flag=True, help="Ask in the terminal even where the run would pause for your answers."
 )
-answers = click.option("--answers", type=FILE, metavar="FILE", help="Answers to questions, prepared in a file.")
+answers = click.option(
+    "--answers", type=FILE, metavar="FILE", help="Read prepared answers to questions from a YAML file."
+)
 trust_project = click.option(
-    "--trust-project", is_flag=True, help="Take this project's addresses as trusted, for this command."
+    "--trust-project", is_flag=True, help="Trust this project's provider addresses, for this command only."
 )
-script = click.option("--script", type=FILE, metavar="FILE", help="Replies of a scripted model, for tests.")
-model = click.option("--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="One model for everything.")
-share = click.option("--share", is_flag=True, help="Let others read the run's files, as the umask allows.")
+script = click.option(
+    "--script", type=FILE, metavar="FILE", help="Use the replies in this file instead of calling a model, for tests."
+)
+model = click.option(
+    "--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="Use this model for every call."
+)
+share = click.option("--share", is_flag=True, help="Let other users read the run's files, as your umask allows.")
 version = click.option(
     "--version",
     type=click.IntRange(min=1),
     default=None,
     metavar="N",
-    help="Of several prompts that one address has had, in rounds or after edits, number N; the last one without it.",
+    help="Which prompt of a call to use when it has several, from rounds or edits: number N. Default: the last.",
 )
 budget = click.option(
     "--budget",
     callback=_limits,
     default="",
     metavar="LIMITS",
-    help="What may be spent: calls=…,tokens=…,price=…,minutes=….",
+    help="Limit the run, for example `calls=20,price=1.50`. Limits: calls, tokens, price (dollars), minutes.",
 )
 
 

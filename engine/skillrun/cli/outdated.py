@@ -31,12 +31,12 @@ TO_DO: Final = ("outdated", "conflict", "gone")
 
 
 @click.command(
-    help="Show which files of the project take the place of shipped ones, and whether those have changed since: then "
-    "the exit code is 1. PATH: only these files."
+    help="List the project's files that replace built-in ones, and whether the built-in ones have changed since.\n\n"
+    "With PATH, only these files. The exit code is 1 if a file is outdated."
 )
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--diff", is_flag=True, help="Show how they differ from the shipped ones.")
-@click.option("--merge", is_flag=True, help="Merge what has changed into yours, with conflict marks where it must be.")
+@click.option("--diff", is_flag=True, help="Show the differences from the built-in files.")
+@click.option("--merge", is_flag=True, help="Merge the changes into your files, with conflict markers where needed.")
 @as_json
 def outdated(paths: tuple[str, ...], diff: bool, merge: bool, json: bool) -> int:
     out, project = Output(json), project_here()

@@ -14,7 +14,7 @@ from skillrun.people.answers import choices_of, on_one_line
 from skillrun.runtime.questions.inbox import Inbox, waiting_questions
 
 
-@click.command(help="List the questions that runs wait for.")
+@click.command(help="List the open questions of all runs.")
 @runs_folder
 @as_json
 def questions(runs: Path, json: bool) -> int:

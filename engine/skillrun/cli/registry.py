@@ -1,61 +1,73 @@
-"""The commands of skillrun: where each stands and its line in the help. A workflow cannot take one of these names."""
+"""The commands by group: where each is defined, and its line in the help. A workflow cannot have one of these names."""
 
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-VARIABLE: Final = "_SKILLRUN_COMPLETE"  # in it a completion script says what it asks for: `bash_complete`
+VARIABLE: Final = "_SKILLRUN_COMPLETE"  # a completion script sets it to what it asks for, such as `bash_complete`
 
 
 class CommandEntry(NamedTuple):
+    """One command: the place of its definition, its line in the help, and what its first argument names."""
+
     place: str
     help: str
-    first: str = ""  # what its first argument names, `runs` or `workflows`: a shell is told without loading the command
+    first: str = ""  # `runs` or `workflows`: completion offers these without loading the command
 
 
-COMMANDS: Final = MappingProxyType(
+# The groups of `skillrun --help`; in each the most used command comes first.
+GROUPS: Final = MappingProxyType(
     {
-        "resume": CommandEntry("skillrun.cli.resume:resume", "Go on with a run.", "runs"),
-        "runs": CommandEntry("skillrun.cli.runs:runs", "List the runs."),
-        "show": CommandEntry("skillrun.cli.show:show", "One run at a glance.", "runs"),
-        "logs": CommandEntry("skillrun.cli.logs:logs", "The events of a run.", "runs"),
-        "report": CommandEntry("skillrun.cli.report.command:report", "A run as one HTML file.", "runs"),
-        "diff": CommandEntry("skillrun.cli.diff:diff", "What differs between two runs, or two prompts of one.", "runs"),
-        "answers": CommandEntry("skillrun.cli.answers:answers", "Answer what a run waits for.", "runs"),
-        "export": CommandEntry("skillrun.cli.moving:export", "Copy a run from the store into a folder.", "runs"),
-        "import": CommandEntry("skillrun.cli.moving:import_run", "Copy a run's folder into the store."),
-        "edit": CommandEntry("skillrun.cli.working_copies:edit", "Change a file of a run in the store.", "runs"),
-        "pull": CommandEntry("skillrun.cli.working_copies:pull", "Copy a run's files out of the store.", "runs"),
-        "push": CommandEntry("skillrun.cli.working_copies:push", "Bring what was changed of them back.", "runs"),
-        "submit": CommandEntry("skillrun.cli.submit:submit", "Have workers run a workflow.", "workflows"),
-        "cancel": CommandEntry("skillrun.cli.work_commands:cancel", "End a run of the store.", "runs"),
-        "worker": CommandEntry("skillrun.cli.work_commands:worker", "Work on runs of the store."),
-        "work": CommandEntry("skillrun.cli.work_commands:work", "Work on one run of the store.", "runs"),
-        "workers": CommandEntry("skillrun.cli.workers:workers", "Which workers are there."),
-        "store": CommandEntry("skillrun.cli.store_commands:store", "Make, bring up to date and check a store."),
-        "limits": CommandEntry("skillrun.cli.limits:limits", "Calls at a time to a provider, over all workers."),
-        "questions": CommandEntry("skillrun.cli.questions:questions", "What all runs wait for."),
-        "sizes": CommandEntry("skillrun.cli.sizes:sizes", "How long the replies of runs were, for estimates.", "runs"),
-        "init": CommandEntry("skillrun.cli.init:init", "Make a folder into a project, with an example."),
-        "new": CommandEntry("skillrun.cli.new:new", "A workflow, phase, protocol or role to begin with."),
-        "skill": CommandEntry("skillrun.cli.skill:skill", "What an assistant has to know to write workflows."),
-        "eject": CommandEntry(
-            "skillrun.cli.eject:eject_command", "Copy a shipped file into the project, to change it."
-        ),
-        "outdated": CommandEntry("skillrun.cli.outdated:outdated", "Which shipped files have changed since."),
-        "dev": CommandEntry("skillrun.cli.dev:dev", "Run a workflow again on every save.", "workflows"),
-        "validate": CommandEntry("skillrun.cli.validate:validate", "Check every file, offline."),
-        "test": CommandEntry(
-            "skillrun.cli.testing:test", "Run workflows' cases; put two versions side by side.", "workflows"
-        ),
-        "list": CommandEntry("skillrun.cli.listing:listing", "Workflows, protocols and roles."),
-        "graph": CommandEntry("skillrun.cli.graph.command:graph", "Draw the phases and steps of a workflow.", "workflows"),
-        "render": CommandEntry("skillrun.cli.render:render", "A prompt exactly as it would be sent.", "workflows"),
-        "schema": CommandEntry("skillrun.cli.schema:schema", "The shape of a file or record, as JSON Schema."),
-        "hint": CommandEntry("skillrun.cli.hint:hint", "What a prompt hook says about a prompt."),
-        "trust": CommandEntry("skillrun.cli.trust:trust", "What this project's files want, and whether they may."),
-        "models": CommandEntry("skillrun.cli.models:models", "What each model name means here."),
-        "doctor": CommandEntry("skillrun.cli.doctor:doctor", "What is missing on this machine."),
-        "lsp": CommandEntry("skillrun.cli.lsp:lsp", "The language server that editors start."),
-        "completion": CommandEntry("skillrun.cli.completion:completion", "The completion script of a shell."),
+        "Run": {
+            "resume": CommandEntry("skillrun.cli.resume:resume", "Resume a run.", "runs"),
+            "dev": CommandEntry("skillrun.cli.dev:dev", "Rerun a workflow each time you save a file.", "workflows"),
+            "answers": CommandEntry("skillrun.cli.answers:answers", "Answer the questions of a run.", "runs"),
+            "questions": CommandEntry("skillrun.cli.questions:questions", "List the open questions of all runs."),
+        },
+        "Inspect": {
+            "runs": CommandEntry("skillrun.cli.runs:runs", "List runs."),
+            "show": CommandEntry("skillrun.cli.show:show", "Summarise a run, or show its calls.", "runs"),
+            "report": CommandEntry("skillrun.cli.report.command:report", "Write an HTML report of a run.", "runs"),
+            "logs": CommandEntry("skillrun.cli.logs:logs", "Show the events of a run.", "runs"),
+            "diff": CommandEntry("skillrun.cli.diff:diff", "Compare two runs, or two prompts of one run.", "runs"),
+            "sizes": CommandEntry("skillrun.cli.sizes:sizes", "Measure reply lengths, for cost estimates.", "runs"),
+        },
+        "Write": {
+            "init": CommandEntry("skillrun.cli.init:init", "Create a project with an example workflow."),
+            "new": CommandEntry("skillrun.cli.new:new", "Create a workflow, phase, protocol or role."),
+            "list": CommandEntry("skillrun.cli.listing:listing", "List workflows, protocols and roles."),
+            "graph": CommandEntry(
+                "skillrun.cli.graph.command:graph", "Draw the phases and steps of a workflow.", "workflows"
+            ),
+            "eject": CommandEntry("skillrun.cli.eject:eject_command", "Copy a built-in file into the project."),
+            "outdated": CommandEntry("skillrun.cli.outdated:outdated", "Compare copied files with the built-in ones."),
+            "schema": CommandEntry("skillrun.cli.schema:schema", "Print a file's format as JSON Schema."),
+            "hint": CommandEntry("skillrun.cli.hint:hint", "Scan a prompt for risks, as a hook of an editor."),
+            "skill": CommandEntry("skillrun.cli.skill:skill", "Print instructions for AI coding assistants."),
+            "lsp": CommandEntry("skillrun.cli.lsp:lsp", "Run the language server (started by editors)."),
+        },
+        "Test": {
+            "validate": CommandEntry("skillrun.cli.validate:validate", "Check all files, without calling a model."),
+            "test": CommandEntry("skillrun.cli.testing:test", "Run test cases, or compare two versions.", "workflows"),
+            "render": CommandEntry("skillrun.cli.render:render", "Print a prompt exactly as it is sent.", "workflows"),
+        },
+        "Operate": {
+            "doctor": CommandEntry("skillrun.cli.doctor:doctor", "Check that this machine is set up."),
+            "models": CommandEntry("skillrun.cli.models:models", "Show which model each name selects."),
+            "trust": CommandEntry("skillrun.cli.trust:trust", "Review what a project may do, and trust it."),
+            "completion": CommandEntry("skillrun.cli.completion:completion", "Print a shell completion script."),
+            "submit": CommandEntry("skillrun.cli.submit:submit", "Queue a run for the workers.", "workflows"),
+            "worker": CommandEntry("skillrun.cli.work_commands:worker", "Run a worker."),
+            "workers": CommandEntry("skillrun.cli.workers:workers", "List workers."),
+            "work": CommandEntry("skillrun.cli.work_commands:work", "Execute one queued run in this process.", "runs"),
+            "cancel": CommandEntry("skillrun.cli.work_commands:cancel", "Cancel a queued or running run.", "runs"),
+            "limits": CommandEntry("skillrun.cli.limits:limits", "Limit parallel calls to a provider."),
+            "store": CommandEntry("skillrun.cli.store_commands:store", "Set up, check or prune a store."),
+            "export": CommandEntry("skillrun.cli.moving:export", "Copy a run from the store to a folder.", "runs"),
+            "import": CommandEntry("skillrun.cli.moving:import_run", "Copy a run from a folder to the store."),
+            "edit": CommandEntry("skillrun.cli.working_copies:edit", "Edit a file of a run in the store.", "runs"),
+            "pull": CommandEntry("skillrun.cli.working_copies:pull", "Download the files of a run.", "runs"),
+            "push": CommandEntry("skillrun.cli.working_copies:push", "Upload changed files of a run.", "runs"),
+        },
     }
 )
+COMMANDS: Final = MappingProxyType({name: entry for group in GROUPS.values() for name, entry in group.items()})

@@ -25,9 +25,10 @@ from skillrun.models.messages import Block, Request
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.store.stored_run import StoredRun
 
-HELP: Final = """Show a prompt of PHASE exactly as it would be sent. What earlier phases wrote is generated.
+HELP: Final = """Print a prompt of PHASE exactly as it would be sent. Results of earlier phases are placeholders.
 
-With --run what was sent in a run: `skillrun render --run RUN PHASE [STEP] [MEMBER]`. STEP may be an address."""
+With --run, print a prompt that a run has sent: `skillrun render --run RUN PHASE [STEP] [MEMBER]`. STEP may be the
+address of a call."""
 
 
 @click.command(help=HELP)
@@ -35,13 +36,13 @@ With --run what was sent in a run: `skillrun render --run RUN PHASE [STEP] [MEMB
 @click.argument("phase", default="", shell_complete=completing.phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
-@click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="An input of the workflow.")
+@click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="Set an input of the workflow.")
 @options.model
 @click.option(
     "--run",
     metavar="RUN",
     default="",
-    help="What was sent in this run; it takes the place of WORKFLOW.",
+    help="Print a prompt of this run. Leave out WORKFLOW.",
     shell_complete=completing.runs,
 )
 @options.version

@@ -39,10 +39,12 @@ UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands wher
 GUESSED: Final = "Possible calls depend on replies that this preview made up: a real run may make fewer, or others."
 
 
-@click.command(help="Go on with RUN: the slug of a run, or the path of its folder.")
+@click.command(
+    help="Resume RUN. RUN is the name of a run, or the path of its folder.\n\nCalls that have a reply are not repeated."
+)
 @click.argument("run", shell_complete=completing.runs)
-@click.option("--yes", is_flag=True, help="Ask again what changed files make different.")
-@click.option("--preview", is_flag=True, help="Only say which calls would be made.")
+@click.option("--yes", is_flag=True, help="Repeat the calls that changed files affect, without asking.")
+@click.option("--preview", is_flag=True, help="Only show which calls would be made.")
 @click.option(
     "--from-start",
     is_flag=True,

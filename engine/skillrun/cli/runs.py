@@ -19,14 +19,14 @@ USUAL: Final = 100  # of a store, which may hold any number
 
 @click.command(help="List the runs, newest first.")
 @click.option(
-    "--status", type=click.Choice(STATUSES), default=None, metavar="STATUS", help="Only those of this status."
+    "--status", type=click.Choice(STATUSES), default=None, metavar="STATUS", help="Only runs with this status."
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
     default=None,
     metavar="N",
-    help=f"At most so many; 0 for all. Of a store {USUAL} without it, of a folder all.",
+    help=f"Maximum number of runs; 0 for all. Default: {USUAL} from a store, all from a folder.",
 )
 @runs_folder
 @as_json

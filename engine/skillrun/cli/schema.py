@@ -18,7 +18,9 @@ from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
-@click.command(help="Print the shape of the template NAME as JSON Schema; without NAME, list those that have one.")
+@click.command(
+    help="Print the format of the template NAME as JSON Schema. Without NAME, list the templates that have one."
+)
 @click.argument("name", required=False)
 @as_json
 def schema(name: str | None, json: bool) -> int:

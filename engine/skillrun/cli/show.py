@@ -22,10 +22,10 @@ HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", 
 LONGEST: Final = 100  # characters of a value that is shown
 
 
-HELP: Final = """Show RUN at a glance: phases, flags, features, warnings, what it used, what changed by hand.
+HELP: Final = """Summarise RUN: phases, warnings, usage, and files that you edited.
 
-With PHASE the calls that were made there; with STEP, and MEMBER, each of them: the prompt by its parts, what tools
-answered, the reply. STEP is a step's id, or an address or a part of one."""
+With PHASE, list its calls. With STEP (and MEMBER), show each call: the prompt by parts, tool results and the reply.
+STEP is a step's id, or (part of) the address of a call."""
 
 
 @click.command(help=HELP)
@@ -33,7 +33,7 @@ answered, the reply. STEP is a step's id, or an address or a part of one."""
 @click.argument("phase", default="", shell_complete=completing.phases_of_run)
 @click.argument("step", default="")
 @click.argument("member", default="")
-@click.option("--full", is_flag=True, help="Of calls, all of the prompt and of what tools answered.")
+@click.option("--full", is_flag=True, help="Print prompts and tool results of calls in full length.")
 @options.version
 @options.runs_folder
 @options.as_json

@@ -12,7 +12,9 @@ from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 
 
-@click.command(help="Measure how long the replies of each step of RUN were, for config/sizes.yaml; medians of several.")
+@click.command(
+    help="Measure the reply lengths of each step, for config/sizes.yaml. With several runs, print the medians."
+)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
 @options.runs_folder_as("folder")
 @options.as_json

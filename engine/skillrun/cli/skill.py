@@ -18,16 +18,14 @@ MAIN: Final = f"{NAME}/SKILL.md"
 REFERENCES: Final = f"{NAME}/references/"
 
 
-@click.command(
-    help="Print what an assistant has to know to write workflows, as an Agent Skill; with PART one of its references."
-)
+@click.command(help="Print instructions for writing workflows, as an Agent Skill. With PART, print one reference.")
 @click.argument("part", default="")
 @click.option(
     "--to",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Write all of it into DIR, such as .claude/skills or .agents/skills, in place of printing.",
+    help="Write the skill to DIR, such as .claude/skills or .agents/skills, instead of printing it.",
 )
 @as_json
 def skill(part: str, folder: Path | None, json: bool) -> int:

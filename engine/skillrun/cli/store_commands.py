@@ -16,12 +16,12 @@ OVER: Final = ("completed", "failed", "cancelled")
 ENDED: Final = (*OVER, "interrupted", "waiting")
 
 
-@click.group(help="The store of runs that several machines share.")
+@click.group(help="Manage the Postgres store, in which several machines share runs.")
 def store() -> None:
     """A group of commands."""
 
 
-@store.command(help="Make the database a store, or bring it to the version of this skillrun.")
+@store.command(help="Create the store's tables, or upgrade them to this version.")
 @options.store
 def migrate() -> int:
     from skillrun.runtime.store.postgres.migrations import migrate as migrated
@@ -35,7 +35,7 @@ def migrate() -> int:
     return 0
 
 
-@store.command(help="Look whether the store answers, is of this version, and what is in it.")
+@store.command(help="Check the connection and the version, and count the runs.")
 @options.store
 def check() -> int:
     from skillrun.runtime.store.postgres.migrations import check_version
@@ -49,8 +49,10 @@ def check() -> int:
     return 0
 
 
-@store.command(help="Remove runs that are over and older, and contents that nobody refers to any more.")
-@click.option("--before", type=options.Span(), required=True, metavar="TIME", help="Let go longer ago: 90d, 12h.")
+@store.command(help="Delete old runs that have ended, and unused content.")
+@click.option(
+    "--before", type=options.Span(), required=True, metavar="TIME", help="Minimum age, for example 90d or 12h."
+)
 @click.option(
     "--status",
     "statuses",
@@ -58,9 +60,9 @@ def check() -> int:
     multiple=True,
     default=OVER,
     metavar="STATUS",
-    help=f"Only runs of this status, once or more; {', '.join(OVER)} without it.",
+    help=f"Only runs with this status; may be repeated. Default: {', '.join(OVER)}.",
 )
-@click.option("--yes", is_flag=True, help="Do it; without it is only said how many they are.")
+@click.option("--yes", is_flag=True, help="Delete the runs. Without it, only count them.")
 @options.store
 def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
     from skillrun.runtime.store.postgres.migrations import check_version

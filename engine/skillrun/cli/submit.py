@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skillrun.workers.request import Request
 
 NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project", "quiet"})
-"""Options of a workflow that `submit` does not take: nobody is there, and it says nothing of this machine."""
+"""Options of a workflow that `submit` does not take: they need a terminal or this machine."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Terms:
 
 
 @click.command(
-    help="Have workers run WORKFLOW with its own inputs and flags; ends at once.",
+    help="Queue a run of WORKFLOW, with its inputs and options, for the workers. Does not wait for it.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 @click.argument("workflow", shell_complete=completing.workflows)
@@ -67,16 +67,14 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
 def submit_command(workflow: str) -> click.Command:
     """The command of the workflow, as `submit` takes it."""
     more = [
-        click.Option(
-            ["--queue"], type=options.Queue(), metavar="NAME", help="For workers of this queue; `default` without it."
-        ),
-        click.Option(["--priority"], type=int, default=0, metavar="N", help="A higher one is worked on earlier."),
+        click.Option(["--queue"], type=options.Queue(), metavar="NAME", help="Queue to use. Default: `default`."),
+        click.Option(["--priority"], type=int, default=0, metavar="N", help="Runs with a higher priority start first."),
         click.Option(
             ["--in", "start"],
             type=options.Span(),
             default="0s",
             metavar="TIME",
-            help="So long from now: 30s, 10m, 2h, 1d.",
+            help="Start after this delay, for example 30s, 10m, 2h or 1d.",
         ),
     ]
     command = workflow_command(workflow, more)

@@ -34,31 +34,35 @@ BEGIN: Final = (
 
 
 @click.command(
-    help="Run the cases in tests/<workflow>/<case>.md on the scripted model, which costs nothing: all, those of "
-    "WORKFLOW, or those that are named. Exit code 1 when a case misses, 2 when one is broken."
+    help="Run the test cases in tests/<workflow>/<case>.md with scripted replies, at no cost.\n\n"
+    "Runs all cases, those of WORKFLOW, or the named ones. Exit code 1: a case failed. Exit code 2: a case is invalid."
 )
 @click.argument("workflow", default="", shell_complete=completing.workflows)
 @click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=completing.cases)
 @click.option(
-    "--jobs", type=click.IntRange(min=0), default=0, metavar="N", help="How many at once; 0: one for each processor."
+    "--jobs",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Number of parallel cases. Default: one per processor.",
 )
 @click.option(
     "--junit",
     "report",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write the results into FILE too, as JUnit XML.",
+    help="Also write the results to FILE as JUnit XML.",
 )
 @click.option(
     "--record",
     "recorded",
     default="",
     metavar="RUN",
-    help="Make a case of RUN, and run it.",
+    help="Create a case from RUN, and run it.",
     shell_complete=completing.runs,
 )
-@click.option("--as", "name", default="", metavar="CASE", help="What that case is called; the run's name without it.")
-@click.option("--prompts", is_flag=True, help="Show what differs in the prompts of recorded cases that hold, too.")
+@click.option("--as", "name", default="", metavar="CASE", help="Name of the recorded case. Default: the run's name.")
+@click.option("--prompts", is_flag=True, help="Show changed prompts of recorded cases even if the case passes.")
 @compared_options
 @options.runs_folder
 @options.as_json

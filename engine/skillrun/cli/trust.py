@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 NONE = "this project wants nothing that any project may not have; there is nothing to trust"
 
 
-@click.command(help="Show what this project's files want beyond what any project may have, and agree to it.")
-@click.option("--yes", is_flag=True, help="Agree without being asked.")
-@click.option("--show", is_flag=True, help="Only show it, and whether it is trusted.")
-@click.option("--revoke", is_flag=True, help="Take the consent back.")
+@click.command(help="Show what this project's files may do only if you trust them, and trust them.")
+@click.option("--yes", is_flag=True, help="Trust without asking for confirmation.")
+@click.option("--show", is_flag=True, help="Only show it, and whether the project is trusted.")
+@click.option("--revoke", is_flag=True, help="Stop trusting this project.")
 @as_json
 def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     out = Output(json)
     if yes + show + revoke > 1:
-        raise click.UsageError("--yes, --show and --revoke exclude each other")
+        raise click.UsageError("Use only one of --yes, --show and --revoke.")
     library = open_library()
     if revoke:
         gone = consent.revoke(library.project)

@@ -33,17 +33,17 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tes
 
 
 @click.command(
-    help="Check every file of a project (default: the one that you are in) and of the library, and how they fit. "
-    "PATH is the project's folder, or a folder or file in it: then only its problems are shown."
+    help="Check all files of the project and the built-in library, without calling a model.\n\n"
+    "PATH is a project, or a file or folder in one. For a file or folder, only its problems are shown."
 )
 @click.argument("path", type=click.Path(path_type=Path, exists=True), default=None, required=False)
-@click.option("--strict", is_flag=True, help="Fail on warnings too.")
+@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 @click.option(
     "--format",
     "shape",
     type=click.Choice(FORMATS),
     default=None,
-    help="text (the default), json (as --json), sarif (SARIF 2.1.0) or github (annotations in GitHub Actions).",
+    help="Output format: text (default), json, sarif (SARIF 2.1.0) or github (GitHub Actions annotations).",
 )
 @as_json
 def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) -> int:

@@ -23,32 +23,36 @@ if TYPE_CHECKING:
     from skillrun.workers.work import Workplace
 
 FILE_URLS: Final = click.option(
-    "--file-urls", is_flag=True, help="Fetch repositories from file:// of this machine as well."
+    "--file-urls", is_flag=True, help="Allow repositories with file:// URLs on this machine."
 )
 
 
-@click.command(help="Work on runs of the store until a signal; a polite one hands back what is under way.")
-@click.option("--runs", "most", type=click.IntRange(1, 200), default=10, metavar="N", help="So many at a time.")
+@click.command(
+    help="Run a worker: execute queued runs until SIGTERM or Ctrl-C, which return unfinished runs to the queue."
+)
+@click.option(
+    "--runs", "most", type=click.IntRange(1, 200), default=10, metavar="N", help="Maximum number of runs at a time."
+)
 @click.option(
     "--queue",
     "queues",
     type=options.Queue(),
     multiple=True,
     metavar="NAME",
-    help="Only runs of this queue, or of these; `default` without it.",
+    help="Only runs of this queue; may be repeated. Default: `default`.",
 )
 @click.option(
     "--lease",
     type=click.FloatRange(2, 3600),
     default=30,
     metavar="SECONDS",
-    help="How long a run is left to a worker that is not heard of.",
+    help="Seconds without a heartbeat until other workers take over a run.",
 )
 @click.option(
     "--metrics",
     default="",
     metavar="[HOST]:PORT",
-    help="Answer /metrics, for Prometheus, and /healthz there; this machine alone without a host.",
+    help="Serve /metrics (Prometheus) and /healthz at this address. Without a host, only on this machine.",
 )
 @FILE_URLS
 @options.store
@@ -92,7 +96,7 @@ def _told_at(typed: str, store: Store, most: int, out: Output) -> Metrics:
     return counts
 
 
-@click.command(help="Work on RUN of the store, here and now, to where it ends or waits.")
+@click.command(help="Execute RUN of the store in this process, until it ends or waits for an answer.")
 @click.argument("run", shell_complete=completing.runs)
 @FILE_URLS
 @options.store
@@ -108,7 +112,7 @@ def work(run: str, file_urls: bool) -> int:
     return outcome.exit_code
 
 
-@click.command(help="End RUN of the store at once, wherever it is worked on; what it has done is kept.")
+@click.command(help="Cancel RUN in the store, on any worker. Keeps its results so far.")
 @click.argument("run", shell_complete=completing.runs)
 @options.store
 def cancel(run: str) -> int:

@@ -19,7 +19,7 @@ MOST: Final = 3  # runs of a worker that are named
 MOST_LEFT: Final = 10
 
 
-@click.command(help="List the workers of the store, what each works on, and who was not heard of.")
+@click.command(help="List the workers of the store, the runs that each executes, and lost workers.")
 @options.store
 @options.as_json
 def workers(json: bool) -> int:

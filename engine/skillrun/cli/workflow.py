@@ -38,12 +38,12 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     workflow = definition(name, library)
 
     @click.command(name, cls=WorkflowCommand, help=_help(workflow))
-    @click.option("--dry-run", is_flag=True, help="Walk it through on the scripted model: calls, tokens, price.")
+    @click.option("--dry-run", is_flag=True, help="Estimate calls, tokens and price without calling a model.")
     @click.option(
         "--resume",
         RESUMED,
         metavar="RUN",
-        help="Go on with a run instead of beginning one.",
+        help="Resume this run instead of starting a new one.",
         shell_complete=completing.runs,
     )
     @options.unattended
@@ -51,7 +51,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     @options.answers
     @options.budget
     @click.option(
-        "--name", "slug", default="", metavar="SLUG", help="The run's name; made from the request without it."
+        "--name", "slug", default="", metavar="SLUG", help="Name of the run. Default: made from the first input."
     )
     @options.runs_folder
     @options.model

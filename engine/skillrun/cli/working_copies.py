@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from skillrun.runtime.store.postgres.edits import RunEdits
     from skillrun.workers.working_copy import WorkingCopy
 
-GO_ON = click.option("--go-on", "wanted", is_flag=True, help="Have a worker go on with the run.")
+GO_ON = click.option("--go-on", "wanted", is_flag=True, help="Queue the run, so that a worker resumes it.")
 
 
-@click.command(help="Change FILE of RUN in your editor ($VISUAL, $EDITOR); without FILE, list them.")
+@click.command(help="Open FILE of RUN in your editor ($VISUAL or $EDITOR). Without FILE, list the files.")
 @click.argument("run", shell_complete=completing.runs)
 @click.argument("file", default="")
 @GO_ON
@@ -63,7 +63,9 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
     return 0
 
 
-@click.command(help="Copy the files of RUN into DIR, a folder of its name without it; what was changed there stays.")
+@click.command(
+    help="Download the files of RUN into DIR. Default: a folder with the run's name. Keeps files changed there."
+)
 @click.argument("run", shell_complete=completing.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
 @options.runs_folder
@@ -81,7 +83,9 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
     return 1 if done.beside else 0
 
 
-@click.command(help="Bring what was changed in DIR back to RUN: all of it or, where somebody was quicker, nothing.")
+@click.command(
+    help="Upload the files that you changed in DIR to RUN: all of them, or none if one has changed in the store."
+)
 @click.argument("run", shell_complete=completing.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
 @GO_ON

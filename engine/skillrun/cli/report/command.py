@@ -14,11 +14,11 @@ from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
 
 BEGINS: Final = 2_000  # bytes in which a report says that it is one
-HELP: Final = """Make one HTML file of RUN: what it came to, questions and answers, calls over time, panels as
-conversations, scores, prompts and replies, what it used.
+HELP: Final = """Write an HTML report of RUN: results, questions and answers, a timeline of calls, discussions, scores,
+prompts and replies, and usage.
 
-The file is `report.html` in the folder of the run, or FILE; of a run in a store, `RUN-report.html` here. It loads
-nothing and runs nothing. A run that is going on, waits or was cut is told as far as it has come."""
+The report is one file without external resources: `report.html` in the run's folder, or `RUN-report.html` in the
+current folder for a run in a store. Works for unfinished runs, too."""
 
 
 @click.command(help=HELP)
@@ -27,9 +27,9 @@ nothing and runs nothing. A run that is going on, waits or was cut is told as fa
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where it is written; an earlier report there is replaced, and nothing else.",
+    help="Write the report to FILE. Replaces an earlier report, but no other file.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "opens", is_flag=True, help="Open the report in the browser.")
 @options.runs_folder
 @options.as_json
 def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
