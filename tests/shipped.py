@@ -1,8 +1,14 @@
 """Checks the shipped library once in each process, for all tests that start from it."""
 
+from collections.abc import Collection
+from copy import deepcopy
+from dataclasses import replace
 from functools import cache
 
-from skillrun.language.check.checker import check_library
+import pytest
+
+from skillrun.language.check.checker import check_library, check_workflow
+from skillrun.language.check.program import Program
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 
@@ -18,3 +24,28 @@ def checked_library() -> Library:
     library = Library((SHIPPED,))
     check_library(library)
     return library
+
+
+def share_shipped_library(patch: pytest.MonkeyPatch) -> None:
+    """Let every command of this process start from the checked library, as `dev` does from one save to the next.
+
+    A workflow is checked once as long as there are no files but the shipped ones.
+    """
+    shipped = checked_library()
+    checked: dict[tuple[str, tuple[str, ...]], tuple[Library, Program | None]] = {}
+
+    def check(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
+        if library._places != shipped._places:
+            return check_workflow(library, name, commands)
+        key = name, tuple(commands)
+        if key not in checked:
+            checked[key] = library, check_workflow(library, name, commands)
+        first, program = checked[key]
+        library.__dict__.update({**vars(first), "roots": library.roots, "problems": deepcopy(first.problems)})
+        return replace(program, library=library) if program is not None else None
+
+    patch.setattr(
+        "skillrun.language.library.library.Library",
+        lambda roots, earlier=shipped, **more: Library(roots, earlier, **more),
+    )
+    patch.setattr("skillrun.language.check.checker.check_workflow", check)

@@ -4,9 +4,9 @@ import os
 import pty
 import re
 import select
-import subprocess
-import sys
 import time
+
+from tests.launcher import start_skillrun
 
 UNTIL = 30.0  # seconds
 
@@ -17,10 +17,7 @@ class Terminal:
     def __init__(self, *arguments: str, term: str = "xterm-256color") -> None:
         self.screen, inside = pty.openpty()
         environ = {**os.environ, "TERM": term, "LINES": "40"}
-        command = [sys.executable, "-m", "skillrun", *arguments]
-        self.process = subprocess.Popen(
-            command, stdin=inside, stdout=inside, stderr=inside, env=environ, close_fds=True
-        )
+        self.process = start_skillrun(*arguments, stdin=inside, stdout=inside, stderr=inside, env=environ)
         os.close(inside)
         self.seen = ""
 

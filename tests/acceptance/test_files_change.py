@@ -9,11 +9,9 @@ import resource
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +19,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.runtime.store import checkpoints
 from skillrun.runtime.store.disk.lock import FolderLease
 from tests.acceptance.conftest import Call, Done, Make
+from tests.launcher import run_skillrun, start_skillrun
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")
 Meddle = Callable[[Callable[[], object], str], None]
@@ -206,8 +205,7 @@ def test_a_transcript_that_was_cut_off_goes_on_with_a_line_of_its_own(project: M
 def test_output_that_cannot_be_written_changes_no_exit_code(project: Make) -> None:
     folder = project("greeting")
     with Path("/dev/full").open("w") as full:
-        command = [sys.executable, "-m", "skillrun", *GREET]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = run_skillrun(*GREET, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert done.stderr.count("the output cannot be written (No space left on device); the run goes on") == 1
     assert "status: completed" in (folder / "runs" / "ada" / "state.md").read_text()
@@ -339,9 +337,8 @@ def test_a_disk_that_is_full_when_a_run_begins_leaves_its_name_free(project: Mak
 @pytest.mark.finding("FL16")
 def test_runs_with_the_same_words_get_names_of_their_own_at_once(project: Make) -> None:
     folder = project("greeting")
-    command = [sys.executable, "-m", "skillrun", *GREET]
-    pipe = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    running: list[Any] = [subprocess.Popen(command, text=True, **pipe) for _ in range(3)]  # type: ignore[call-overload]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    running = [start_skillrun(*GREET, **pipes) for _ in range(3)]
     errors = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], errors
     assert {path.name for path in (folder / "runs").iterdir()} == {".gitignore", "ada", "ada-2", "ada-3"}

@@ -2,15 +2,16 @@
 
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
 
 from tests.acceptance.terminal import Terminal
+from tests.launcher import start_skillrun
 
 Call = Callable[..., Any]
 HEAVY = ("pydantic", "anthropic", "openai", "httpx", "sqlite3", "asyncio")
@@ -160,8 +161,7 @@ def test_a_terminal_without_a_prompt_is_a_mistake_and_no_wait(project: Call) -> 
 @pytest.mark.row("P10")
 def test_an_input_that_never_ends_is_not_waited_for(project: Call) -> None:
     project()
-    command = [sys.executable, "-m", "skillrun", "hint"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as hook:
+    with start_skillrun("hint", stdin=PIPE, stdout=PIPE, stderr=PIPE) as hook:
         assert hook.stdout is not None
         assert hook.stdout.read() == b""
         assert hook.wait() == 0

@@ -1,15 +1,15 @@
 """A run through the command line: its inputs, what is refused beforehand, how it ends, what is printed."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
+
+from tests.launcher import start_skillrun
 
 Call = Callable[..., Any]
 SCRIPTED = ("--model", "scripted:default")
@@ -150,8 +150,7 @@ def test_what_cannot_work_is_a_plain_error_and_leaves_nothing(
 @pytest.mark.slow
 def test_a_run_goes_on_when_nobody_reads_its_output(project: Call, skillrun: Call) -> None:
     project("greeting")
-    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", *SCRIPTED]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    with start_skillrun("greeting", "Ada", *SCRIPTED, stdout=PIPE, stderr=PIPE, text=True) as run:
         assert run.stdout is not None
         assert run.stderr is not None
         run.stdout.close()
@@ -248,10 +247,8 @@ def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call,
     (folder / "script.yaml").write_text("- {address: 'visit/plan/summary/*', delay: 60}\n")
     (folder / "answers.yaml").write_text("where: the lake\n")
     answers = ("--answers", "answers.yaml")
-    command = [sys.executable, "-m", "skillrun", "visit", *answers, "--script", "script.yaml"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    ) as run:
+    typed = ("visit", *answers, "--script", "script.yaml")
+    with start_skillrun(*typed, unbuffered=True, stdout=PIPE, text=True) as run:
         assert run.stdout is not None
         for line in run.stdout:
             if line.startswith("plan: wrote"):

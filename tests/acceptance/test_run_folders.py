@@ -11,10 +11,10 @@ import signal
 import sqlite3
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.runtime.store.files import sha256_of
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.mounts import mounted
+from tests.launcher import run_skillrun
 
 SCRIPTED = ("--model", "scripted:default")
 MINE = "# mine\nexport KEEP=1\n"
@@ -434,14 +435,11 @@ def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home:
 def test_commands_that_look_change_not_a_byte_a_mode_or_a_time(project: Make, process: Call, home: Path) -> None:
     folder = project("greeting")
     log = folder / "points"
-    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", *SCRIPTED, "--name"]
-    subprocess.run(
-        [*command, "whole"], env={**os.environ, "SKILLRUN_KILL_LOG": str(log)}, check=True, capture_output=True
-    )
+    command = ("greeting", "Ada", *SCRIPTED, "--name")
+    whole = run_skillrun(*command, "whole", env={**os.environ, "SKILLRUN_KILL_LOG": str(log)}, stdout=DEVNULL)
+    assert whole.returncode == 0
     at = [number for number, name in enumerate(log.read_text().splitlines(), 1) if name == "commit: witnessed"][-1]
-    killed = subprocess.run(
-        [*command, "ada"], env={**os.environ, "SKILLRUN_KILL_AT": str(at)}, check=False, capture_output=True
-    )
+    killed = run_skillrun(*command, "ada", env={**os.environ, "SKILLRUN_KILL_AT": str(at)}, stdout=DEVNULL)
     assert killed.returncode == -signal.SIGKILL
     assert (folder / "runs" / "ada" / ".run" / "journal.db-wal").stat().st_size
     for path in (folder / "runs").rglob("*"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from skillrun.runtime.store.disk.folder import stored
 from skillrun.runtime.store.disk.journal import read_journal
 from skillrun.runtime.store.disk.lock import FolderLease
 from skillrun.runtime.store.frontmatter import from_frontmatter
+from tests.launcher import start_skillrun
 
 Call = Callable[..., Any]
 SCRIPTED = ("--model", "scripted:default")
@@ -47,17 +46,8 @@ def here(project: Call) -> Path:
 
 def at_once(*commands: tuple[str, ...]) -> list[tuple[int, str]]:
     """Each command in a process of its own, all at the same time: how they ended, and what they said."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-m", "skillrun", *command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=dict(os.environ),
-        )
-        for command in commands
-    ]
+    streams = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT, "text": True}
+    started = [start_skillrun(*command, **streams) for command in commands]
     said = [one.communicate(timeout=60)[0] for one in started]
     return [(one.returncode, text) for one, text in zip(started, said, strict=True)]
 

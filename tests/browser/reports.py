@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 from typing import Final
+
+from tests.launcher import run_skillrun
 
 FINISHED: Final = Path(__file__).parents[2] / "docs" / "finished"
 SCRIPTED: Final = ("--model", "scripted:default")
@@ -98,16 +99,8 @@ class Reports:
         """In a process of its own: the browser's event loop has this one."""
         home = self._folder.parent / "home"
         environment = {"PATH": os.environ["PATH"], "HOME": str(home), "COLUMNS": "120", "TERM": "dumb"}
-        command = [sys.executable, "-m", "skillrun", *arguments]
-        done = subprocess.run(
-            command,
-            cwd=self._folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        streams = {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE, "text": True}
+        done = run_skillrun(*arguments, cwd=self._folder, env=environment, **streams)
         return done.returncode, done.stdout, done.stderr
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 
 from tests.acceptance.calls.conftest import REPLIES, begin
 from tests.acceptance.conftest import Call, Done, Make
-from tests.acceptance.dev.test_saves import told
+from tests.acceptance.dev.test_saves import SCRIPTED, start_dev, told
 
 pytestmark = pytest.mark.row("A2")
 
@@ -157,8 +155,7 @@ def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(pr
     folder = project("greeting")
     draft, send = (folder / "skills" / "greeting" / f"{name}.md" for name in ("draft", "send"))
     first, sent = draft.read_text(), send.read_text()
-    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with start_dev(*SCRIPTED) as process:
         try:
             told(process)
             for path, text in (
@@ -208,8 +205,7 @@ def test_it_changes_nothing(two: Path, skillrun: Call) -> None:
 @pytest.mark.slow
 def test_versions_of_a_prompt_are_compared_while_dev_runs(project: Make, skillrun: Call) -> None:
     draft = project("greeting") / "skills" / "greeting" / "draft.md"
-    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+    with start_dev(*SCRIPTED) as run:
         try:
             told(run)
             assert "has another prompt" in skillrun("diff", "dev-greeting").err

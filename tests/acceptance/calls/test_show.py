@@ -6,11 +6,10 @@ import asyncio
 import json
 import re
 import shutil
-import subprocess
-import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ import pytest
 from skillrun.runtime.store.disk.journal import SqliteJournal
 from tests.acceptance.calls.conftest import REPLIES
 from tests.acceptance.conftest import Call, Done, Make
+from tests.launcher import start_skillrun
 
 pytestmark = pytest.mark.row("A2")
 
@@ -216,8 +216,8 @@ def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillr
     slow = [{"address": "*/talks*", "delay": 60}, *REPLIES]
     (library / "replies.yaml").write_text(json.dumps(slow))
     letter = ("--letter", "short", "--model", "scripted:default", "--script", "replies.yaml", "--name", "it")
-    command = [sys.executable, "-m", "skillrun", "w", "see", "--repo", "code", *letter, "--unattended"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    command = ("w", "see", "--repo", "code", *letter, "--unattended")
+    with start_skillrun(*command, stdout=DEVNULL, stderr=DEVNULL) as process:
         try:
             until = time.monotonic() + 60
             out = ""

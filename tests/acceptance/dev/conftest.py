@@ -4,13 +4,14 @@ import os
 import re
 import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 
 import pytest
+
+from tests.launcher import start_skillrun
 
 UNTIL = 30.0  # seconds
 
@@ -25,10 +26,8 @@ class Watching:
     """`skillrun dev` in a process, and all that it has said so far."""
 
     def __init__(self, *arguments: str) -> None:
-        command = [sys.executable, "-u", "-m", "skillrun", "dev", *arguments]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        streams = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT}
+        self.process = start_skillrun("dev", *arguments, unbuffered=True, **streams)
         self.said = ""
         self._at = 0
 

@@ -1,19 +1,26 @@
 """Hot reload through the command line: a run, an edit, a broken file, an edit again."""
 
-import subprocess
-import sys
 from collections.abc import Callable
+from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
 import pytest
 
+from tests.launcher import start_skillrun
 from tests.servers import openai
 from tests.servers.wire import serve
 
 Call = Callable[..., Any]
+SCRIPTED = ("--model", "scripted:default")
 
 
-def told(run: "subprocess.Popen[str]") -> list[str]:
+def start_dev(*arguments: str) -> Popen[str]:
+    """`skillrun dev greeting Ada`, with all that it says in one pipe."""
+    streams = {"stdout": PIPE, "stderr": STDOUT, "text": True}
+    return start_skillrun("dev", "greeting", "Ada", *arguments, unbuffered=True, **streams)
+
+
+def told(run: Popen[str]) -> list[str]:
     """The lines up to the one that says that it watches."""
     assert run.stdout is not None
     lines: list[str] = []
@@ -32,8 +39,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
     told_cost = '- {say: "About {{ run.estimate.calls | default(0) }} calls."}'
     text = send.read_text().replace("steps:\n", f"steps:\n  {told_cost}\n", 1)
     send.write_text(text)
-    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+    with start_dev(*SCRIPTED) as run:
         try:
             first = told(run)
             assert first[0] == f"starting dev-greeting in {folder / 'runs' / 'dev-greeting'}"
@@ -71,8 +77,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
 @pytest.mark.finding("FM10")
 def test_a_run_that_is_lost_is_not_watched_any_longer(project: Call) -> None:
     folder = project("greeting")
-    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+    with start_dev(*SCRIPTED) as run:
         told(run)
         state = (folder / "runs" / "dev-greeting" / "state.md").read_text()
         (folder / "runs" / "dev-greeting" / ".run" / "lock").unlink()
@@ -102,8 +107,7 @@ def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_se
             models.write_text(f'providers:\n{"".join(lines)}tiers: {{strong: "x:m", fast: "x:m"}}\n')
 
         providers(old.url)
-        command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        with start_dev() as run:
             try:
                 assert told(run)[-1].startswith("completed")
                 first = len(old.asked)
@@ -134,10 +138,9 @@ def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_se
 @pytest.mark.row("X3")
 def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
     project("greeting")
-    command = [sys.executable, "-u", "-m", "skillrun", "dev", "greeting", "Ada", "--model", "scripted:default"]
     ended = []
     for more in ((), ("--rerun", "send"), ("--rerun", "draft+"), ()):
-        with subprocess.Popen([*command, *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
+        with start_dev(*SCRIPTED, *more) as run:
             try:
                 ended.append(told(run)[-1].split("; ")[1])
             finally:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import pytest
 
 from skillrun.cli.store import open_database
 from tests.acceptance.conftest import Call, Make
+from tests.launcher import run_skillrun, start_skillrun
 from tests.servers import anthropic
 from tests.servers.wire import Answer, Asked, Wire, serve
 
@@ -43,10 +43,10 @@ def notes(project: Make) -> Path:
 def workers(folder: Path, *arguments: str, number: int = 1) -> Iterator[None]:
     elsewhere = folder.parent / "elsewhere"
     elsewhere.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "skillrun", "worker", "--lease", "4", *arguments]
     with ExitStack() as stack:
         for _ in range(number):
-            process = stack.enter_context(subprocess.Popen(command, cwd=elsewhere, stdout=subprocess.DEVNULL))
+            process = start_skillrun("worker", "--lease", "4", *arguments, cwd=elsewhere, stdout=DEVNULL)
+            stack.enter_context(process)
             stack.callback(process.kill)
         yield
 
@@ -136,8 +136,7 @@ def test_a_budget_holds_over_those_who_take_a_run_up(notes: Path, skillrun: Call
     taken = 0
     while open_database(store).rows(replies) < [(4,)]:
         environment = {**os.environ, "SKILLRUN_KILL_AT": str(12 + taken)}
-        command = [sys.executable, "-m", "skillrun", "work", "ada"]
-        died = subprocess.run(command, cwd=notes, env=environment, capture_output=True, check=False)
+        died = run_skillrun("work", "ada", cwd=notes, env=environment, stdout=DEVNULL)
         taken += died.returncode == -signal.SIGKILL
         open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s' WHERE status = 'running'")
         if died.returncode != -signal.SIGKILL:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 
 import pytest
 
@@ -16,6 +15,7 @@ from skillrun.cli.store import open_database, open_store
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_fair import CALLS, claude, notes, workers, written  # noqa: F401 (`notes` is a fixture)
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+from tests.launcher import run_skillrun, start_skillrun
 from tests.servers.postgres import started
 from tests.servers.wire import Answer, Asked
 
@@ -23,9 +23,8 @@ pytestmark = [pytest.mark.row("W2"), pytest.mark.allow_hosts(["127.0.0.1"])]
 EXPIRE = "UPDATE runs SET lease_until = now() - interval '1 s' WHERE status = 'running'"
 
 
-def begun(run: str, folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "skillrun", "work", run]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def begun(run: str, folder: Path) -> Popen[str]:
+    return start_skillrun("work", run, cwd=folder, stdout=PIPE, stderr=PIPE, text=True)
 
 
 def replies(store: str) -> list[tuple[str, int]]:
@@ -118,10 +117,7 @@ def test_a_run_that_goes_on_stays_with_the_provider_that_it_began_with(
 ) -> None:
     with claude(monkeypatch, written):
         assert skillrun("submit", "notes", "Ada").code == 0
-        died = subprocess.run(
-            [sys.executable, "-m", "skillrun", "work", "ada"],
-            cwd=notes, env={**os.environ, "SKILLRUN_KILL_AT": "20"}, capture_output=True, check=False,
-        )  # fmt: skip
+        died = run_skillrun("work", "ada", cwd=notes, env={**os.environ, "SKILLRUN_KILL_AT": "20"}, stdout=DEVNULL)
         assert died.returncode == -signal.SIGKILL
         open_database(store).rows(EXPIRE)
         assert 0 < len(replies(store)) < CALLS

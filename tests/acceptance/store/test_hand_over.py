@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import pytest
 
@@ -25,6 +24,7 @@ from skillrun.runtime.store.postgres.row import RunRow
 from skillrun.workers.dispatch import Dispatch
 from skillrun.workers.worker import Worker
 from tests.acceptance.conftest import Call, Make
+from tests.launcher import run_skillrun
 
 pytestmark = pytest.mark.row("W2")
 SCRIPTED = ("--model", "scripted:x")
@@ -212,8 +212,7 @@ def test_a_run_killed_at_any_claim_commit_or_publish_is_taken_up_and_ends_the_sa
     log = tmp_path / "points"
     for point in range(1, 60):
         environment = {**os.environ, "SKILLRUN_KILL_AT": str(point), "SKILLRUN_KILL_LOG": str(log)}
-        command = [sys.executable, "-m", "skillrun", "work", "ada"]
-        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        done = run_skillrun("work", "ada", env=environment, stdout=DEVNULL, stderr=PIPE)
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL, done.stderr

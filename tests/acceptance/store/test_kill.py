@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 
 from skillrun.cli.store import open_database
 from tests.acceptance.conftest import Make
+from tests.launcher import run_skillrun
 
 pytestmark = pytest.mark.row("W1")
 BEGIN = ("greeting", "Ada", "--model", "scripted:x")
@@ -21,8 +21,7 @@ def process(folder: Path, *arguments: str, kill_at: int = 0, log: Path | None = 
     environment = {**os.environ, **({"SKILLRUN_KILL_AT": str(kill_at)} if kill_at else {})}
     if log is not None:
         environment["SKILLRUN_KILL_LOG"] = str(log)
-    command = [sys.executable, "-m", "skillrun", *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False).returncode
+    return run_skillrun(*arguments, cwd=folder, env=environment, stdout=DEVNULL).returncode
 
 
 def content(store: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:

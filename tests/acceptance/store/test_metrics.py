@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
@@ -19,15 +18,16 @@ from skillrun.models.scripted import ScriptedGateway
 from skillrun.workers.metrics import CountingGateway, Metrics, _answers, address_of
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, status, until
+from tests.launcher import run_python, start_skillrun
 
 
 @pytest.fixture
-def worker(tmp_path: Path, store: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def worker(tmp_path: Path, store: str) -> Iterator[tuple[Popen[str], str]]:
     """A worker that tells its metrics, and where."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    command = [sys.executable, "-m", "skillrun", "worker", "--lease", "2", "--metrics", ":0"]
-    with subprocess.Popen(command, cwd=elsewhere, stdout=subprocess.PIPE, text=True) as process:
+    typed = ("worker", "--lease", "2", "--metrics", ":0")
+    with start_skillrun(*typed, unbuffered=True, cwd=elsewhere, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         yield process, process.stdout.readline().split()[1].removesuffix(",")
         process.kill()
@@ -36,13 +36,15 @@ def worker(tmp_path: Path, store: str) -> Iterator[tuple[subprocess.Popen[str], 
 def got(url: str) -> str:
     """What is answered there; this process opens no sockets."""
     program = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode(), end='')"
-    return subprocess.run([sys.executable, "-c", program, url], capture_output=True, text=True, check=True).stdout
+    done = run_python("-c", program, url, stdout=PIPE, text=True)
+    assert done.returncode == 0
+    return str(done.stdout)
 
 
 @pytest.mark.slow
 @pytest.mark.row("W6")
 def test_a_worker_counts_runs_calls_tokens_take_overs_and_statements(
-    project: Make, skillrun: Call, store: str, worker: tuple[subprocess.Popen[str], str]
+    project: Make, skillrun: Call, store: str, worker: tuple[Popen[str], str]
 ) -> None:
     project("greeting")
     _, url = worker

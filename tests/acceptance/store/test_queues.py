@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
+from subprocess import Popen
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
 
 pytestmark = pytest.mark.row("W2")
-Start = Callable[..., subprocess.Popen[bytes]]
+Start = Callable[..., Popen[bytes]]
 
 
 def queue_of(store: str, run: str) -> str:

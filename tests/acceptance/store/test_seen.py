@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from skillrun.runtime.store.postgres.roster import Presence
 from skillrun.runtime.store.postgres.stored_run import _OVERVIEW
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+from tests.launcher import start_skillrun
 
 Start = Callable[..., Any]
 
@@ -53,9 +53,8 @@ def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun
 ) -> None:
     folder = project("greeting")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
-    command = [sys.executable, "-m", "skillrun", "logs", "-f", "ada"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=folder, text=True, **pipes) as follower:  # type: ignore[call-overload]
+    with start_skillrun("logs", "-f", "ada", cwd=folder, text=True, **pipes) as follower:  # type: ignore[call-overload]
         assert "`ada` has not begun, and waits for a worker of the queue `default`" in follower.stderr.readline()
         assert skillrun("work", "ada").code == 0
         out, _ = follower.communicate(timeout=60)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,6 +14,7 @@ from skillrun.cli.options import STORE
 from skillrun.cli.store import open_database
 from skillrun.runtime.store.postgres.migrations import migrate
 from tests.acceptance.conftest import Call, Done, Make
+from tests.launcher import run_skillrun
 from tests.servers.wire_postgres import another_protocol, speaking
 
 pytestmark = pytest.mark.row("W1")
@@ -88,7 +87,7 @@ def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
 ) -> None:
     folder = project("visit")
     environment = {key: value for key, value in os.environ.items() if key != STORE}
-    subprocess.run([sys.executable, "-m", "skillrun", "visit", *SCRIPTED], env=environment, cwd=folder, check=False)
+    run_skillrun("visit", *SCRIPTED, env=environment, cwd=folder)
     before = folder / "runs" / "visit"
     assert skillrun("import", "visit").code == 0
     assert skillrun("export", "visit", "--name", "back").code == 0

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from subprocess import DEVNULL, Popen
 from typing import Any
 
 import pytest
 
 from skillrun.cli.store import open_database
 from tests.acceptance.conftest import Call, Make
+from tests.launcher import run_skillrun, start_skillrun
 
 SCRIPTED = ("--model", "scripted:x")
 PATIENCE = 60.0  # seconds
 
 
 @pytest.fixture
-def start(tmp_path: Path, store: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+def start(tmp_path: Path, store: str) -> Iterator[Callable[..., Popen[bytes]]]:
     """Starts a worker in a folder that has nothing of the project."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     with ExitStack() as stack:
 
-        def begin(*arguments: str) -> subprocess.Popen[bytes]:
-            command = [sys.executable, "-m", "skillrun", "worker", "--lease", "2", *arguments]
-            process = stack.enter_context(subprocess.Popen(command, cwd=elsewhere, stdout=subprocess.DEVNULL))
+        def begin(*arguments: str) -> Popen[bytes]:
+            process = start_skillrun("worker", "--lease", "2", *arguments, cwd=elsewhere, stdout=DEVNULL)
+            stack.enter_context(process)
             stack.callback(process.kill)
             return process
 
@@ -122,8 +122,7 @@ def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skil
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
     environment = {**os.environ, "SKILLRUN_KILL_AT": "2"}  # just after it is claimed
     for _ in range(5):
-        command = [sys.executable, "-m", "skillrun", "work", "ada"]
-        died = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+        died = run_skillrun("work", "ada", cwd=folder, env=environment, stdout=DEVNULL)
         assert died.returncode == -signal.SIGKILL
         open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
     open_database(store).rows("UPDATE runs SET fruitful_at = now() - interval '11 minutes'")

@@ -1,9 +1,8 @@
 """What is on the search path, read from frontmatter alone."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import PIPE
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.cli.listing import BROKEN, _description, _read, files_in, has_workflow
+from tests.launcher import start_skillrun
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_no_file_of_a_project_kills_or_hangs_what_lists_it(tmp_path: Path, kind:
             place.symlink_to(place)
         case "large":
             place.write_text("---\nname: z\ndescription: 'x'\n---\n" + "a" * 1_000_000)
-    arguments = [sys.executable, "-m", "skillrun", *command]
-    done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == (2 if command == ["plann"] else 0), done.stderr
-    assert (BROKEN in " ".join(done.stdout.split())) == (command != ["plann"])
+    with start_skillrun(*command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) as process:
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == (2 if command == ["plann"] else 0), err
+    assert (BROKEN in " ".join(out.split())) == (command != ["plann"])
 
 
 @given(st.text("ab: #'\"\n-,.()[]{}1é\t\\", max_size=30))

@@ -5,8 +5,6 @@ import os
 import pty
 import re
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from prompt_toolkit.output import DummyOutput
 
 from skillrun.people.answers import Answer, Question
 from skillrun.people.terminal import Terminal, UnfinishedAnswers
+from tests.launcher import start_python
 
 DOWN, UP, ENTER, CTRL_C, BACK = "\x1b[B", "\x1b[A", "\r", "\x03", "\x1b[Z"
 PASTE = "\x1b[200~{}\x1b[201~"
@@ -291,14 +290,8 @@ class Screen:
     def __init__(self, program: str) -> None:
         self.ours, theirs = pty.openpty()
         environ = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environ,
-            start_new_session=True,
-        )
+        streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+        self.process = start_python("-c", program, env=environ, start_new_session=True, **streams)
         os.close(theirs)
         self.text = ""
 
