@@ -149,6 +149,7 @@ def test_an_install_from_a_known_place_is_accepted(text: str) -> None:
     assert bare_installs(text) == []
 
 
+@pytest.mark.row("N1")
 def test_no_text_of_the_repository_installs_skillrun_by_its_bare_name() -> None:
     candidates = r"\b(pip3?|pipx|uvx?|poetry|pdm)\b|skillrun\["
     search = ["git", "grep", "--files-with-matches", "-z", "-I", "-E", candidates]

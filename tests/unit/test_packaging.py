@@ -71,6 +71,7 @@ def test_the_command_and_the_extras_are_declared(wheel: dict[str, bytes]) -> Non
     assert "local" in (metadata(wheel).get_all("Provides-Extra") or [])
 
 
+@pytest.mark.row("N1")
 def test_the_licence_is_declared_and_ships(wheel: dict[str, bytes]) -> None:
     licence = (ROOT / "LICENSE").read_bytes()
     assert licence.startswith(b"MIT License\n\nCopyright (c) 2026 the skillrun authors\n")

@@ -127,6 +127,8 @@ def skillrun(context: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
+    if sys.platform == "win32":  # whatever is imported before this exists on Windows, too
+        return _refused("skillrun runs on Linux and macOS", "on Windows, install and run it in WSL", USAGE)
     gc.set_threshold(NEW_OBJECTS)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -2,6 +2,8 @@
 
 import errno
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +93,19 @@ def test_a_bug_whose_words_fail_or_for_which_there_is_no_file_is_told_all_the_sa
     assert "Traceback" in err
     assert "this is a bug in skillrun (" in err
     assert "it could not be written to a file (No space left on device)" in err
+
+
+ON_WINDOWS = """
+import sys
+for name in ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"):
+    sys.modules[name] = None
+from skillrun.cli.main import main
+sys.platform = "win32"
+sys.exit(main(["list"]))
+"""
+
+
+def test_windows_is_refused_with_a_message_before_anything_that_only_unix_has_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", ON_WINDOWS], capture_output=True, text=True, check=False)
+    message = "error: skillrun runs on Linux and macOS\nhint: on Windows, install and run it in WSL\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
