@@ -1,6 +1,6 @@
 """`skillrun graph`: a workflow with every verb as text, Mermaid, SVG and JSON, and workflows with errors.
 
-`SKILLRUN_UPDATE_EXAMPLES=1` writes the expected drawings again, and `docs/pictures/plan.svg`, to be read in the diff.
+`SKILLRUN_UPDATE_EXAMPLES=1` writes the expected drawings again, and those in `docs/pictures`, to be read in the diff.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skillrun.language.files.verbs import VERBS
 from tests.acceptance.conftest import Call, Make
 
 EXPECTED = Path(__file__).parent / "graph"
-PLAN_PICTURE = Path(__file__).parents[2] / "docs" / "pictures" / "plan.svg"
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_EXAMPLES"))  # read here: the environment of a test has no such variable
 
 
@@ -68,12 +68,6 @@ def test_the_graph_as_json_has_every_step(project: Make, skillrun: Call) -> None
     assert graph["problems"] == []
 
 
-def test_a_picture_is_printed_with_json_only_on_request(project: Make, skillrun: Call) -> None:
-    project("gallery")
-    assert skillrun("graph", "gallery", "--json").err == ""
-    assert skillrun("graph", "gallery", "--json", "--mermaid").err.startswith("%%{init")
-
-
 @pytest.mark.finding("NC9")
 def test_a_workflow_with_an_error_is_drawn_all_the_same(project: Make, skillrun: Call) -> None:
     folder = project("gallery")
@@ -120,8 +114,9 @@ def test_of_a_workflow_that_cannot_be_read_only_the_errors_are_printed(project: 
 
 
 @pytest.mark.row("N5")
-def test_the_picture_of_plan_in_the_docs_is_current(project: Make, skillrun: Call) -> None:
+@pytest.mark.parametrize("workflow", ["plan", "brainstorm"])
+def test_a_picture_in_the_docs_is_current(workflow: str, project: Make, skillrun: Call) -> None:
     project()
-    drawn = skillrun("graph", "plan", "--svg").out
-    assert_same(drawn, PLAN_PICTURE)
+    drawn = skillrun("graph", workflow, "--svg").out
+    assert_same(drawn, PICTURES / f"{workflow}.svg")
     assert ET.fromstring(drawn).get("width") == "1280"

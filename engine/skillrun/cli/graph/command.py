@@ -49,8 +49,7 @@ def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int
         return 1
     drawn = build_graph(definition, library, program)
     out.data({**drawn.data(), "problems": found})
-    if not json or format:
-        out.line(_drawing(drawn if shows_all else drawn.without_minor_steps(), format))
+    out.line(_drawing(drawn if shows_all else drawn.without_minor_steps(), format))
     return 1 if failed else 0
 
 
