@@ -123,7 +123,7 @@ def resume(subject: Subject) -> dict[str, float]:
 
 def again(subject: Subject) -> dict[str, float]:
     """How many of 100 parallel calls a second process makes after each of four accidents in the first."""
-    common = ("--calls", "100", "--delay", "0.01", "--staggered")
+    common = ("--calls", "100", "--delay", "0.04", "--staggered")  # slow enough for a disk that others use
 
     def second(options: tuple[str, ...], *first: str, is_killed: bool = False) -> float:
         with process.scratch() as folder:
@@ -317,7 +317,7 @@ WORKS = (
             Figure("killed", "calls after kill -9 when half were answered", (Target(50),)),
         ),
         again,
-        steady=True,
+        repetitions=3,
     ),
     Work(
         "disk",
