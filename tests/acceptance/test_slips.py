@@ -15,7 +15,7 @@ from skillrun.language.check.checker import check_library, check_workflow
 from skillrun.language.library.library import Library
 from skillrun.language.library.roots import Root, package_library
 from skillrun.language.text.diagnostics import Problem
-from tests.acceptance.slips import Slip, read, same, slips, words
+from tests.acceptance.slips import File, Slip, read, same, slips, words
 
 MOST: Final = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)  # slips of one kind in one file
 EVERY: Final = 1 if "SKILLRUN_EXAMPLES" in os.environ else 4  # a kind of slip is made in one of so many files
@@ -110,7 +110,7 @@ class Bench:
 
     def verdicts(self) -> Iterator[tuple[Slip, str]]:
         """One slip in each file at a time; what is not refused at its line in such company is tried alone."""
-        chosen = [(file, list(_some(slips(file), number % EVERY))) for number, file in enumerate(self.files)]
+        chosen = _sample(self.files)
         for together in zip_longest(*([(file, slip) for slip in made] for file, made in chosen)):
             made = [pair for pair in together if pair is not None]
             problems = self.problems(slip for _, slip in made)
@@ -129,14 +129,21 @@ class Bench:
         )
 
 
-def _some(made: Iterable[Slip], share: int) -> Iterator[Slip]:
-    """The slips of each kind in this share of the kinds, thinned out evenly."""
-    kinds: dict[str, list[Slip]] = defaultdict(list)
-    for slip in made:
-        kinds[slip.kind].append(slip)
-    for several in [*kinds.values()][share::EVERY]:
-        step = max(1, len(several) // (2 * MOST))
-        yield from several[step // 2 :: step][:MOST]
+def _sample(files: Iterable[File]) -> list[tuple[File, list[Slip]]]:
+    """Each file with its slips, thinned out evenly: of each kind a few, in one of `EVERY` files that can have it."""
+    by_kind: dict[str, list[tuple[File, list[Slip]]]] = defaultdict(list)
+    for file in files:
+        kinds: dict[str, list[Slip]] = defaultdict(list)
+        for slip in slips(file):
+            kinds[slip.kind].append(slip)
+        for kind, several in kinds.items():
+            by_kind[kind].append((file, several))
+    chosen: dict[str, tuple[File, list[Slip]]] = {}
+    for number, places in enumerate(by_kind.values()):
+        for file, several in places[number % EVERY :: EVERY] or places:
+            step = max(1, len(several) // (2 * MOST))
+            chosen.setdefault(file.path, (file, []))[1].extend(several[step // 2 :: step][:MOST])
+    return [*chosen.values()]
 
 
 def _is_description(slip: Slip) -> bool:

@@ -91,7 +91,7 @@ def test_a_run_that_is_killed_at_any_moment_goes_on_exactly(case: Workflows) -> 
     with bench(case) as (made, here):
         whole = made.begin(here / "runs", Keep(here / "kept"))
         moments = kept(whole)[:150]
-        for moment in moments if MANY else moments[:: max(1, len(moments) // 40)]:
+        for moment in moments if MANY else moments[:: max(1, len(moments) // 20)]:
             assert_goes_on(made, whole, whole.calls[: moment.sent], moment)
 
 

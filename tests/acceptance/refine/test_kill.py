@@ -77,7 +77,7 @@ def test_a_session_killed_anywhere_between_its_pauses_ends_the_same() -> None:
         names = " ".join(name for _, _, name in moments)
         assert "rename" in names
         assert "reflection-round-1.md" in names
-        chosen = moments if ALL else moments[5 :: len(moments) // 9]
+        chosen = moments if ALL else moments[5 :: len(moments) // 5]
         found = run(here, [{"folder": str(here / f"{leg}-{at}"), "kill": [leg, at]} for leg, at, _ in chosen])
         for (leg, number, name), killed in zip(chosen, found, strict=True):
             point = f"killed in leg {leg} at {number}, {name}"

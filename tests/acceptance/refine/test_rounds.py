@@ -9,7 +9,7 @@ import pytest
 from skillrun.collaboration.compaction import estimate_tokens
 from tests.acceptance.refine.conftest import PRD, SECTIONS, Refinement, Rule, missing, question, scores
 
-LAST = 8
+LAST = 6
 MANY = {"later": {"rapid": len(SECTIONS)}}
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillrun.language.templates import limits
 from skillrun.language.templates.expressions import RenderError, compile_string
 from skillrun.language.text.diagnostics import Problems
 from skillrun.language.text.source import Text
@@ -14,6 +15,12 @@ TWINS = "{% set a = [1] %}{% set b = [1] %}" + "{% set a = [a, a] %}{% set b = [
 BIG = "a" * 900_000
 WORK = "this template does more work than a render may"
 NAMES: dict[str, Any] = {"big": BIG, "items": list(range(90_000)), "records": [{"a": i % 7} for i in range(50_000)]}
+
+
+@pytest.fixture
+def less_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quarter of the work that a render may do. What is refused for its work takes a quarter of the time."""
+    monkeypatch.setattr(limits, "MAX_WORK", limits.MAX_WORK // 4)
 
 
 def outcome(written: str, **names: Any) -> str:
@@ -32,6 +39,7 @@ def outcome(written: str, **names: Any) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("less_work")
 @pytest.mark.parametrize(
     ("written", "message"),
     [
@@ -79,6 +87,7 @@ def test_what_would_grow_is_refused_before_it_is_built(written: str, message: st
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("less_work")
 @pytest.mark.parametrize(
     "body",
     [
@@ -111,6 +120,7 @@ def test_a_loop_ends_with_its_budget(body: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("less_work")
 def test_templates_inside_a_template_share_its_budget() -> None:
     inner = compile_string(Text.of("{% for b in range(1000) %}{% endfor %}x"), Problems())
     assert inner is not None
@@ -120,8 +130,9 @@ def test_templates_inside_a_template_share_its_budget() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("less_work")
 def test_a_render_has_its_own_budget() -> None:
-    made = compile_string(Text.of("{% for a in range(100000) %}{% endfor %}x"), Problems())
+    made = compile_string(Text.of("{% for a in range(25000) %}{% endfor %}x"), Problems())
     assert made is not None
     assert [made.render({}) for _ in range(3)] == ["x"] * 3
 
