@@ -357,7 +357,7 @@ def test_the_action_runs_no_container_and_installs_the_commit_that_was_named() -
 
 @pytest.mark.row("N1")
 def test_ci_of_this_repository_covers_each_python_and_system_and_has_no_more_rights_than_it_needs() -> None:
-    ci = yaml.load((TOP / ".github/workflows/ci.yml").read_text(), yaml.BaseLoader)  # `on` is no boolean there
+    ci = yaml.load((TOP / ".github/workflows/ci.yml").read_text(), yaml.BaseLoader)  # reads the key `on` as a text
     assert ci["permissions"] == {"contents": "read"}
     assert ci["concurrency"]["group"] == "${{ github.workflow }}-${{ github.ref }}"
     project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
