@@ -14,7 +14,7 @@ FORMER_NAME: Final = "skillrun"  # at the package index, a package that has noth
 
 
 def extra_hint(extra: str) -> str:
-    """Return what to type to install an extra, such as `editor`, from where this program was installed.
+    """Return the command that installs an extra, such as `editor`, from where this program was installed.
 
     The distribution's name alone is never the answer: anybody could register it at a package index.
     """
@@ -24,10 +24,10 @@ def extra_hint(extra: str) -> str:
 
 
 def find_conflict() -> str:
-    """Return what is wrong with an installed distribution called `skillrun`; empty where there is none.
+    """Return what is wrong with an installed distribution called `skillrun`; empty without one.
 
     The one at the package index consists of an empty `skillrun/__init__.py`, which replaces this program's file or,
-    beside an editable install, hides the whole program. Removing either deletes files that this program shares with it.
+    next to an editable install, hides the whole program. Removing either deletes files that this program shares with it.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 

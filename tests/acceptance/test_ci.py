@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any, Final
 
@@ -352,3 +353,27 @@ def test_the_action_runs_no_container_and_installs_the_commit_that_was_named() -
     scripts = [step["run"] for step in runs["steps"] if "run" in step]
     assert any("pip install" in script and '"$GITHUB_ACTION_PATH"' in script for script in scripts)
     assert not any("${{" in script for script in scripts)  # what is filled in there would be run
+
+
+@pytest.mark.row("N1")
+def test_ci_of_this_repository_covers_each_python_and_system_and_has_no_more_rights_than_it_needs() -> None:
+    ci = yaml.load((TOP / ".github/workflows/ci.yml").read_text(), yaml.BaseLoader)  # reads the key `on` as a text
+    assert ci["permissions"] == {"contents": "read"}
+    assert ci["concurrency"]["group"] == "${{ github.workflow }}-${{ github.ref }}"
+    project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
+    versions = [one.rpartition(" ")[2] for one in project["classifiers"] if re.search(r":: 3\.[0-9]+$", one)]
+    for name in ("test", "package"):
+        matrix = {"os": ["ubuntu-latest", "macos-latest"], "python": versions}
+        assert ci["jobs"][name]["strategy"]["matrix"] == matrix
+    commands = []
+    for job in ci["jobs"].values():
+        assert 0 < int(job["timeout-minutes"]) <= 60
+        assert "permissions" not in job
+        for step in job["steps"]:
+            assert re.fullmatch(r"actions/[a-z-]+@v[0-9]+", step.get("uses", "actions/none@v1"))
+            commands += [line.strip() for line in step.get("run", "").splitlines()]
+    assert not any("${{" in command for command in commands)  # what is filled in there would be run
+    assert {"make test PYTHON=python", "make check-slow-tests PYTHON=python", "python -m build"} <= set(commands)
+    assert {"../bin/skillrun --version", "../bin/skillrun validate --strict"} <= set(commands)
+    targets = {word for command in commands for word in command.split()[1:2] if command.startswith("make ")}
+    assert all(f"\n{target}:" in (TOP / "Makefile").read_text() for target in targets)
