@@ -211,11 +211,12 @@ def load_at(project: Path, name: str) -> Loaded | list[Problem]:
 
 def look_for(name: str, library: Library) -> None:
     """Raises UsageError when there is no such workflow."""
-    from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
-
     if library.locate(f"workflows/{name}.md") is None:
+        from skillrun.cli.usage import path_hint
+        from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
+
         known = library.names("workflows")
-        hint = other_project_hint(name) or did_you_mean(name, known) or allowed(known)
+        hint = other_project_hint(name) or path_hint(name, known) or did_you_mean(name, known) or allowed(known)
         raise UsageError(f"there is no workflow `{name}`", hint)
 
 

@@ -63,11 +63,11 @@ class Skillrun(click.Group):
         command = self.get_command(ctx, name)
         if command is None:
             from skillrun.cli.loading import other_project_hint
-            from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
+            from skillrun.cli.usage import unknown_command
 
-            known = [*_workflows(), *COMMANDS]
-            hint = other_project_hint(name) or did_you_mean(name, known) or allowed(known)
-            raise UsageError(f"`{name}` is neither a workflow nor a command", hint)
+            error = unknown_command(args, _workflows(), COMMANDS)
+            error.next_step = other_project_hint(name) or error.next_step
+            raise error
         return name, command, args[1:]
 
     def _completed(
@@ -140,19 +140,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         result: Any = skillrun.main(args=arguments, prog_name="skillrun", standalone_mode=False)
         return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        Output().line(error.format_message())
+        return USAGE
     except click.ClickException as error:
-        message = error.format_message()
-        typed = sys.argv[1:] if arguments is None else arguments
-        name = " ".join(["skillrun", *(word for word in typed[:1] if not word.startswith("-"))])
-        hint = f"`{name} --help` shows what it takes"
-        if "unexpected extra argument" in message:
-            hint = f"put a text of several words in quotes; {hint}"
-        if isinstance(error, click.NoSuchOption) and not error.option_name.startswith("--"):
-            words = (
-                "an input is given by its whole name, as `--name value`; a text that begins with `-` stands behind `--`"
-            )
-            hint = f"{words}; {hint}"
-        return _refused(message, hint, USAGE)
+        from skillrun.cli.usage import click_error
+
+        return _refused(*click_error(error), USAGE)
     except (KeyboardInterrupt, click.Abort):
         Output().note("interrupted")
         return INTERRUPTED

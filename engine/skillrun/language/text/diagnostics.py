@@ -21,6 +21,8 @@ Severity = Literal["error", "warning"]
 SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
 LONGEST_NAME: Final = 80  # a longer one is no misspelt name, and comparing it is slow
 MOST_ALLOWED: Final = 30
+CLOSE: Final = 0.66  # least similarity of a suggestion; at 0.6, `start` is close to `store`, and `amount` to `unit`
+SHORTEST: Final = 3  # letters of an abbreviation, such as `int` of `integer`
 MOST_COMPARED: Final = 1_000  # names that a misspelt one is compared with; nobody looks for it among more
 MOST_ERRORS: Final = 100  # of one file; what has more is no file that somebody wrote
 # Escape sequences with what belongs to them: CSI, then strings such as a window's title, then the short ones.
@@ -191,7 +193,9 @@ def did_you_mean(name: str, options: Iterable[str], more: str = "") -> str:
     if nearest is None:
         from difflib import get_close_matches
 
-        matches = get_close_matches(_folded(name), candidates, n=1)
+        short = _folded(name)
+        longer = (known for known in candidates if len(short) >= SHORTEST and known.startswith(short))
+        matches = get_close_matches(short, candidates, n=1, cutoff=CLOSE) or [*islice(longer, 1)]
         nearest = candidates[matches[0]] if matches else None
     return Suggestion.of(name, nearest, more) if nearest is not None and nearest != name else ""
 
