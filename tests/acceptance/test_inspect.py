@@ -239,7 +239,7 @@ def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, s
     assert "  greeting/draft/words/writer/1.1 (scripted:default, " in done.err
     assert "`skillrun resume ada --answers answers.yaml --yes`" in done.err
     done = skillrun("resume", "ada", "--preview")
-    assert (done.code, "asked again" in done.out) == (0, True)
+    assert (done.code, "called again" in done.out) == (0, True)
     done = skillrun("resume", "ada", "--yes", "--answers", "answers.yaml", "--json")
     assert (done.code, done.json["usage"]["calls"]) == (0, 3)
 

@@ -443,7 +443,7 @@ def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -
     assert _lines([known, unknown])[-1] == (
         "certain: 2 calls, 2,000 tokens in, about $0.5000, and 1 call of unknown price"
     )
-    assert _lines([]) == ["nothing would be asked"]
+    assert _lines([]) == ["no call would be made"]
 
 
 @pytest.mark.row("P14")

@@ -79,7 +79,7 @@ def test_the_preview_counts_the_calls_of_an_edit_and_changes_nothing(folder: Pat
     tokens = skillrun("resume", "tea", "--preview", "--json").json["would_ask"][0]["tokens"]
     assert done.out.splitlines() == [
         "changed since the run: skills/post/check.md",
-        f"  post/check/seen/reader/1.1 (scripted:x, {tokens:,} tokens): asked again",
+        f"  post/check/seen/reader/1.1 (scripted:x, {tokens:,} tokens): called again",
         f"certain: 1 of 3 calls, {tokens:,} tokens in, about $0.00",
         "reused: 2 of 3 calls",
         "next: `skillrun resume tea --from-start --yes` makes this re-run",

@@ -199,7 +199,7 @@ def _again(asked: list[WouldAsk]) -> str:
     sure = sum(call.certain for call in asked)
     if sure == len(asked):
         return f"{counted(sure, 'call')} again"
-    return f"{counted(sure, 'call')} again, and perhaps {len(asked) - sure} more" if sure else "some calls again"
+    return f"{counted(sure, 'call')} again, and possibly {len(asked) - sure} more" if sure else "some calls again"
 
 
 def _lines(asked: list[WouldAsk], reused: int | None = None) -> list[str]:
@@ -209,18 +209,18 @@ def _lines(asked: list[WouldAsk], reused: int | None = None) -> list[str]:
     """
     total = f" of {len(asked) + reused:,}" if reused is not None else ""
     if not asked:
-        return [f"no call would be made: all {reused:,} are reused" if reused is not None else "nothing would be asked"]
-    sure, perhaps = [call for call in asked if call.certain], [call for call in asked if not call.certain]
+        return [f"no call would be made: all {reused:,} are reused" if reused is not None else "no call would be made"]
+    sure, possible = [call for call in asked if call.certain], [call for call in asked if not call.certain]
     lines = [*(_line(call) for call in sure), f"certain: {_sum(sure, total)}"] if sure else []
-    if perhaps:
-        lines += [*(f"{_line(call)}, perhaps" for call in perhaps), f"possible: {_sum(perhaps, total)}"]
+    if possible:
+        lines += [*(f"{_line(call)}, possibly" for call in possible), f"possible: {_sum(possible, total)}"]
     if reused is not None:
         lines.append(f"reused: {reused:,}{total} calls")
-    return [*lines, GUESSED] if perhaps else lines
+    return [*lines, GUESSED] if possible else lines
 
 
 def _line(call: WouldAsk) -> str:
-    kind = "asked again" if call.again else "new"
+    kind = "called again" if call.again else "new"
     return f"  {call.address} ({call.model}, {call.tokens:,} tokens): {kind}"
 
 
