@@ -77,7 +77,7 @@ class _ForkedProcess(subprocess.Popen[Any]):
         }
         self.pid = _start_launcher().fork(request, [own if end == -1 else end for own, end in enumerate(ends)])
         self._child_created = True
-        self._close_pipe_fds(*values[10:16])
+        self._close_pipe_fds(*values[10:16])  # type: ignore[attr-defined]
 
 
 class _Launcher:

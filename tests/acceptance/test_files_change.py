@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -337,7 +338,7 @@ def test_a_disk_that_is_full_when_a_run_begins_leaves_its_name_free(project: Mak
 @pytest.mark.finding("FL16")
 def test_runs_with_the_same_words_get_names_of_their_own_at_once(project: Make) -> None:
     folder = project("greeting")
-    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     running = [start_skillrun(*GREET, **pipes) for _ in range(3)]
     errors = [process.communicate()[1] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0], errors

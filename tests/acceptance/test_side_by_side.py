@@ -46,7 +46,7 @@ def here(project: Call) -> Path:
 
 def at_once(*commands: tuple[str, ...]) -> list[tuple[int, str]]:
     """Each command in a process of its own, all at the same time: how they ended, and what they said."""
-    streams = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT, "text": True}
+    streams: dict[str, Any] = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT, "text": True}
     started = [start_skillrun(*command, **streams) for command in commands]
     said = [one.communicate(timeout=60)[0] for one in started]
     return [(one.returncode, text) for one, text in zip(started, said, strict=True)]

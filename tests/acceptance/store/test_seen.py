@@ -53,8 +53,9 @@ def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun
 ) -> None:
     folder = project("greeting")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with start_skillrun("logs", "-f", "ada", cwd=folder, text=True, **pipes) as follower:  # type: ignore[call-overload]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with start_skillrun("logs", "-f", "ada", cwd=folder, text=True, **pipes) as follower:
+        assert follower.stderr is not None
         assert "`ada` has not begun, and waits for a worker of the queue `default`" in follower.stderr.readline()
         assert skillrun("work", "ada").code == 0
         out, _ = follower.communicate(timeout=60)
