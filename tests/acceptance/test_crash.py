@@ -116,7 +116,9 @@ def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
 def process(folder: Path, name: str, **environ: str) -> int:
     """Run the example `greeting` in a process of its own; its exit code."""
     command = [sys.executable, "-m", "skillrun", "greeting", "Ada", "--model", "scripted:x", "--name", name]
-    return subprocess.run(command, cwd=folder, env={**os.environ, **environ}, capture_output=True, check=False).returncode
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **environ}, capture_output=True, check=False
+    ).returncode
 
 
 @pytest.fixture(scope="module")
