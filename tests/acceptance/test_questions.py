@@ -402,3 +402,26 @@ def test_what_a_panel_hands_over_and_is_absent_is_judged_by_its_default(
     done = skillrun("desk", "--unattended", "--model", "scripted:default")
     assert done.code == code, done.out + done.err
     assert ("really" in done.err) is (code == 1)
+
+
+@pytest.mark.finding("NC8")
+def test_a_question_without_default_and_skip_always_has_an_answer(project: Call, skillrun: Call) -> None:
+    folder = project()
+    for name, text in {
+        "workflows/cause.md": "---\nname: cause\ndescription: Asks why.\nphases: {asking: }\n---\n",
+        "skills/cause/asking.md": (
+            "---\nkind: phase\ndescription: Asks.\nsteps:\n  - {id: why, ask: Why?}\n  - {say: '{{ why.answer }}'}\n---\n"
+        ),
+    }.items():
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text)
+    answers = folder / "answers.yaml"
+    answers.write_text("why: ''\n")
+    empty = skillrun("cause", "--name", "a", "--answers", str(answers))
+    assert empty.code == 75
+    assert ":1:6: the answer is empty, and the question needs one, for `why` of `asking/why`" in empty.err + empty.out
+    assert skillrun("answers", "a", "--answers", str(answers)).code != 0
+    answers.write_text("why: don't know\n")  # words that leave other questions open
+    done = skillrun("resume", "a", "--answers", str(answers))
+    assert done.code == 0, done.err
+    assert "asking: don't know" in done.out + done.err

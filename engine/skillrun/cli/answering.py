@@ -8,7 +8,7 @@ from typing import Any
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import WORDED, Answer
+from skillrun.people.answers import WORDED, Answer, needs_answer
 from skillrun.people.person import Questions
 from skillrun.people.prepared import Prepared
 from skillrun.people.terminal import Kept, Terminal, UnfinishedAnswers
@@ -50,7 +50,11 @@ def leave(waiting: WaitingQuestions, answers: Sequence[Answer], inbox: Inbox) ->
 def prepared_answers(waiting: WaitingQuestions, prepared: Prepared) -> list[Answer] | None:
     """What a file has for these questions; None where it has not one for each that needs one. Raises PreparedUnfit."""
     asking = Questions(waiting.key, waiting.phase, waiting.questions)
-    given = [prepared.take(asking.key, question) for question in asking.questions]
+    may_stay_open = waiting.may_skip or bool(waiting.enough)
+    given = [
+        prepared.take(asking.key, question, required=not may_stay_open and needs_answer(question))
+        for question in asking.questions
+    ]
     if all(answer is None for answer in given) or (None in given and not waiting.may_skip):
         return None
     return [answer or {} for answer in given]

@@ -85,6 +85,11 @@ def may_skip(question: Question) -> bool:
     return question.get("skip") is True
 
 
+def needs_answer(question: Question) -> bool:
+    """Whether the question has neither a default nor leave to stay open."""
+    return default_of(question) is None and not may_skip(question)
+
+
 def with_more(question: Question, **more: object) -> Question:
     """The question with other words of these names."""
     return cast(Question, {**question, **more})

@@ -16,7 +16,17 @@ from typing import Any
 
 from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import UsageError
-from skillrun.people.answers import ENDED, WORDED, Answer, Question, QuestionRecord, by_default, default_of, with_more
+from skillrun.people.answers import (
+    ENDED,
+    WORDED,
+    Answer,
+    Question,
+    QuestionRecord,
+    by_default,
+    default_of,
+    needs_answer,
+    with_more,
+)
 from skillrun.people.prepared import Prepared, Read, read_answers
 from skillrun.people.terminal import Keep, Terminal, UnfinishedAnswers
 
@@ -26,8 +36,9 @@ class Questions:
     """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file.
 
     `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
-    `may_skip`: each may be left open, as in a form. `left`: what was answered before a pause, by the question's number
-    in the list; `keep` is told each answer when it is given. `enough`: the words that end the list.
+    `may_skip`: each may be left open, as in a form. `is_required`: each without `default` and `skip` needs an answer.
+    `left`: what was answered before a pause, by the question's number in the list; `keep` is told each answer when it is
+    given. `enough`: the words that end the list.
     """
 
     key: str
@@ -35,6 +46,7 @@ class Questions:
     questions: tuple[Question, ...]
     computed: bool = False
     may_skip: bool = False
+    is_required: bool = False
     left: UnfinishedAnswers = field(default_factory=UnfinishedAnswers)
     keep: Keep | None = None
     enough: str = ""
@@ -100,15 +112,17 @@ class Person:
         records: list[Answer | None] = []
         for question in asking.questions:
             words: dict[str, object] = {asking.enough: ENDED} if asking.enough else {}
-            record = self._ahead(asking.key, with_more(question, means={**question.get("means", {}), **words}))
+            named = with_more(question, means={**question.get("means", {}), **words})
+            required = asking.is_required and needs_answer(question)
+            record = self._ahead(asking.key, named, required=required)
             if record is not None and ENDED in (record.get("answer"), *_several(record.get("answer"))):
                 return [*records, *([ENDED] * (len(asking.questions) - len(records)))]
             records.append(record)
         return records
 
-    def _ahead(self, key: str, question: Question) -> Answer | None:
+    def _ahead(self, key: str, question: Question, *, required: bool) -> Answer | None:
         """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""
-        record = self.prepared.take(key, question)
+        record = self.prepared.take(key, question, required=required)
         if record is None and not self.attended and default_of(question) is not None:
             return by_default(question)
         return record

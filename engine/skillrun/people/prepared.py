@@ -75,8 +75,11 @@ class Prepared:
         self._taken: set[str] = set()
         self._late: dict[str, str] = {}
 
-    def take(self, key: str, question: Question) -> Answer | None:
-        """The answer of a question that is put now; None where the file has none. Raises PreparedUnfit."""
+    def take(self, key: str, question: Question, *, required: bool = False) -> Answer | None:
+        """The answer of a question that is put now; None where the file has none.
+
+        Raises PreparedUnfit, also for an empty answer where one is `required`.
+        """
         name = self._name(key, question)
         if name is None:
             return None
@@ -85,7 +88,7 @@ class Prepared:
         if ahead is None:
             return None
         try:
-            return _answer(ahead, question)
+            return _answer(ahead, question, required=required)
         except AnswerUnfit as unfit:
             raise PreparedUnfit(unfit, ahead.span, f"`{question.get('id')}` of `{key}`") from None
 
@@ -241,5 +244,8 @@ def _words(answer: Any) -> str:
     return ", ".join(map(on_one_line, answer if isinstance(answer, list) else [answer]))
 
 
-def _answer(ahead: PreparedAnswer, question: Question) -> Answer:
-    return answered(fitted_answer(question, ahead.answer), confidence=ahead.confidence, answered_by=PREPARED)
+def _answer(ahead: PreparedAnswer, question: Question, *, required: bool = False) -> Answer:
+    answer = answered(fitted_answer(question, ahead.answer), confidence=ahead.confidence, answered_by=PREPARED)
+    if required and "answer" not in answer:
+        raise AnswerUnfit("the answer is empty, and the question needs one", "write an answer")
+    return answer

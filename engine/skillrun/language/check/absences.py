@@ -6,7 +6,8 @@ Whether it may be is for `facts`; here is only what an author has written.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from skillrun.language.files.definitions import Part, PhaseUse, Step
 from skillrun.language.templates.expressions import Value
@@ -27,6 +28,13 @@ class Absence(NamedTuple):
         return f"{self.words} ({f'line {line}' if self.span.path == here.path else f'{self.span.path}:{line}'})"
 
 
+OPEN_BY_KEY: Final = MappingProxyType(
+    {
+        "skip": "`skip` lets the person leave the question open",
+        "enough": "`enough` lets the person end the list before the question is answered",
+        "form": "the `form` may be returned with the question open",
+    }
+)
 Absences = Mapping[str, Absence]
 """By the path that may be absent, as expressions write it; `x.*` is each field of `x` that has no other reason."""
 
@@ -55,8 +63,28 @@ def absent_step(step: Step, *, skips: bool, around: Span | None) -> dict[str, Ab
     if step.otherwise is not None:
         absences[f"{name}.*"] = _failing(step, called)
     elif step.verb == "ask":
-        absences[f"{name}.answer"] = Absence("the question may stay open", step.span)
+        open_question = unanswered(step) or Absence("no question is asked when the list is empty", step.span)
+        absences[f"{name}.answer"] = open_question
     return absences
+
+
+def unanswered(step: Step) -> Absence | None:
+    """What lets the first question of an `ask` stay open; None where it needs an answer, if it is asked at all."""
+    if "files" in step.values:
+        return None
+    main = step.main
+    first = main.items[0] if main is not None and main.items else main
+    own = first.entries or {} if first is not None else {}
+    places = {**{key: step.place(key) for key in step.values}, **(first.keys if first is not None else {})}
+    values = {**step.values, **own}
+    for key, reason in OPEN_BY_KEY.items():
+        if key in values and values[key].literal is not False:
+            return Absence(reason, places[key])
+    default = values.get("default")
+    if default is not None and (default.computed or default.literal in (None, "", [])):
+        may_be = "may be" if default.computed else "is"
+        return Absence(f"`default` {may_be} empty, which leaves the question open", places["default"])
+    return None
 
 
 def absent_outputs(

@@ -69,7 +69,7 @@ class GivenAnswers:
     form: FormState | None = None
 
 
-async def put_questions(
+async def put_questions(  # noqa: PLR0913 (options of one list)
     frame: Frame,
     address: str,
     questions: list[Question],
@@ -79,12 +79,14 @@ async def put_questions(
     computed: bool = False,
     offered: bool = False,
     enough: str = "",
+    is_required: bool = False,
 ) -> AskResult:
     """`answers`, the records with their answers, and the `notes` of a form. Raises Waiting when nobody is there.
 
     `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
     `computed`: the words are not the workflow's own, or not all of them.
     `enough`: the words with which the person ends the list; what is left of it stays open.
+    `is_required`: each question without `default` and `skip` needs an answer; whatever the person writes is one.
     `offered`: an unattended run does without, and without records, unless an answer is prepared.
     """
     run, person = frame.run, frame.run.session.person
@@ -96,6 +98,7 @@ async def put_questions(
         tuple(questions),
         computed,
         may_skip=form is not None,
+        is_required=is_required,
         enough=enough,
     )
     known = cast("AnswerBody | None", run.journal.find("answer", where, fingerprint))
@@ -105,7 +108,8 @@ async def put_questions(
             known = await _brought_up_to_date(frame, asking, known, where, fingerprint)
         except PreparedUnfit as unfit:
             raise unfit_error(unfit) from None
-        person.came_late(asking, known["answers"], partial(question_record, phrases=phrases_of(run)))
+        read = partial(question_record, phrases=phrases_of(run), is_required=is_required)
+        person.came_late(asking, known["answers"], read)
         run.emit(Answered(where, frame.open.name, tuple(known["answers"]), replayed=True))
         return _result(frame, known)
     if offered and not person.attended and not person.prepares(asking):
@@ -144,7 +148,7 @@ def _body(frame: Frame, asking: Questions, given: GivenAnswers, form: str | None
     """What the journal keeps of the answers."""
     phrases = phrases_of(frame.run)
     answers = [
-        question_record(question, answer, phrases)
+        question_record(question, answer, phrases, is_required=asking.is_required)
         for question, answer in zip(asking.questions, given.answers, strict=True)
     ]
     body: AnswerBody = {"answers": answers}

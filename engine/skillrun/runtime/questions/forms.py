@@ -20,6 +20,7 @@ from skillrun.people.answers import (
     answered,
     by_default,
     default_of,
+    needs_answer,
     with_more,
 )
 from skillrun.people.form import Filled, UnclearAnswers, read_form
@@ -71,11 +72,14 @@ def form_state(run: Run, name: str, questions: Sequence[Question]) -> FormState 
     return FormState(name, at, filled, [()] * len(questions))
 
 
-def question_record(question: Question, given: Answer, phrases: Phrases) -> QuestionRecord:
+def question_record(
+    question: Question, given: Answer, phrases: Phrases, *, is_required: bool = False
+) -> QuestionRecord:
     """The record of a question with what was given, and who gave it; words that are no answer leave it open, or take
-    its default."""
+    its default, unless it needs an answer."""
     record = with_more(question, asked_at=moment())
-    given = _decided(question, given, phrases)
+    if not (is_required and needs_answer(question)):
+        given = _decided(question, given, phrases)
     who = given.get("answered_by", PERSON) if given.get("answer") not in (None, "", []) else None
     more = {**given, "answered_by": who}.items()
     own = {key: value for key, value in more if key in OWN_KEYS and value not in (None, "")}

@@ -22,6 +22,7 @@ from skillrun.runtime.store.files import sha256_of
 from skillrun.runtime.store.journal_bodies import ToolBody
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
+MAY_STAY_OPEN: Final = frozenset({"default", "skip", "form", "enough"})  # keys that let a question stay open
 THERE: Final = "the files are there"
 
 
@@ -38,7 +39,14 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     computed = any(value is not None and value.computed for value in own)
     enough = frame.text(step, "enough")
     result = await put_questions(
-        frame, frame.at(step), questions, form=form, leave=leave, computed=computed, enough=enough
+        frame,
+        frame.at(step),
+        questions,
+        form=form,
+        leave=leave,
+        computed=computed,
+        enough=enough,
+        is_required=not step.values.keys() & MAY_STAY_OPEN,
     )
     frame.open.account.asked.extend(question["id"] for question in questions)
     first = result["answers"][0].get("answer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from skillrun.language.check.absences import unanswered
 from skillrun.language.check.comparisons import KINDS
 from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.results import Types, check_among
@@ -32,13 +33,22 @@ def check_ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
     is_plain = main.kind == "text" or (item is not QUESTION and not item.fields.keys() & _OWN_ANSWERS)
     is_text = is_plain and "multiple" not in beside and set(given) <= {"text"}
-    answer = (TEXT if is_text else ANY).maybe()
+    answer = TEXT if is_text else ANY
     if choices.values and "other" not in beside:
         answer = answer._replace(values=choices.values, tunable=choices.tunable)
-    answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer}
-    fields = {"answers": list_of(record(answered, "the answer")), "answer": answer, "notes": TEXT.maybe()}
+    answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer.maybe()}
+    first = answer if is_always_answered(step, main) else answer.maybe()
+    fields = {"answers": list_of(record(answered, "the answer")), "answer": first, "notes": TEXT.maybe()}
     fields |= {"enough": BOOLEAN.maybe()} if "enough" in beside else {}
     return record(fields, step.id or "ask")
+
+
+def is_always_answered(step: Step, main: Type) -> bool:
+    """Whether the step always asks a question, and the run does not continue before the first one has an answer."""
+    is_written = step.main is not None and bool(step.main.items or step.main.entries)
+    is_one = main.unless is None and (main.kind == "text" or (main.kind == "record" and bool(main.fields)))
+    is_open = not is_written and bool((main.fields or {}).keys() & {"default", "skip"})
+    return "files" in step.values or ((is_written or is_one) and not is_open and unanswered(step) is None)
 
 
 def _check_questions(scope: Scope, step: Step, main: Type) -> None:
