@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from tests.launcher import run_python
+from tests.launcher import run_skillrun
 from tests.shipped import share_shipped_library
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
@@ -71,10 +73,17 @@ def skillrun(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def process() -> Call:
-    """The command line as a process of its own, with nothing to read."""
+    """The command line as a process of its own, with nothing to read.
 
-    def call(*arguments: str, program: tuple[str, ...] = ("-m", "skillrun")) -> Done:
-        done = run_python(*program, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, text=True)
+    Any other `program` gets a new Python, in which nothing is imported yet.
+    """
+
+    def call(*arguments: str, program: tuple[str, ...] = ()) -> Done:
+        streams: dict[str, Any] = {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE, "text": True}
+        if program:
+            done = subprocess.run([sys.executable, *program, *arguments], check=False, **streams)
+        else:
+            done = run_skillrun(*arguments, **streams)
         return Done(done.returncode, done.stdout, done.stderr)
 
     return call

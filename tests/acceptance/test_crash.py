@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ import pytest
 from skillrun.runtime.store.disk.own_key import own_key
 from skillrun.runtime.store.frontmatter import from_frontmatter
 from tests.acceptance.conftest import EXAMPLES, Call
+from tests.launcher import run_skillrun
 from tests.property.runs import folder
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))
@@ -115,10 +117,8 @@ def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
 
 def process(folder: Path, name: str, **environ: str) -> int:
     """Run the example `greeting` in a process of its own; its exit code."""
-    command = [sys.executable, "-m", "skillrun", "greeting", "Ada", "--model", "scripted:x", "--name", name]
-    return subprocess.run(
-        command, cwd=folder, env={**os.environ, **environ}, capture_output=True, check=False
-    ).returncode
+    command = ("greeting", "Ada", "--model", "scripted:x", "--name", name)
+    return run_skillrun(*command, cwd=folder, env={**os.environ, **environ}, stdout=PIPE, stderr=PIPE).returncode
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_a_killed_command_is_shown_as_interrupted_and_resumed(
     point: str, finished: tuple[Path, list[str]], skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, points = finished
-    name = point.split(" ", maxsplit=1)[0].strip(":")
+    name = point.partition(" ")[0].strip(":")
     numbers = [number for number, reached in enumerate(points, 1) if reached == point]
     assert process(project, name, SKILLRUN_KILL_AT=str(numbers[len(numbers) * 3 // 4])) == -signal.SIGKILL
     monkeypatch.chdir(project)

@@ -119,18 +119,18 @@ class Editor:
         return self.client.told[uri].diagnostics
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project that is open in the editor."""
     return tmp_path_factory.mktemp("editor") / "project"
 
 
 @pytest_lsp.fixture(  # type: ignore[untyped-decorator]
-    scope="module",
+    scope="session",
     config=ClientServerConfig([sys.executable, "-m", "skillrun", "lsp"], Client, server_env=surroundings()),
 )
 async def client(lsp_client: LanguageClient, folder: Path) -> AsyncIterator[None]:
-    """A server for all tests of a module, begun as VS Code begins it."""
+    """A server for all tests, started as VS Code starts it."""
     shutil.copytree(EXAMPLES / "workshop", folder)
     params = types.InitializeParams(client_capabilities("visual-studio-code"))
     params.workspace_folders = [types.WorkspaceFolder(folder.as_uri(), folder.name)]

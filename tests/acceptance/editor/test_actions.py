@@ -5,7 +5,7 @@ from lsprotocol import types
 
 from tests.acceptance.editor.conftest import Editor
 
-pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="session")]
 
 IDEAS = "skills/workshop/ideas.md"
 

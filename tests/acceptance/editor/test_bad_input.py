@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,12 +10,12 @@ import pytest
 from lsprotocol import types
 
 from tests.acceptance.editor.conftest import EXAMPLES, PATIENCE, Client, Editor, surroundings
+from tests.launcher import start_python
 
 pytestmark = [pytest.mark.row("A5")]
-on_a_server = pytest.mark.asyncio(loop_scope="module")
+on_a_server = pytest.mark.asyncio(loop_scope="session")
 
 IDEAS = "skills/workshop/ideas.md"
-SERVER = (sys.executable, "-m", "skillrun", "lsp")
 # Ends a process that starts another one or opens a connection, and says so in its exit code.
 GUARDED = """
 import os, sys
@@ -90,11 +89,10 @@ async def test_a_file_on_the_disk_that_is_no_utf8_is_told_of(editor: Editor, cli
 class Raw:
     """A client that sends whatever it likes."""
 
-    def __init__(self, *command: str, cwd: Path | None = None) -> None:
+    def __init__(self, *command: str) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command or SERVER, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=surroundings()
-        )
+        arguments = command or ("-m", "skillrun", "lsp")
+        self.process = start_python(*arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=surroundings())
 
     def send(self, body: bytes) -> None:
         assert self.process.stdin is not None
@@ -167,7 +165,7 @@ def test_nothing_of_a_project_is_run_and_no_connection_is_opened(tmp_path: Path)
     (project / "config/models.yaml").write_text(
         "providers: {mine: {kind: openai, base_url: 'http://example.org', key: HOME}}\ntiers: {fast: 'mine:x'}\n"
     )
-    raw = Raw(sys.executable, "-c", GUARDED)
+    raw = Raw("-c", GUARDED)
     raw.begin(project)
     raw.hear_until("textDocument/publishDiagnostics")
     raw.say("shutdown", None, 2)
@@ -177,7 +175,7 @@ def test_nothing_of_a_project_is_run_and_no_connection_is_opened(tmp_path: Path)
 
 @pytest.mark.slow
 def test_what_is_printed_to_stdout_is_the_protocol_alone(tmp_path: Path) -> None:
-    raw = Raw(sys.executable, "-c", "import sys\nfrom skillrun.cli.main import main\nmain(['lsp'])\nprint('bye')")
+    raw = Raw("-c", "import sys\nfrom skillrun.cli.main import main\nmain(['lsp'])\nprint('bye')")
     raw.begin(tmp_path)
     raw.say("shutdown", None, 2)
     raw.say("exit", None)

@@ -8,7 +8,7 @@ from pygls.exceptions import JsonRpcException
 
 from tests.acceptance.editor.conftest import Editor
 
-pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="session")]
 PHASE = "skills/workshop/ideas.md"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.acceptance.editor.conftest import Editor
 
-pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="session")]
 
 IDEAS = "skills/workshop/ideas.md"
 CASE = "---\ninputs: {topic: tents}\nexpect:\n  path: [ideas, choice]\n---\n"
