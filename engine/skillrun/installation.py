@@ -27,7 +27,7 @@ def find_conflict() -> str:
     """Return what is wrong with an installed distribution called `skillrun`; empty without one.
 
     The one at the package index consists of an empty `skillrun/__init__.py`, which replaces this program's file or,
-    next to an editable install, hides the whole program. Removing either deletes files that both share.
+    next to an editable install, hides the whole program. Removing either one deletes shared files.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 

@@ -45,7 +45,7 @@ def doctor(runs: Path, json: bool) -> int:
     library = open_library()
     findings = [Finding("ok", "python", f"{platform.python_version()} in {sys.prefix}")]
     if conflict := find_conflict():
-        steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} again"
+        steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} with `--force-reinstall`"
         findings.append(Finding("warning", "packages", conflict, steps))
     findings += [_local(), _library(library)]
     if not library.problems.errors:
