@@ -1,6 +1,7 @@
 """A command line that skillrun does not understand gets a hint that says what to type instead."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -49,8 +50,10 @@ def test_an_unknown_command_names_the_one_to_type(project: Call, skillrun: Call,
         (
             "greeting --log x",
             "`greeting` has no option `--log`",
-            "inputs: PERSON (first argument), --tone, --lines, --loud, --topics; "
-            "`skillrun greeting --help` shows its arguments and options",
+            (
+                "inputs: PERSON (first argument), --tone, --lines, --loud, --topics; "
+                "`skillrun greeting --help` shows its arguments and options"
+            ),
         ),
         (
             "greeting --person Ada",
@@ -79,5 +82,5 @@ def test_an_unknown_option_names_the_inputs_or_the_option_that_is_close(
 def test_no_hint_stands_for_a_command_that_exists_or_names_one_that_does_not() -> None:
     assert not OTHER_TOOLS.keys() & COMMANDS.keys()
     words = " ".join(OTHER_TOOLS.values()).replace("`", " ").split()
-    named = {after for word, after in zip(words, words[1:], strict=False) if word == "skillrun"}
+    named = {after for word, after in pairwise(words) if word == "skillrun"}
     assert {name for name in named if name.isalpha()} <= {*COMMANDS}
