@@ -410,7 +410,7 @@ def test_a_question_without_default_and_skip_always_has_an_answer(project: Call,
     for name, text in {
         "workflows/cause.md": "---\nname: cause\ndescription: Asks why.\nphases: {asking: }\n---\n",
         "skills/cause/asking.md": (
-            "---\nkind: phase\ndescription: Asks.\nsteps:\n  - {id: why, ask: Why?}\n  - {say: '{{ why.answer }}'}\n---\n"
+            "---\nkind: phase\nsteps:\n  - {id: why, ask: Why?}\n  - {say: '{{ why.answer }}'}\n---\n"
         ),
     }.items():
         (folder / name).parent.mkdir(parents=True)

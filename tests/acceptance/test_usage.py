@@ -1,7 +1,7 @@
 """A command line that skillrun does not understand gets a hint that says what to type instead."""
 
-import itertools
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -82,5 +82,5 @@ def test_an_unknown_option_names_the_inputs_or_the_option_that_is_close(
 def test_no_hint_stands_for_a_command_that_exists_or_names_one_that_does_not() -> None:
     assert not OTHER_TOOLS.keys() & COMMANDS.keys()
     words = " ".join(OTHER_TOOLS.values()).replace("`", " ").split()
-    named = {after for word, after in itertools.pairwise(words) if word == "skillrun"}
+    named = {after for word, after in pairwise(words) if word == "skillrun"}
     assert {name for name in named if name.isalpha()} <= {*COMMANDS}

@@ -8,7 +8,7 @@ from typing import Any
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
 from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import WORDED, Answer, needs_answer
+from skillrun.people.answers import GENERATED, Answer, needs_answer
 from skillrun.people.person import Questions
 from skillrun.people.prepared import Prepared
 from skillrun.people.terminal import Kept, Terminal, UnfinishedAnswers
@@ -28,7 +28,7 @@ async def answer_here(waiting: WaitingQuestions, inbox: Inbox, out: Output, begu
         begun.setdefault(what, {})[number] = value
 
     left = UnfinishedAnswers(begun.get("given", {}), begun.get("sure", {}), begun.get("typed", {}))
-    title = " · ".join(filter(None, (waiting.phase, WORDED if waiting.computed else "")))
+    title = " · ".join(filter(None, (waiting.phase, GENERATED if waiting.computed else "")))
     try:
         answers = await Terminal().ask(
             waiting.questions, title, left, keep, may_skip=waiting.may_skip, enough=waiting.enough

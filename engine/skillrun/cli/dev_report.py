@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from skillrun.cli.difference_lines import cut_lines, field_lines
-from skillrun.cli.words import counted, line_of, status_line
+from skillrun.cli.words import NEEDS_INPUT, counted, line_of, status_line
 from skillrun.dev.cycle import ReplyDifference, Turn
 from skillrun.language.text.diagnostics import hanging
-from skillrun.runtime.events import Asked, CallStarted, Event, RunEnded, Said, Tripped, WentBack, Wrote
+from skillrun.runtime.events import Asked, CallStarted, Event, PhaseEnded, RunEnded, Said, Tripped, WentBack, Wrote
 
-TOLD_AGAIN = (Wrote, Said, Asked, Tripped, WentBack)
+TOLD_AGAIN = (Wrote, Said, Tripped, WentBack)
 
 
 def event_line(event: Event, *, is_first: bool, number: int) -> str:
@@ -20,6 +20,8 @@ def event_line(event: Event, *, is_first: bool, number: int) -> str:
         return "" if is_first else f"asking {event.address}{_round(number)}"
     if isinstance(event, RunEnded) or not (is_first or isinstance(event, TOLD_AGAIN)):
         return ""
+    if isinstance(event, Asked) or (isinstance(event, PhaseEnded) and event.status == NEEDS_INPUT):
+        return ""  # the last lines of the turn name each question that waits
     return line_of({**event.to_dict(), "resumed": False})
 
 

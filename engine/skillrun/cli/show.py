@@ -13,11 +13,12 @@ from skillrun.cli.call_view import calls_table, conversation_data, conversation_
 from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
-from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, table, yaml_line
+from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, status_text, table, yaml_line
 from skillrun.language.text.diagnostics import UsageError, hanging
 from skillrun.runtime.store.conversations import Conversation
 from skillrun.runtime.store.stored_run import StoredRun
 
+PAUSE_FLAGS: Final = frozenset({"pause_type", "block_reason"})
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
 LONGEST: Final = 100  # characters of a value that is shown
 
@@ -89,7 +90,7 @@ def _lines(record: Mapping[str, Any]) -> list[str]:
         "models": [f"{tier} = {model}" for tier, model in record["models"].items()],
         "": _table(phases),
         "outputs": [f"{phase_at(phase)}: {text}" for phase in phases if (text := _equations(phase["outputs"]))],
-        "flags": [f"{phase_at(phase)}: {text}" for phase in phases if (text := _equations(phase["flags"]))],
+        "flags": [f"{phase_at(phase)}: {text}" for phase in phases if (text := _equations(_flags(phase)))],
         "what happened": [f"{phase_at(entry)}: {entry['text']}" for entry in record["happened"]],
         "prompts, the longest of each step, in tokens": [_prompt(prompt) for prompt in record["prompts"]],
         "left out of prompts, for want of room": [
@@ -142,11 +143,16 @@ def _row(phase: Mapping[str, Any]) -> list[str]:
         flow = [*(f"{usage[key]:,}" for key in ("calls", "input", "output")), money(usage["price"])]
     return [
         phase["phase"],
-        "went back" if phase["back"] else phase["status"],
+        status_text("back" if phase["back"] else phase["status"]),
         str(phase["round"]),
         duration(phase["seconds"]) if phase["seconds"] else "",
         *flow,
     ]
+
+
+def _flags(phase: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags of a phase without those that repeat what it waits for."""
+    return {name: flag for name, flag in phase["flags"].items() if name not in PAUSE_FLAGS}
 
 
 def _equations(values: Mapping[str, Any]) -> str:

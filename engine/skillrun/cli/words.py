@@ -13,6 +13,8 @@ import click
 from skillrun.language.text.diagnostics import hanging
 
 Data = Mapping[str, Any]
+NEEDS_INPUT: Final = "needs-user-input"
+STATUS_TEXTS: Final[Mapping[str, str]] = {NEEDS_INPUT: "waiting for your answer", "back": "went back"}
 
 
 def money(price: float | None) -> str:
@@ -47,6 +49,11 @@ def spent(usage: Data) -> str:
 
 def because(reason: str) -> str:
     return f": {hanging(reason)}" if reason else ""
+
+
+def status_text(status: str) -> str:
+    """The status of a phase in plain words; a status that is a plain word itself as it is."""
+    return STATUS_TEXTS.get(status, status)
 
 
 def status_line(status: str, reason: str) -> str:
@@ -119,14 +126,16 @@ def _phase_started(event: Data) -> str:
 
 
 def _phase_ended(event: Data) -> str:
-    took = f" in {duration(event['seconds'])}" if event["seconds"] else ""
-    return "" if event["final"] else f"{event['phase']}: {event['status']}{took}{because(event['reason'])}"
+    if event["final"]:
+        return ""
+    took = f" in {duration(event['seconds'])}" if event["seconds"] and event["status"] != NEEDS_INPUT else ""
+    return f"{event['phase']}: {status_text(event['status'])}{took}{because(event['reason'])}"
 
 
 def _asked(event: Data) -> list[str]:
-    from skillrun.people.answers import WORDED  # not before it is needed: what it imports takes a while
+    from skillrun.people.answers import GENERATED  # not before it is needed: what it imports takes a while
 
-    worded = f" ({WORDED})" if event.get("computed") else ""
+    worded = f" ({GENERATED})" if event.get("computed") else ""
     return [f"{event['phase']}: question{worded}: {question.get('text', '')}" for question in event["questions"]]
 
 

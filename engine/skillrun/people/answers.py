@@ -49,8 +49,8 @@ class QuestionRecord(Question, Answer, total=False):
     """A question with what was given for it, as the run keeps it."""
 
 
-WORDED: Final = "worded during the run"
-"""What is said of a question whose words are not the workflow's own."""
+GENERATED: Final = "may contain generated text"
+"""Marks a question whose words are not the workflow's own: a model may have written them."""
 ENDED: Final[Answer] = {"ended": True}
 """Instead of an answer: the person has ended the list at this question."""
 PERSON, PREPARED, DEFAULT = "person", "prepared", "default"

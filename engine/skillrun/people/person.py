@@ -18,7 +18,7 @@ from skillrun.language.text.border import clean
 from skillrun.language.text.diagnostics import UsageError
 from skillrun.people.answers import (
     ENDED,
-    WORDED,
+    GENERATED,
     Answer,
     Question,
     QuestionRecord,
@@ -37,8 +37,8 @@ class Questions:
 
     `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
     `may_skip`: each may be left open, as in a form. `is_required`: each without `default` and `skip` needs an answer.
-    `left`: what was answered before a pause, by the question's number in the list; `keep` is told each answer when it is
-    given. `enough`: the words that end the list.
+    `left`: what was answered before a pause, by the question's number in the list; `keep` is told each answer given.
+    `enough`: the words that end the list.
     """
 
     key: str
@@ -75,7 +75,7 @@ class Person:
             if self.terminal is None or not self.attended or not (now or self.staying):
                 return None
             async with self._turn:
-                parts = (asking.phase, WORDED if asking.computed else "")
+                parts = (asking.phase, GENERATED if asking.computed else "")
                 title = " · ".join(filter(None, parts))
                 answers = await self.terminal.ask(
                     left, title, asking.left, asking.keep, may_skip=asking.may_skip, enough=asking.enough

@@ -21,7 +21,7 @@ from skillrun.cli.report.material import Document, Material
 from skillrun.cli.report.plots import ScaleCard, convergence_of, courses_of, scales_of, timeline, token_bar
 from skillrun.cli.report.prose import Prose
 from skillrun.cli.report.told_calls import ToldCalls, ToldStep
-from skillrun.cli.words import counted, duration, money, yaml_line
+from skillrun.cli.words import counted, duration, money, status_text, yaml_line
 from skillrun.language.text.diagnostics import printable
 from skillrun.models.messages import Usage
 from skillrun.people.answers import DEFAULT, PREPARED, choices_of, lines_beside
@@ -60,7 +60,7 @@ class ToldPhase:
 
     @property
     def status(self) -> str:
-        return "went back" if self.record.get("back") else str(self.record.get("status", ""))
+        return status_text("back" if self.record.get("back") else str(self.record.get("status", "")))
 
 
 def page_of(material: Material, *, now: datetime | None = None) -> str:

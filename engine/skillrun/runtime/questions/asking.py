@@ -12,8 +12,8 @@ from typing import Any, Final, NotRequired, TypedDict, cast
 
 from skillrun.language.files.verbs import WAYS
 from skillrun.people.answers import (
+    GENERATED,
     PERSON,
-    WORDED,
     Answer,
     Question,
     QuestionRecord,
@@ -251,7 +251,7 @@ async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bo
         await frame.run.journal.record("note", f"{name}/form", "", {"form": name})
         raise await paused(frame, f"questions are waiting in {form}", f"fill in {store.place(name)}")
     first = asking.questions[0]
-    worded = f" ({WORDED})" if asking.computed else ""
+    worded = f" ({GENERATED})" if asking.computed else ""
     reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
     if leave:
         raise await paused(frame, reason, _how_to_answer(frame, asking))
