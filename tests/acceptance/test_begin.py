@@ -50,6 +50,7 @@ def test_an_empty_folder_becomes_a_project_whose_example_runs(place: Path, skill
     assert "at most 3 ideas" in skillrun("render", "hello", "ideas").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [(), ("--name", "ada")])
 def test_git_leaves_runs_alone_where_skillrun_makes_their_folder(
     place: Path, skillrun: Call, name: tuple[str, ...]

@@ -78,6 +78,7 @@ def test_an_absolute_path_stays_and_one_to_nothing_is_refused(place: Path, skill
     assert (fetched.code, "`skillrun submit` has a worker fetch URL@COMMIT" in fetched.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_problems_have_paths_that_lead_to_them_from_here(place: Path, skillrun: Call) -> None:
     write(place / "roles" / "reviewer.md", "---\nmodel: 3\n---\n")
     for command in (["review", "change.py"], ["validate"], ["render", "review", "reading"]):

@@ -28,6 +28,7 @@ def errors(done: Any, path: str) -> list[str]:
     return [line.removeprefix(f"{path}:") for line in (done.out + done.err).splitlines() if line.startswith(f"{path}:")]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ19")
 def test_each_line_of_a_question_bank_has_its_own_place(project: Call, skillrun: Call) -> None:
     front = "---\nkind: questions\ndescription: Asks.\n---\n"
@@ -204,6 +205,7 @@ def test_many_and_large_artifacts_are_put_on_record(project: Call, skillrun: Cal
     assert "copy-6.md:" in prompt
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM13")
 def test_a_summary_that_cannot_be_asked_for_is_no_reason_to_lose_the_phase(project: Call, skillrun: Call) -> None:
     folder: Path = project("greeting")

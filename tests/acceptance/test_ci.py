@@ -134,6 +134,7 @@ def places(log: Any) -> list[tuple[str, str, int, int]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_problems_are_sarif(broken: Path, skillrun: Call) -> None:
     done = skillrun("validate", "--format", "sarif")
@@ -151,6 +152,7 @@ def test_problems_are_sarif(broken: Path, skillrun: Call) -> None:
     assert message == "unknown key `output`\nhint: did you mean `outputs`?"
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_sarif_without_problems_is_empty_and_its_exit_code_is_that_of_text(project: Make, skillrun: Call) -> None:
     project("greeting")
@@ -159,6 +161,7 @@ def test_sarif_without_problems_is_empty_and_its_exit_code_is_that_of_text(proje
     assert (done.code, done.json["runs"][0]["results"]) == (0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_columns_are_counted_in_code_points(project: Make, skillrun: Call) -> None:
     folder = project("greeting")
@@ -168,6 +171,7 @@ def test_columns_are_counted_in_code_points(project: Make, skillrun: Call) -> No
     assert ("unknown-skill", "roles/writer.md", 3, 16) in places(log)
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_problems_are_annotations(broken: Path, skillrun: Call) -> None:
     done = skillrun("validate", "--format", "github")
@@ -231,6 +235,7 @@ def test_a_file_of_no_project_is_named_in_the_text(
     assert places(skillrun("validate", "--format", "sarif").json) == [("type", own.as_uri(), 3, 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.row("A7")
 def test_a_folder_without_a_project_is_told_of_where_annotations_are_read(project: Make, skillrun: Call) -> None:
     project()

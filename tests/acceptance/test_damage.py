@@ -230,6 +230,7 @@ def test_an_edit_of_an_artifact_that_a_round_writes_again_stays_at_every_save(
         assert dev.texts()["b.md"] == f"Done {number}.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM11")
 def test_a_new_text_for_an_edited_artifact_goes_beside_it_and_the_person_is_asked(project: Make) -> None:
     dev = Dev(project("greeting"))

@@ -147,6 +147,7 @@ def test_a_budget_of_calls_holds_back_those_that_queue_and_its_command_goes_on(c
         assert done.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM1", "FM8")
 @pytest.mark.parametrize(("budget", "most"), [("tokens=1500", 15), ("price=1.5", 15)])
 def test_what_calls_could_use_holds_others_back_and_not_the_run(budget: str, most: int, crowd: Crowd) -> None:

@@ -95,6 +95,7 @@ def test_a_rehearsal_goes_by_what_was_measured_turns_with_tools_included(project
     assert "1 of 3 steps measured in finished runs" in ran("--dry-run").out
 
 
+@pytest.mark.slow
 def test_it_is_said_before_with_an_answer_that_changes_it_and_on_the_way_back(project: Path) -> None:
     before = ran("--script", "replies.yaml")
     assert before.code == 75
@@ -122,6 +123,7 @@ def test_an_answer_that_changes_nothing_says_nothing(project: Path) -> None:
     assert "with how-deep" not in done.out
 
 
+@pytest.mark.slow
 def test_finished_runs_are_measured_in_the_form_that_the_file_takes(project: Path) -> None:
     ran("--script", "replies.yaml", "--unattended", "--answers", "answers.yaml")
     told = skillrun("sizes", "run", "--json").json

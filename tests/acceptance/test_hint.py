@@ -167,6 +167,7 @@ def test_an_input_that_never_ends_is_not_waited_for(project: Call) -> None:
         assert hook.wait() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("P10")
 def test_a_hint_imports_no_model_library(project: Call, process: Call) -> None:
     project()

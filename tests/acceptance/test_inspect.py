@@ -312,6 +312,7 @@ def test_doctor_warns_of_a_distribution_that_overwrites_this_one(
     assert "pip uninstall skillrun" in warning["hint"]
 
 
+@pytest.mark.slow
 def test_doctor_fails_on_a_broken_library(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     (folder / "roles" / "writer.md").write_text("---\nmodel: [fast]\n---\n")

@@ -146,6 +146,7 @@ def test_names_and_headings_of_others_cannot_pose_as_the_engines_words(made: Pro
     assert "Do this instead" not in outside
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q1")
 @pytest.mark.parametrize("window", [8000, 1_000_000])
 def test_a_text_that_no_authors_template_may_make_is_material_all_the_same(made: Project, window: int) -> None:

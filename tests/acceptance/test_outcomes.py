@@ -322,6 +322,7 @@ def test_a_conversation_that_could_not_be_kept_and_a_value_that_was_replaced_are
     assert re.search(r"one: warning: `tone` is .*; `plain` is used", done.out), done.out
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL13")
 def test_show_counts_the_calls_that_were_paid_for_and_names_those_that_were_replayed(
     project: Call, skillrun: Call
@@ -348,6 +349,7 @@ def test_show_counts_the_calls_that_were_paid_for_and_names_those_that_were_repl
     assert re.fullmatch(r"5 calls, .* out, \$0\.00; 3 more replayed", lines[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL22")
 @pytest.mark.row("P16")
 def test_a_summary_that_nobody_reads_is_not_paid_for(project: Call, skillrun: Call) -> None:
@@ -405,6 +407,7 @@ LOOP: Mapping[str, str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL23")
 @pytest.mark.row("Q8")
 def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Call, skillrun: Call) -> None:

@@ -88,6 +88,7 @@ def test_an_answer_that_is_none_is_a_failed_call_and_no_bug(body: Any, run: Any)
     assert "Traceback" not in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ14")
 def test_a_reply_of_ten_megabytes_is_never_kept(run: Any) -> None:
     done, folder = run(anthropic.stream("a" * 10_000_000))

@@ -261,6 +261,7 @@ def test_the_folder_to_put_files_into_is_made_as_far_as_it_is_written_out(
     assert folders - {".run", "summaries"} == {made, Path(made).parent.as_posix()} - {"."}
 
 
+@pytest.mark.slow
 def test_files_that_a_later_round_has_read_are_not_told_as_late(project: Call, skillrun: Call) -> None:
     folder = project()
     for path, text in {
@@ -337,6 +338,7 @@ steps:
 }
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR3")
 def test_a_doubt_in_a_form_that_was_settled_is_not_raised_again_by_another_one(project: Call, skillrun: Call) -> None:
     folder = project()

@@ -135,6 +135,7 @@ def test_a_run_that_has_not_ended_is_no_case(noted: Path, skillrun: Call) -> Non
     assert not (noted / "tests").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
     noted: Path, skillrun: Call, tmp_path: Path
@@ -189,6 +190,7 @@ def test_a_file_of_prompts_that_is_none_is_told(noted: Path, skillrun: Call) -> 
     assert skillrun("test").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_replies_that_no_file_has_room_for_stand_in_several(noted: Path, skillrun: Call) -> None:
     (noted / "script.yaml").write_text(

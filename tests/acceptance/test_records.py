@@ -150,6 +150,7 @@ def test_a_member_with_tools_is_asked_for_its_record_without_them(made: Project)
     assert made.phase("design")["summary"] == RECORD["summary"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q7")
 def test_what_an_output_gives_or_nobody_reads_is_not_asked_for(made: Project) -> None:
     own = "{touched(array): string, spare?: string, unseen: string}"
@@ -323,6 +324,7 @@ def test_a_model_that_cannot_is_asked_for_the_record_behind_the_document(made: P
     assert second["address"].endswith("/1.1")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q7")
 def test_a_rehearsal_and_a_rendered_prompt_know_of_it(made: Project) -> None:
     made.run(DRAFT)

@@ -178,6 +178,7 @@ def test_rounds_are_told_apart_and_compared(visited: Path, skillrun: Call) -> No
     assert '<span class="more">' in page.source
 
 
+@pytest.mark.slow
 def test_documents_that_are_outputs_of_the_workflow_come_first_in_their_order(project: Call, skillrun: Call) -> None:
     steps = "".join(f"  - {{id: {name}, agent: a, writes: {name}.md}}\n" for name in ("one", "two", "three"))
     prompts = "## one\nOne.\n\n## two\nTwo.\n\n## three\nThree.\n"
@@ -194,6 +195,7 @@ def test_documents_that_are_outputs_of_the_workflow_come_first_in_their_order(pr
     assert "What the workflow hands over." in source
 
 
+@pytest.mark.slow
 def test_without_such_an_output_it_begins_with_what_was_written_last(visited: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "visit")
     assert page.sections[0] == "result"
@@ -217,6 +219,7 @@ HOSTILE: Final = """# <script>alert(1)</script>
 """
 
 
+@pytest.mark.slow
 def test_what_a_model_writes_stays_text(project: Call, skillrun: Call) -> None:
     steps = (
         "  - {id: draft, agent: a, writes: w.md}\n  - {id: seen, agent: b, output: {note: string}}\n"
@@ -245,6 +248,7 @@ def test_what_a_model_writes_stays_text(project: Call, skillrun: Call) -> None:
     assert page.says("[image: three https://evil.example/a.png]")
 
 
+@pytest.mark.slow
 def test_what_was_withheld_stays_withheld(project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(
         project, small("  - {id: draft, agent: a}\n", "## draft\nWrite.\n", 'repository: "{{ inputs.repo }}"\n')
@@ -307,6 +311,7 @@ def test_it_is_written_into_the_folder_of_the_run_for_its_owner_alone(visited: P
     assert [file.name for file in path.parent.iterdir() if file.name.startswith(".report")] == []
 
 
+@pytest.mark.slow
 def test_the_report_of_a_shared_run_can_be_read_by_others(project: Call, skillrun: Call) -> None:
     project("greeting")
     assert skillrun("greeting", "Ada", "--name", "it", "--share", *SCRIPTED).code == 0
@@ -368,6 +373,7 @@ def test_making_one_changes_nothing_of_the_run(visited: Path, skillrun: Call) ->
     assert skillrun("resume", "visit").code == 0
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_does_not_read_its_own_report(project: Call, skillrun: Call) -> None:
     steps = (
         "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
@@ -388,6 +394,7 @@ def test_a_run_that_goes_on_does_not_read_its_own_report(project: Call, skillrun
 # runs that are not over, or not whole
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_begins_with_what_is_asked(project: Call, skillrun: Call) -> None:
     steps = "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?, choices: [certainly, hardly]}\n"
     written(project, small(steps, "## draft\nWrite.\n"))
@@ -413,6 +420,7 @@ def test_a_run_that_is_going_on_shows_what_there_is_and_says_so(project: Call, s
     assert page.says("1 call")
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_says_so(visited: Path, skillrun: Call) -> None:
     state = visited / "runs" / "visit" / "state.md"
     state.write_text(re.sub(r"(?m)^status: .*$", "status: running", state.read_text()))
@@ -420,6 +428,7 @@ def test_a_run_that_was_cut_off_says_so(visited: Path, skillrun: Call) -> None:
     assert page.says("This run was interrupted. What stands here is what there was; skillrun resume visit goes on.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "gone", "newer"])
 def test_a_run_whose_journal_cannot_be_read_is_told_by_its_files(damage: str, visited: Path, skillrun: Call) -> None:
     journal = visited / "runs" / "visit" / ".run" / "journal.db"
@@ -464,6 +473,7 @@ def test_a_run_that_failed_says_why(project: Call, skillrun: Call) -> None:
     assert "result" not in page.sections
 
 
+@pytest.mark.slow
 def test_the_timeline_says_which_colour_is_whose(project: Call, skillrun: Call) -> None:
     project("greeting")
     assert skillrun("greeting", "Ada", *SCRIPTED, "--name", "ada").code == 0

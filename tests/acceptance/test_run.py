@@ -230,6 +230,7 @@ def test_a_script_with_an_unknown_key_is_refused(project: Call, skillrun: Call) 
     assert "did you mean `address`?" in done.err
 
 
+@pytest.mark.slow
 def test_the_same_name_twice_is_refused(project: Call, skillrun: Call) -> None:
     project("greeting")
     skillrun("greeting", "Ada", "--name", "first", *SCRIPTED)

@@ -137,6 +137,7 @@ def test_a_clone_whose_run_has_a_link_changes_nothing_where_it_leads(
             assert "hint: nothing here may be a link" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.parametrize("name", [".run", "summaries", "round-1"])
@@ -261,6 +262,7 @@ def test_a_step_reads_no_run_that_is_a_link(project: Make, mine: Path, skillrun:
     assert skillrun("resume", "ada").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3", "Z6")
 @pytest.mark.finding("FZ16")
 @pytest.mark.parametrize("name", LINKED)
@@ -515,6 +517,7 @@ def test_a_run_from_elsewhere_goes_on_with_the_project_and_the_budget_of_here(
     assert "  calls: 500\n" in text
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
@@ -744,6 +747,7 @@ def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Cal
     assert (done.code, "belongs to another user (number 12345)" in done.err) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3", "FZ16")
 def test_a_run_goes_on_and_is_sealed_where_the_file_system_sets_the_owner(

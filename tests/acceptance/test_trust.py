@@ -198,6 +198,7 @@ def test_models_and_doctor_show_each_address_and_who_says_so(clone: Path, where:
     assert rows["strong"]["barred"] == "config/models.yaml:1 is not trusted"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -219,6 +220,7 @@ def test_what_ordinary_projects_do_needs_no_question(
     assert skillrun("trust", "--json").json == {"trusted": True, "wants": []}
 
 
+@pytest.mark.slow
 def test_a_consent_is_private_and_a_damaged_one_is_none(clone: Path, home: Path, skillrun: Call) -> None:
     skillrun("trust", "--yes")
     [file] = (home / ".local/share/skillrun/trust").iterdir()

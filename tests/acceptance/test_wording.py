@@ -97,6 +97,7 @@ def test_a_subagents_description_may_have_colons(library: Library, skillrun: Cal
     assert [one["description"] for one in listed["roles"] if one["name"] == "asker"] == [description]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL17")
 def test_a_mistake_behind_such_a_description_has_its_place(library: Library, skillrun: Call) -> None:
     library("{id: one, agent: asker}", roles__asker=ROLE.format("Use: this\nmodel: stronk: no"))

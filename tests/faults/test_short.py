@@ -66,6 +66,7 @@ def test_what_a_person_writes_while_a_run_goes_on_stays(world: World) -> None:
         edits.hold(world, case)
 
 
+@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.finding("FM3", "FM5", "FM7", "FM8")
 def test_whatever_a_provider_sends_a_run_ends_in_words_and_goes_on(places: Places) -> None:

@@ -198,6 +198,7 @@ def test_no_bytes_get_past_the_reader(name: str, place: Path) -> None:
     check(place)
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL1")
 @pytest.mark.parametrize("name", FILES)
 @given(data=st.data())

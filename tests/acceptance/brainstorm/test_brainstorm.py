@@ -172,6 +172,7 @@ def test_a_round_has_eight_questions_none_of_them_twice(scene: Scene) -> None:
     assert not [text for text in put if text in passed_over.partition("# Current task")[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.row("B8")
 def test_the_person_ends_it_after_a_round_or_in_the_middle(scene: Scene) -> None:
     scene.brainstorm(questions=FOUR, more="summarise")

@@ -113,6 +113,7 @@ def test_the_folder_of_runs_may_not_lead_out_of_the_project(scene: Scene, tmp_pa
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.row("B11", "B2")
 def test_a_deep_brainstorm_is_held_inside_the_run(scene: Scene) -> None:
     done = scene.call("feature", "A list", "--deep-brainstorm", "--unattended", "--model", "scripted:x")
@@ -271,6 +272,7 @@ LONG = "\n\n".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q1", "X5", "B11")
 @pytest.mark.parametrize("window", [4_096, 128_000])
 def test_long_documents_fit_into_any_window(scene: Scene, monkeypatch: pytest.MonkeyPatch, window: int) -> None:

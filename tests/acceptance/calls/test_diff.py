@@ -51,6 +51,7 @@ def test_runs_that_are_the_same_are_said_to_be(run: Path, skillrun: Call) -> Non
     ]
 
 
+@pytest.mark.slow
 def test_a_table_tells_which_calls_and_artifacts_differ(two: Path, skillrun: Call) -> None:
     done = skillrun("diff", "it", "kind")
     assert rows(done) == {"judge/verdict/clerk": ["differs", "differs"]}
@@ -60,6 +61,7 @@ def test_a_table_tells_which_calls_and_artifacts_differ(two: Path, skillrun: Cal
     assert lines[-1] == "the differences of a phase: `skillrun diff it kind judge`"
 
 
+@pytest.mark.slow
 def test_a_phase_shows_the_differences_of_prompts_and_replies(two: Path, skillrun: Call) -> None:
     out = skillrun("diff", "it", "kind", "judge").out
     assert re.search(r"  @@ .* @@ task\n.*\n  -Judge, in round 2.\n  \+Judge kindly, in round 1.\n", out)
@@ -69,6 +71,7 @@ def test_a_phase_shows_the_differences_of_prompts_and_replies(two: Path, skillru
     assert "6 calls" not in out
 
 
+@pytest.mark.slow
 def test_structured_replies_differ_by_field_in_the_json_too(two: Path, skillrun: Call) -> None:
     told = skillrun("diff", "it", "kind", "judge", "--json").json
     (call,) = told["calls"]
@@ -81,6 +84,7 @@ def test_structured_replies_differ_by_field_in_the_json_too(two: Path, skillrun:
     assert told["sides"] == ["it", "kind"]
 
 
+@pytest.mark.slow
 def test_what_tools_answered_is_compared(run: Path, library: Path, skillrun: Call) -> None:
     (library / "code" / "a.py").write_text("line_0 = 'other'\n")
     assert begin(skillrun, library, "other").code == 0
@@ -91,6 +95,7 @@ def test_what_tools_answered_is_compared(run: Path, library: Path, skillrun: Cal
     assert "line_0 = 'other'" in out
 
 
+@pytest.mark.slow
 def test_a_call_of_one_run_alone_is_named(two: Path, library: Path, skillrun: Call) -> None:
     look = library / "skills/w/look.md"
     look.write_text(look.read_text().replace("pass.index > 1", "pass.index > 0"))
@@ -99,6 +104,7 @@ def test_a_call_of_one_run_alone_is_named(two: Path, library: Path, skillrun: Ca
     assert [line for line in lines if line.startswith("look/talks#2/seen-again@1/clerk  only in kind")]
 
 
+@pytest.mark.slow
 def test_long_differences_are_cut_and_told_in_full_with_a_step(run: Path, library: Path, skillrun: Call) -> None:
     judge = library / "skills/w/judge.md"
     many = "".join(f"And think of {number}.\n" for number in range(90))
@@ -111,6 +117,7 @@ def test_long_differences_are_cut_and_told_in_full_with_a_step(run: Path, librar
     assert "And think of 89." in skillrun("diff", "it", "long", "--full").out
 
 
+@pytest.mark.slow
 def test_two_runs_say_which_rounds_stand_beside_each_other_and_take_others(two: Path, skillrun: Call) -> None:
     out = skillrun("diff", "it", "kind", "judge").out
     assert "(it: version 2 of 2, round 2, kind: version 1 of 1, round 1)" in out
@@ -176,6 +183,7 @@ def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(pr
             process.terminate()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "hint"),
     [

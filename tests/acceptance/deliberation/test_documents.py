@@ -190,6 +190,7 @@ def test_a_review_hears_what_nobody_answered_and_leaves_the_sources_of_a_plan_al
     assert "\n\n\n" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.row("D10")
 def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refuted(hold: Hold) -> None:
     rule = weighed(

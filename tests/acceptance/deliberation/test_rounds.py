@@ -389,6 +389,7 @@ def test_the_record_says_how_it_went_and_the_document_does_not(hold: Hold) -> No
     assert not [word for word in ("round", "fresh", "persistent", "dispatched", "engaged", "token") if word in text]
 
 
+@pytest.mark.slow
 @pytest.mark.row("D2", "D6")
 def test_the_three_workflows_share_the_protocol_and_its_config(hold: Hold) -> None:
     for number, workflow in enumerate(PHASES):

@@ -237,6 +237,7 @@ def test_a_kill_before_anything_was_sent_loses_nothing(pair: Path, watch: Watch,
     assert (pair / "runs" / "dev-pair" / "choice.md").read_text() == "It is left.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.row("A1")
 def test_a_form_that_is_filled_in_is_taken_by_itself(pair: Path, watch: Watch) -> None:
     choice = pair / "skills" / "pair" / "choice.md"

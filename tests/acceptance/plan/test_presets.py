@@ -77,6 +77,7 @@ def test_a_team_with_a_role_that_does_not_exist_is_refused_before_anything_is_sp
     assert not run.folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 @pytest.mark.finding("FP6", "FP9")
 def test_a_config_with_which_a_plan_could_not_work_is_refused_at_its_lines_before_anything_is_spent(

@@ -35,6 +35,7 @@ def unfenced(text: str) -> str:
     return found[2]
 
 
+@pytest.mark.slow
 def test_research_reads_the_code_base_with_its_tools(plan: Plans) -> None:
     run = looked(
         plan,
@@ -50,6 +51,7 @@ def test_research_reads_the_code_base_with_its_tools(plan: Plans) -> None:
     assert "`theme.py:2` sets the colour." in run.artifact("research.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("X4")
 def test_what_a_tool_has_read_is_not_read_again_when_a_run_goes_on(plan: Plans) -> None:
     run = looked(
@@ -78,6 +80,7 @@ def test_who_has_looked_often_enough_has_to_answer_and_keeps_the_tools_that_were
     assert "A theme." in run.artifact("research.md")
 
 
+@pytest.mark.slow
 def test_tool_calls_after_the_last_turn_are_no_answer(plan: Plans) -> None:
     run = looked(plan, {"address": f"{FINDINGS}/*", "text": "Let me look at one more file.", "calls": [READ]})
     assert len(requests(run)) == 2 * 8
@@ -113,6 +116,7 @@ def results(request: dict[str, Any]) -> list[str]:
     return [unfenced(message["blocks"][0]["text"]) for message in request["messages"] if message["role"] == "tool"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4")
 @pytest.mark.finding("FZ11")
 def test_what_a_tool_finds_cannot_leave_its_fence_and_the_prompt_says_what_fences_mean(plan: Plans) -> None:
@@ -129,6 +133,7 @@ def test_what_a_tool_finds_cannot_leave_its_fence_and_the_prompt_says_what_fence
     assert "untrusted-" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z4")
 @pytest.mark.finding("FZ11")
 def test_a_tool_that_was_not_offered_is_not_run(plan: Plans) -> None:

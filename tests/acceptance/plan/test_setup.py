@@ -113,6 +113,7 @@ def test_the_price_of_each_mode_is_told_before_the_question_and_turns_with_tools
 PRICED = re.compile(r"(\w+): about (\d+) calls, (\d+) tokens")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P19")
 def test_the_guess_at_the_size_grows_with_the_parts_and_the_files_that_are_named(plan: Plans) -> None:
     small = plan("rapid", request=HASTY).summary("setup")["outputs"]

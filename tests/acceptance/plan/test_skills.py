@@ -29,6 +29,7 @@ def shipped(path: str) -> str:
     return (SHIPPED / path).read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P18")
 def test_a_phase_loads_a_skill_under_its_condition(plan: Plans) -> None:
     risky = plan("rapid", request="Encrypt the settings", until="test-strategy")

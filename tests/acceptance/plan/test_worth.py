@@ -442,6 +442,7 @@ def test_what_is_left_is_a_warning_and_stands_in_the_summary(plan: Plans) -> Non
     assert "Rules still find" not in run.artifact("plan.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q6")
 def test_what_only_a_rule_took_for_a_fault_is_not_told_to_the_reader(plan: Plans) -> None:
     odd = TASKS + "- Does: show the placeholder.\n"

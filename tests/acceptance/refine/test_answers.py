@@ -19,6 +19,7 @@ def change(refine: Refinement, place: str, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R6", "R8")
 @pytest.mark.finding("FR1")
 def test_what_is_no_answer_decides_nothing_is_in_the_log_and_may_be_asked_again(refine: Refinement) -> None:
@@ -45,6 +46,7 @@ def test_what_was_answered_and_what_was_left_open_are_told_of_their_phase_once(r
     assert said[:2] == ["answered: Q-1 = Ten seats.", "left open: Q-2 = TBD"]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR1")
 def test_prepared_words_that_are_no_answer_leave_the_question_open(refine: Refinement) -> None:
     refine.begin()
@@ -53,6 +55,7 @@ def test_prepared_words_that_are_no_answer_leave_the_question_open(refine: Refin
     assert (flags["questions_answered"], flags["unanswered"]) == (5, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR2")
 def test_long_answers_reach_the_analyst_and_the_writer_whole(refine: Refinement) -> None:
     refine.begin()
@@ -202,6 +205,7 @@ def test_the_summary_counts_the_calls_of_all_rounds_and_flags_keep_their_zeros(r
     assert refine.summary("answers")["flags"]["unanswered"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR6")
 def test_a_decision_that_is_cited_and_not_there_is_a_warning(refine: Refinement) -> None:
     refine.begin()
@@ -220,6 +224,7 @@ def test_an_empty_idea_is_refused_before_anything_begins(refine: Refinement) -> 
     assert not refine.folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR7")
 def test_reports_that_are_not_read_are_named_and_hidden_files_do_not_count(refine: Refinement) -> None:
     refine.begin("standard")
@@ -258,6 +263,7 @@ def test_none_is_an_answer_where_a_step_has_it_as_its_default(refine: Refinement
     assert refine.state()["phase"] == ["answers"]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR9")
 def test_what_is_waited_for_is_said_once_with_its_choices_and_the_form_is_listed(refine: Refinement) -> None:
     done = refine.begin()

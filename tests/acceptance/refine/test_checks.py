@@ -50,6 +50,7 @@ def test_after_questions_each_check_warns_and_the_questions_are_asked(
     assert refine.form().read_text().count("\n## Q") == len(questions)
 
 
+@pytest.mark.slow
 @pytest.mark.row("R7")
 @pytest.mark.parametrize(("failing", "calls"), [((), 2), (("assumptions",), 1), (("assumptions", "second-order"), 0)])
 def test_deep_thinking_below_the_minimum_warns(refine: Refinement, failing: Sequence[str], calls: int) -> None:
@@ -72,6 +73,7 @@ def test_standard_mode_has_no_deep_thinking_and_no_warning_about_it(refine: Refi
     assert not any("Deep thinking" in one for one in refine.warnings("questions"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R7")
 @pytest.mark.parametrize(
     ("document", "warnings"),
@@ -113,6 +115,7 @@ def test_a_document_without_decisions_is_warned_about(refine: Refinement) -> Non
     assert refine.warnings("questions")[0].startswith("Nothing is left to ask")
 
 
+@pytest.mark.slow
 @pytest.mark.row("R9")
 @pytest.mark.parametrize(
     ("points", "verdict"),
@@ -181,6 +184,7 @@ def test_each_stage_gets_the_references_of_its_profile_and_no_other(refine: Refi
     assert refine.prompts("refine/completion/*") == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("R2")
 def test_the_reference_about_sources_is_there_when_there_are_some(refine: Refinement) -> None:
     (refine.project / "notes").mkdir()

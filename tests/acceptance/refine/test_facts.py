@@ -43,6 +43,7 @@ def points(prompt: str) -> str:
     return prompt.rpartition("# Points to answer")[2].partition("</untrusted")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3", "R15")
 def test_each_thing_that_an_answer_says_has_an_id_that_a_line_cites_or_is_named_as_left_out(refine: Refinement) -> None:
     cites = PRD.replace("D-1, D-2", "D-1.1, D-2")
@@ -124,6 +125,7 @@ It is so: `[Call]`, then `[Take back]` [A-1, A-2].
 """
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3", "Q4")
 def test_rules_without_a_case_or_a_priority_musts_that_are_dropped_and_what_nobody_decides_are_found(
     refine: Refinement,
@@ -153,6 +155,7 @@ def test_rules_without_a_case_or_a_priority_musts_that_are_dropped_and_what_nobo
     assert "| A-1 | Who pays? | the owner, 9 March | guests |" in summary
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_what_judges_find_in_the_mended_document_is_written_in_by_its_own_words(refine: Refinement) -> None:
     found = {"address": "refine/draft/scores/*", "data": scores(3)}

@@ -23,6 +23,7 @@ from tests.acceptance.terminal import Terminal
 posix = pytest.mark.skipif(sys.platform == "win32", reason="terminals of its own are POSIX")
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in(refine: Refinement) -> None:
     done = refine.begin("standard")
@@ -49,6 +50,7 @@ def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in
     assert re.search(r"\nresearch/reports/one\.md:\n<untrusted-\w+>\nSeats are empty after six\.\n<", prompt)
 
 
+@pytest.mark.slow
 @pytest.mark.row("R1")
 def test_a_later_call_routes_to_the_stage_that_paused_and_skips_what_is_done(refine: Refinement) -> None:
     refine.begin("standard")
@@ -84,6 +86,7 @@ def test_without_reports_the_pause_is_left_out_and_rapid_mode_has_none(refine: R
     assert refine.text("research/agenda.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 def test_a_person_may_go_on_without_reports_by_a_prepared_answer(refine: Refinement) -> None:
     refine.begin("standard")
@@ -137,6 +140,7 @@ def test_the_questions_file_has_priority_section_perspectives_options_and_a_plac
     assert text.count("\nAnswer:") == len(QUESTIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.row("R6")
 def test_what_stays_open_is_counted_and_is_no_decision(refine: Refinement) -> None:
     refine.begin()
@@ -151,6 +155,7 @@ def test_what_stays_open_is_counted_and_is_no_decision(refine: Refinement) -> No
     assert "- Q-2 (CRITICAL): Who comes first" in log
 
 
+@pytest.mark.slow
 @pytest.mark.row("R6")
 def test_a_file_that_was_edited_is_never_written_again(refine: Refinement) -> None:
     refine.begin()
@@ -199,6 +204,7 @@ def test_a_run_folder_copied_to_another_place_goes_on_there(
     assert len(addresses) == len(set(addresses))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R5")
 def test_the_command_to_go_on_with_works_from_where_it_was_shown(refine: Refinement) -> None:
     refine.runs = "elsewhere/deep"
@@ -208,6 +214,7 @@ def test_the_command_to_go_on_with_works_from_where_it_was_shown(refine: Refinem
     assert skillrun("resume", str(refine.folder), "--script", refine.script(())).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("R8")
 def test_a_loop_back_asks_for_the_mode_and_questions_again_in_a_new_round(refine: Refinement) -> None:
     refine.begin()

@@ -31,6 +31,7 @@ def waiting_for_answers(refine: Refinement) -> None:
     assert refine.resume().code == 75
 
 
+@pytest.mark.slow
 @pytest.mark.row("R4")
 def test_every_stage_leaves_a_summary_with_all_its_fields(refine: Refinement) -> None:
     waiting_for_answers(refine)
@@ -81,6 +82,7 @@ def test_a_summary_that_cannot_be_used_is_made_again_without_a_call(refine: Refi
     assert (damage != "gone") == any("research is recovered" in one or "recovered: " in one for one in notices(refine))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R12")
 def test_a_lost_summary_of_a_stage_that_set_state_leaves_the_state_of_later_stages(refine: Refinement) -> None:
     (refine.project / "old.md").write_text("# Quiet\n\n## Problem\n\nNoise.\n")
@@ -155,6 +157,7 @@ def test_stages_that_are_over_are_rebuilt_from_their_artifacts_or_asked_about(re
     assert refine.resume().code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("R12")
 def test_a_stage_that_left_nothing_may_be_skipped(refine: Refinement) -> None:
     old_run(refine, current_phase="ANALYSIS", mode="standard")

@@ -36,6 +36,7 @@ def prd(text: str) -> Rule:
     return {"address": "refine/draft/prd/*", "text": text}
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 @pytest.mark.parametrize("points", [3, 4], ids=["conditional", "ready"])
 def test_what_judges_find_goes_to_the_author_whatever_the_verdict_and_what_is_kept_is_delivered(
@@ -56,6 +57,7 @@ def test_what_judges_find_goes_to_the_author_whatever_the_verdict_and_what_is_ke
     assert "late guest" not in summary
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q7")
 def test_a_document_in_which_nothing_is_found_is_written_once(refine: Refinement) -> None:
     drafted(refine)
@@ -93,6 +95,7 @@ LINES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3")
 def test_each_line_of_the_document_is_looked_up(refine: Refinement) -> None:
     drafted(refine, prd("\n".join((PRD, *LINES))), mended(points=4))
@@ -103,6 +106,7 @@ def test_each_line_of_the_document_is_looked_up(refine: Refinement) -> None:
     assert refine.warnings("draft") == [], "it was mended"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3")
 def test_what_is_still_found_is_mended_once_more_with_exactly_that_list_and_then_said(refine: Refinement) -> None:
     wrong = f"{PRD}\n- It is quiet.\n- It is TBD [D-1].\n"
@@ -153,6 +157,7 @@ def test_an_answer_on_which_no_line_rests_and_an_amount_that_got_lost_are_named(
     assert "Amounts of the request that PRD.md does not have in figures: 20 euros." in task
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3", "Q6")
 def test_what_is_cited_can_be_looked_up_at_the_end_of_the_document(refine: Refinement) -> None:
     digest = "## Known now\n- F-1: Halls are empty [one].\n- F-2: Halls are cold [one].\n\n## Contradicted\n- F-2.\n"
@@ -170,6 +175,7 @@ def test_what_is_cited_can_be_looked_up_at_the_end_of_the_document(refine: Refin
     assert f"> {IDEA}" in sources, "a reader of the document alone has the request"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q5")
 def test_questions_come_with_a_recommended_answer_which_the_writer_sees_and_nobody_gave(refine: Refinement) -> None:
     bare = {key: value for key, value in QUESTIONS[1].items() if key not in ("recommended", "depends")}
@@ -226,6 +232,7 @@ def test_what_nobody_looked_up_is_told_to_those_who_ask(refine: Refinement) -> N
     assert not any("Not worth it" in prompt for prompt in prompts)
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_a_mended_document_is_judged_as_it_is_now_and_what_judges_still_find_is_said(refine: Refinement) -> None:
     still = {**REASON, "wrong": "Nobody knows who locks up."}
@@ -247,6 +254,7 @@ def test_a_mended_document_is_judged_as_it_is_now_and_what_judges_still_find_is_
     assert "- Workflows: Nobody knows who locks up. Say it." in summary.partition("## What judges still find")[2]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_without_judges_for_the_mended_document_the_score_is_said_to_be_the_drafts(refine: Refinement) -> None:
     found = {"address": "refine/draft/scores/*", "data": scores(3)}
@@ -255,6 +263,7 @@ def test_without_judges_for_the_mended_document_the_score_is_said_to_be_the_draf
     assert "| Verdict | CONDITIONAL |" in refine.text("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3")
 def test_what_a_line_rested_on_before_it_was_mended_is_not_lost_in_silence(refine: Refinement) -> None:
     found = {"address": "refine/draft/scores/*", "data": scores(3)}
@@ -316,6 +325,7 @@ def test_who_asks_in_a_later_round_sees_what_is_settled_what_is_open_and_what_wa
     assert "no question has taken" not in refine.done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q7")
 def test_prompts_of_a_workflow_that_records_nothing_say_nothing_of_records(refine: Refinement) -> None:
     drafted(refine, {"address": "refine/draft/scores/*", "data": scores(3)})

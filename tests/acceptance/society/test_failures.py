@@ -14,6 +14,7 @@ def failing(step: str, *models: str, kind: str = "auth", **more: object) -> list
     return [{"address": f"{step}/*@{model}/*", "fail": kind, **more} for model in models]
 
 
+@pytest.mark.slow
 @pytest.mark.row("S5")
 def test_two_models_are_enough(society: Society) -> None:
     rules: list[Rule] = failing(DRAFTS, MODELS[0]) + failing(REVIEWS, MODELS[2])
@@ -104,6 +105,7 @@ def test_one_model_for_everything_leaves_the_lists_that_were_typed(society: Soci
     assert society.front("report.md")["planning_models"] == [f"planner@{one}" for one in MODELS]
 
 
+@pytest.mark.slow
 @pytest.mark.row("S1")
 def test_lists_of_models_that_nobody_typed_are_no_reason_for_a_warning(society: Society) -> None:
     """Without a key each shipped intent means the embedded model; a run on other models does not speak of it."""
@@ -132,6 +134,7 @@ def test_where_all_names_mean_one_model_it_is_said_and_one_model_plans(
     assert (front["planning_mode"], front["plan_review_mode"]) == ("single-model", "single-model")
 
 
+@pytest.mark.slow
 @pytest.mark.row("S8")
 def test_two_names_of_one_model_are_one_member_and_two_providers_are_two(society: Society) -> None:
     (society.project / "config").mkdir()
@@ -206,6 +209,7 @@ def test_every_point_of_every_reviewer_is_kept_and_the_majority_counts(society: 
     assert society.front("report.md")["rounds"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.row("S6")
 def test_half_is_no_majority_and_a_pass_with_a_blocking_point_is_none(society: Society) -> None:
     rules: list[Rule] = [

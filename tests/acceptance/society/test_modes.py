@@ -126,6 +126,7 @@ DEEP: list[Rule] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.row("S4")
 def test_in_deep_mode_each_criticises_all_plans_and_the_one_with_the_fewest_flaws_is_rewritten(
     society: Society,
@@ -232,6 +233,7 @@ def test_what_rules_still_find_is_named(society: Society) -> None:
     assert "The plan has no tasks that are numbered" in society.prompts("review/*")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.row("S6")
 def test_a_plan_that_goes_back_keeps_its_drafts_and_is_rewritten_by_its_author(society: Society) -> None:
     rules: list[Rule] = [

@@ -131,6 +131,7 @@ def test_a_run_that_goes_on_stays_with_the_provider_that_it_began_with(
     assert sorted(number for _, number in replies(store)) == [1] * CALLS
 
 
+@pytest.mark.slow
 @pytest.mark.row("W3")
 def test_an_answer_to_a_question_that_is_withdrawn_or_answered_changes_nothing(
     project: Make, skillrun: Call, store: str

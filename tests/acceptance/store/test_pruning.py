@@ -18,6 +18,7 @@ def _contents(store: str) -> int:
     return int(open_database(store).rows("SELECT count(*) FROM blobs")[0][0])
 
 
+@pytest.mark.slow
 def test_runs_that_are_over_and_old_go_with_what_nobody_else_refers_to(
     project: Make, skillrun: Call, store: str
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_worker_that_was_not_heard_of_for_a_lease_is_said_to_be_lost(skillrun:
     assert roster.listed() == []
 
 
+@pytest.mark.slow
 @pytest.mark.row("W6")
 def test_runs_of_a_store_are_listed_by_one_statement_whatever_their_number(
     project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch

@@ -102,6 +102,7 @@ def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
     assert len(records(before)) == asked
 
 
+@pytest.mark.slow
 def test_answers_are_left_in_a_store_and_go_with_the_run(project: Make, skillrun: Call, store: str) -> None:
     folder = project("visit")
     assert skillrun("visit", *SCRIPTED).code == 75

@@ -63,6 +63,7 @@ def test_names_and_their_words_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyP
     assert lines[-1].split() == ["b", "c"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.text(st.characters(categories=["L", "N"])), min_size=3, max_size=3), max_size=5))
 def test_the_columns_of_a_table_stand_under_each_other(rows: list[list[str]]) -> None:
     lines = table(["a", "b", "c"], rows, right=(1,))

@@ -151,6 +151,7 @@ def test_what_is_cut_off_or_refused_is_no_whole_reply(speaker: Speaker) -> None:
     assert said(speaker, speaker.refused)[0].stop == "refusal"
 
 
+@pytest.mark.slow
 def test_the_wait_that_a_provider_asks_for_is_kept_and_without_one_it_is_tried_again_too(speaker: Speaker) -> None:
     told: list[str] = []
     reply, asked = said(speaker, speaker.wait, speaker.text("Hello."), told=told)

@@ -282,6 +282,7 @@ WRITTEN = st.sampled_from(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR4")
 @settings(max_examples=60)
 @given(

@@ -218,6 +218,7 @@ def test_nothing_is_lost_by_ctrl_c_not_even_what_was_not_sent() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_own_words_beside_choices_are_kept_like_any_others() -> None:
     found, told = kept([OWN, WHY], "4" + ENTER + "half" + CTRL_C)
     assert (found, told) == (None, [("typed", "0", "half")])
@@ -325,6 +326,7 @@ def screen() -> Iterator[Screen]:
         opened.close()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress_priority_and_notes_and_nothing_that_steers_it(
     screen: Screen, tmp_path: Path
 ) -> None:

@@ -348,6 +348,7 @@ ARGUMENTS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.sampled_from(list(TOOLS)), ARGUMENTS)
 def test_any_arguments_have_a_bounded_answer_that_can_be_sent(root: Path, tool: str, arguments: dict[str, Any]) -> None:

@@ -66,6 +66,7 @@ def test_what_one_run_looks_up_is_not_seen_by_another_of_the_same_project(tmp_pa
     assert [*second.library.problems] == [*first.library.problems]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 def test_many_threads_load_and_forget_many_projects_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "KEPT", 2)

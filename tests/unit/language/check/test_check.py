@@ -147,6 +147,7 @@ def test_the_columns_of_older_projects_make_up_a_mode(plan: Checked) -> None:
     assert set(program.config_in("standard")["strategy_per_phase"].values()) == {"quick"}
 
 
+@pytest.mark.slow
 def test_a_question_bank_named_in_the_config_has_to_be_there_with_every_group(plan: Checked) -> None:
     config = {"config/planning.yaml": "specify_gate:\n  bank: mine/questions\n"}
     _, problems = plan(**config)
@@ -290,6 +291,7 @@ def with_material(title: str, value: str) -> str:
     return workflow.replace("\nmaterial:", f'\nmaterial:\n  {title}: "{value}" #')
 
 
+@pytest.mark.slow
 def test_material_is_of_phases_that_exist_and_no_condition(plan: Checked) -> None:
     def problems(value: str) -> list[str]:
         return plan(**{"workflows/plan.md": with_material("Mine", value)})[1]

@@ -47,6 +47,7 @@ def test_sections_and_units_put_together_are_the_text(text: str) -> None:
     assert (whole.text, whole.left_out, whole.sections) == (text.rstrip(), 0, ())
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q1")
 @given(DOCUMENT, st.integers(0, 120))
 def test_every_heading_stays_and_no_sentence_is_cut(text: str, level: int) -> None:

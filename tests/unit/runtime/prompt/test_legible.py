@@ -40,6 +40,7 @@ def test_what_is_no_json_or_no_record_stays_as_it_is() -> None:
         assert legible(text) == text
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-9, 9) | st.text(),

@@ -119,6 +119,7 @@ def test_weights_are_respected_and_more_room_never_shows_less(sizes: list[int], 
         assert set(levels.values()) == {WHOLE}
 
 
+@pytest.mark.slow
 def test_a_list_of_a_thousand_replies_and_two_megabytes_are_shortened_and_named() -> None:
     replies = [{"member": f"m{at}", "status": "success", "text": "Something was said. " * 50} for at in range(1000)]
     told, left = piece(replies).at(NAMED)

@@ -297,6 +297,7 @@ def test_a_changed_byte_is_detected_or_harmless(
     detected_or_harmless(run, expected, name, flip)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, 99), st.integers(1, 255))
 def test_a_changed_byte_of_the_header_is_detected_or_harmless(
