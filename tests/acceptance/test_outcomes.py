@@ -424,9 +424,9 @@ def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Cal
     ]
     changed, *lines = skillrun("resume", "loop", "--preview").out.splitlines()
     assert changed == "changed since the run: skills/loop/one.md"
-    assert lines[0].endswith("tokens): asked again")
+    assert lines[0].endswith("tokens): called again")
     assert re.fullmatch(r"certain: 2 calls, [0-9,]+ tokens in, about \$0\.00", lines[2])
-    assert lines[3].endswith("tokens): new, perhaps")
+    assert lines[3].endswith("tokens): new, possibly")
     assert re.fullmatch(r"possible: 4 calls, [0-9,]+ tokens in, about \$0\.00", lines[7])
     done = skillrun("resume", "loop", "--answers", "answers.yaml")
     assert done.code == 1

@@ -129,7 +129,7 @@ def test_a_queue_has_a_plain_name(project: Make, skillrun: Call, store: str, nam
     project("greeting")
     for command in (("submit", "greeting", "Ada"), ("worker",)):
         done = skillrun(*command, "--queue", name)
-        assert (done.code, f"`{name}` is no queue" in done.err) == (2, True)
+        assert (done.code, f"`{name}` is not a valid queue name" in done.err) == (2, True)
     assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
 
 
