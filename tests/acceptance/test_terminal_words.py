@@ -1,6 +1,9 @@
 """What people read on the terminal: plain statuses instead of keys, and a question once."""
 
+import json
+import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +56,26 @@ def test_people_read_plain_statuses_and_machines_their_keys(cause: Path, skillru
     visible = page.partition("</style>")[2].partition("<script")[0]
     assert not [key for key in KEYS for text in (*said, visible) if key in text]
     assert skillrun("show", "a", "--json").json["phases"][0]["status"] == "needs-user-input"
+
+
+@pytest.mark.finding("NC10")
+def test_times_of_models_and_of_waiting_are_apart(cause: Path, skillrun: Call) -> None:
+    (cause / "answers.yaml").write_text("why: 'yes'\n")
+    done = skillrun("cause", "--name", "a", "--model", "scripted:default", "--answers", "answers.yaml")
+    assert done.code == 0, done.err
+    transcript = cause / "runs" / "a" / ".run" / "transcript.ndjson"
+    events = [json.loads(line) for line in transcript.read_text().splitlines()]
+    answered = next(at for at, event in enumerate(events) if event["event"] == "Answered")
+    for event in events[answered:]:  # as if a person had taken 27 seconds
+        event["at"] = (datetime.fromisoformat(event["at"]) + timedelta(seconds=27)).isoformat()
+    transcript.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    record = skillrun("show", "a", "--json").json
+    assert (record["time"]["models"] < 5, record["time"]["answers"] >= 27, record["time"]["total"] >= 27) == (True,) * 3
+    assert record["phases"][0]["waited"] >= 27
+    shown = skillrun("show", "a").out
+    assert re.search(r"time: \d\.\d s of model calls, 2\d\.\d s waiting for answers, 2\d\.\d s in all\n$", shown)
+    assert re.search(r"duration +calls +tokens in +tokens out +price +waiting\n", shown)
+    skillrun("report", "a", "--output", "a.html")
+    tiles = dict(re.findall(r"<dt>([^<]+)</dt><dd>([\d.]+) s</dd>", (cause / "a.html").read_text()))
+    assert float(tiles["Model time"]) < 5
+    assert min(float(tiles["Waiting for answers"]), float(tiles["Total time"])) >= 27

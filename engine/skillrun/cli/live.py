@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skillrun.cli.printing import Output, silence
+from skillrun.cli.times import RunTimes, waiting_part
 from skillrun.cli.words import duration, line_of, spent
 from skillrun.language.files.places import enclosing_items
 from skillrun.language.text.diagnostics import hanging, printable
@@ -67,8 +68,10 @@ class Picture:
         self.speaking: dict[str, tuple[CallStarted, float]] = {}
         self.total = Spent()
         self.since = time.monotonic()
+        self.times = RunTimes()
 
     def heard(self, event: Event) -> None:
+        self.times.add(event.to_dict(), time.monotonic())
         match event:
             case RunStarted():
                 self.phases = {name: PhaseLine() for name in event.phases}
@@ -97,11 +100,14 @@ class Picture:
             seconds = phase.seconds if phase.since is None else now - phase.since
             again = f"round {phase.round}" if phase.round > 1 and phase.status else ""
             took = duration(seconds) if seconds else ""
-            lines.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {again}".rstrip())
+            waited = waiting_part(self.times.waited(name, now))
+            more = ", ".join(filter(None, (again, waited)))
+            lines.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {more}".rstrip())
             calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
             lines += [f"    {step}: {ended}" for step, ended in phase.items.items()]
             lines += [f"    {_who(call)} · {call.model} · {duration(now - since)}" for call, since in calls]
-        return [*lines, f"{spent(self.total.to_dict())} · {duration(now - self.since)}"]
+        waited = waiting_part(self.times.answers.seconds(now))
+        return [*lines, " · ".join(filter(None, (spent(self.total.to_dict()), duration(now - self.since), waited)))]
 
 
 def _who(call: CallStarted) -> str:
@@ -125,9 +131,13 @@ class PlainView:
         self.out = out
         self._held: list[str] | None = None
         self._asked: dict[str, str] = {}  # questions without an answer, by their address
+        self._times = RunTimes()
 
     def heard(self, event: Event) -> None:
-        record = event.to_dict()
+        record, now = event.to_dict(), time.monotonic()
+        self._times.add(record, now)
+        if isinstance(event, PhaseEnded):
+            record["waited"] = waiting_part(self._times.waited(event.phase, now))
         line = line_of(record) if record["event"] != "RunEnded" else ""
         if isinstance(event, Asked):
             self._asked[event.address] = line

@@ -13,6 +13,7 @@ from skillrun.cli.call_view import calls_table, conversation_data, conversation_
 from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.printing import Output
 from skillrun.cli.story import story
+from skillrun.cli.times import LEAST, time_line
 from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, status_text, table, yaml_line
 from skillrun.language.text.diagnostics import UsageError, hanging
 from skillrun.runtime.store.conversations import Conversation
@@ -117,7 +118,8 @@ def _lines(record: Mapping[str, Any]) -> list[str]:
     expected = {key: value for key, value in record["estimate"].items() if key not in ("answers", "each", "phases")}
     if expected:
         lines += ["", f"expected before it began: {_equations(expected)}"]
-    return [*lines, "", f"journal: {record['journal']}" if "journal" in record else spent(record["usage"])]
+    lines += ["", f"journal: {record['journal']}" if "journal" in record else spent(record["usage"])]
+    return [*lines, time_line(record["time"])] if record["time"]["answers"] >= LEAST else lines
 
 
 def _prompt(prompt: Mapping[str, Any]) -> str:
@@ -127,13 +129,14 @@ def _prompt(prompt: Mapping[str, Any]) -> str:
 
 
 def _table(phases: list[Mapping[str, Any]]) -> list[str]:
-    """The phases with the calls that were paid for; those that were replayed, where there are any, beside them."""
-    again = [f"{number:,}" if (number := phase["usage"].get("replayed")) else "" for phase in phases]
-    rows = [_row(phase) for phase in phases]
-    if not any(again):
-        return table(HEADER, rows, right=range(2, len(HEADER)))
-    wide = [[*row, number] for row, number in zip(rows, again, strict=True)]
-    return table((*HEADER, "replayed"), wide, right=range(2, len(HEADER) + 1))
+    """The phases with the calls that were paid for, and columns for waiting and replayed calls if there are any."""
+    more = {
+        "waiting": [duration(phase["waited"]) if phase["waited"] >= LEAST else "" for phase in phases],
+        "replayed": [f"{number:,}" if (number := phase["usage"].get("replayed")) else "" for phase in phases],
+    }
+    shown = {title: cells for title, cells in more.items() if any(cells)}
+    rows = [[*_row(phase), *(cells[at] for cells in shown.values())] for at, phase in enumerate(phases)]
+    return table((*HEADER, *shown), rows, right=range(2, len(HEADER) + len(shown)))
 
 
 def _row(phase: Mapping[str, Any]) -> list[str]:

@@ -8,13 +8,14 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Final
 
+from skillrun.cli.times import RunTimes
 from skillrun.cli.words import line_of
 from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.store.artifact_names import is_artifact
-from skillrun.runtime.store.heard import KINDS, Record
+from skillrun.runtime.store.heard import KINDS, Record, moment_of
 from skillrun.runtime.store.journal import Journal
 from skillrun.runtime.store.run_store import RunStore
 from skillrun.runtime.store.state import State
@@ -51,6 +52,7 @@ def story(run: StoredRun) -> Record:
         "inputs": state.inputs,
         "state": state.state,
         "models": state.models,
+        "time": transcript.times.to_dict(),
         "estimate": state.estimate or {},
         "phases": phases,
         "happened": [
@@ -83,10 +85,15 @@ class _Transcript:
         self.open: dict[tuple[str, int], Record] = {}  # what a summary would say so far
         self.lines: dict[tuple[str, int], list[str]] = {}
         self.notices: dict[str, None] = {}  # warnings about the run as a whole
+        self.times = RunTimes()
+        self.waited: defaultdict[tuple[str, int], float] = defaultdict(float)
         rounds: dict[str, int] = {}
         for event in run.events():
             if event["event"] not in KINDS:  # of a later skillrun
                 continue
+            at = moment_of(event.get("at"))
+            if at is not None:
+                self.times.add(event, at)
             path = str(event.get("phase") or event.get("source") or "")
             phase, _, inner = path.partition("/")  # of a workflow that the phase runs
             own = event["event"].startswith("Phase") and not inner
@@ -102,6 +109,7 @@ class _Transcript:
                 self.open[key] = {"quality_warnings": [], "artifacts": []}
             elif event["event"] == "PhaseEnded" and own and not event["final"]:
                 self.seconds[key] += event["seconds"]
+                self.waited[key] += self.times.waited(phase, self.times.last)
                 self.ended[key] = event
                 self.open.pop(key, None)
             elif key in self.open and event["event"] == "Said" and event["level"] == "warn":
@@ -139,6 +147,7 @@ def _phases(store: RunStore, state: State, status: str, transcript: _Transcript,
             number = int(summary.get("round", in_round))
             record = {"phase": name, "status": summary.get("status", ""), "reason": summary.get("reason", "")}
             record |= {"round": number, "seconds": transcript.seconds[name, number]}
+            record["waited"] = round(transcript.waited[name, number], 3)
             record["back"] = transcript.ended.get((name, number), {}).get("status") == "back"
             record |= {key: summary.get(key) or {} for key in ("usage", "outputs", "flags")}
             if (name, number) in paid:

@@ -129,7 +129,8 @@ def _phase_ended(event: Data) -> str:
     if event["final"]:
         return ""
     took = f" in {duration(event['seconds'])}" if event["seconds"] and event["status"] != NEEDS_INPUT else ""
-    return f"{event['phase']}: {status_text(event['status'])}{took}{because(event['reason'])}"
+    waited = f", {event['waited']}" if took and event.get("waited") else ""
+    return f"{event['phase']}: {status_text(event['status'])}{took}{waited}{because(event['reason'])}"
 
 
 def _asked(event: Data) -> list[str]:

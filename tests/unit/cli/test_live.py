@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 
 import pytest
 from rich.console import Console
@@ -9,6 +10,8 @@ from rich.console import Console
 from skillrun.cli.live import LiveView, Picture, PlainView
 from skillrun.cli.printing import Output
 from skillrun.runtime.events import (
+    Answered,
+    Asked,
     CallEnded,
     CallStarted,
     Event,
@@ -46,6 +49,20 @@ def test_phases_stand_with_their_state_and_who_is_speaking_below() -> None:
         "  three",
         "0 calls, 0 tokens in, 0 out, $0.00 · …",
     ]
+
+
+@pytest.mark.finding("NC10")
+def test_waiting_for_an_answer_is_shown_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture, now = Picture(), time.monotonic()
+    for after, event in (
+        (0, PhaseStarted("one", 1)),
+        (1, Asked("w/one/q@1", "one", ({"id": "q", "text": "Q?"},))),
+        (28, Answered("w/one/q@1", "one", (), replayed=False)),
+    ):
+        monkeypatch.setattr(time, "monotonic", lambda at=now + after: at)
+        picture.heard(event)
+    assert picture.lines()[0] == "▸ one       28.0 s  27.0 s waiting for answers"
+    assert picture.lines()[1].endswith(" s · 27.0 s waiting for answers")
 
 
 def test_an_item_is_named_in_front_of_its_member_and_how_many_have_ended() -> None:

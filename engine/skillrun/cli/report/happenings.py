@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
-from skillrun.language.types.records import is_text
-from skillrun.runtime.store.heard import KINDS, Record
+from skillrun.runtime.store.heard import KINDS, Record, moment_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def happenings(events: Iterable[Record]) -> Happenings:
     rounds: dict[str, int] = {}
     asked: dict[str, dict[str, Exchange]] = {}
     for event in events:
-        kind, at = event["event"], _moment(event.get("at"))
+        kind, at = event["event"], moment_of(event.get("at"))
         if kind not in KINDS or at is None:
             continue
         told.last = max(told.last, at)
@@ -110,10 +108,3 @@ def _answered(phase: str, answer: Mapping[str, Any], waiting: Mapping[str, Excha
 
 def _key(question: Mapping[str, Any]) -> str:
     return str(question.get("id") or question.get("text") or "")
-
-
-def _moment(at: object) -> float | None:
-    try:
-        return datetime.fromisoformat(str(at)).timestamp() if is_text(at) else None
-    except (ValueError, OverflowError):
-        return None

@@ -45,4 +45,12 @@ def event_of(line: bytes | str) -> Record | None:
     return {**defaults, **event}
 
 
+def moment_of(at: object) -> float | None:
+    """When an event happened, in seconds since 1970; None where its `at` is no time."""
+    try:
+        return datetime.fromisoformat(str(at)).timestamp() if is_text(at) else None
+    except (ValueError, OverflowError):
+        return None
+
+
 KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

@@ -1,0 +1,102 @@
+"""Separates the time of a run into model calls, waiting for answers, and the whole, by the events of the run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from skillrun.cli.words import Data, duration
+
+LEAST = 0.05  # seconds of waiting that are worth a word
+
+
+class Stopwatch:
+    """Seconds in which at least one of several things was under way; things at the same time count once."""
+
+    def __init__(self) -> None:
+        self._seconds = 0.0
+        self._since = 0.0
+        self._running: set[str] = set()
+
+    def start(self, name: str, at: float) -> None:
+        if not self._running:
+            self._since = at
+        self._running.add(name)
+
+    def stop(self, name: str, at: float) -> None:
+        if name in self._running:
+            self._running.remove(name)
+            if not self._running:
+                self._seconds += max(0.0, at - self._since)
+
+    def stop_all(self, at: float) -> None:
+        for name in [*self._running]:
+            self.stop(name, at)
+
+    def seconds(self, now: float) -> float:
+        """The seconds up to `now`."""
+        return self._seconds + (max(0.0, now - self._since) if self._running else 0.0)
+
+
+class RunTimes:
+    """Seconds of model calls and of waiting for answers, in the run and in each phase. They may overlap."""
+
+    def __init__(self) -> None:
+        self.models = Stopwatch()
+        self.answers = Stopwatch()
+        self.first: float | None = None
+        self.last = 0.0
+        self._phases: defaultdict[str, Stopwatch] = defaultdict(Stopwatch)
+
+    def add(self, event: Data, at: float) -> None:
+        """Take an event of the run that happened at `at`, in seconds."""
+        kind, address = event["event"], str(event.get("address", ""))
+        before = self.last if self.first is not None else at
+        self.first = at if self.first is None else self.first
+        match kind:
+            case "RunStarted":  # what a killed process left open ended with its last event
+                self.models.stop_all(before)
+                self.answers.stop_all(at)
+            case "RunEnded":
+                self.models.stop_all(at)
+                if event["status"] == "waiting":
+                    self.answers.start("", at)
+                else:
+                    self.answers.stop_all(at)
+            case "PhaseStarted":
+                self._phases.pop(str(event["phase"]), None)
+            case "CallStarted":
+                self.models.start(address, at)
+            case "CallEnded":
+                self.models.stop(address, at)
+            case "Asked":
+                self.answers.start(address, at)
+                self._of_phase(event).start(address, at)
+            case "Answered":
+                self.answers.stop(address, at)
+                self._of_phase(event).stop(address, at)
+        self.last = max(before, at)
+
+    def waited(self, phase: str, now: float) -> float:
+        """The seconds that a phase, since it was started last, has waited for answers."""
+        return self._phases[phase].seconds(now) if phase in self._phases else 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """Seconds up to the last event: `models`, `answers` and `total`, the wall clock from the first event on."""
+        total = self.last - self.first if self.first is not None else 0.0
+        parts = {"models": self.models.seconds(self.last), "answers": self.answers.seconds(self.last), "total": total}
+        return {name: round(seconds, 3) for name, seconds in parts.items()}
+
+    def _of_phase(self, event: Data) -> Stopwatch:
+        return self._phases[str(event["phase"]).partition("/")[0]]
+
+
+def waiting_part(seconds: float) -> str:
+    """`26.9 s waiting for answers`; empty where next to nothing was waited."""
+    return f"{duration(seconds)} waiting for answers" if seconds >= LEAST else ""
+
+
+def time_line(times: dict[str, Any]) -> str:
+    """`time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all`."""
+    answers = waiting_part(times["answers"])
+    return f"time: {duration(times['models'])} of model calls, {answers}, {duration(times['total'])} in all"

@@ -1,0 +1,60 @@
+"""The time of a run: model calls, waiting for answers, and the whole."""
+
+from typing import Any
+
+import pytest
+
+from skillrun.cli.times import RunTimes, time_line
+
+
+def times_of(*events: tuple[float, str, str]) -> RunTimes:
+    """The times of events, each with its moment, its kind, and its address or status."""
+    times = RunTimes()
+    for at, kind, what in events:
+        event: dict[str, Any] = {"event": kind, "address": what, "status": what, "phase": what.split("/")[0]}
+        times.add(event, at)
+    return times
+
+
+@pytest.mark.finding("NC10")
+def test_waiting_for_an_answer_is_not_time_of_models() -> None:
+    times = times_of(
+        (100.0, "RunStarted", ""),
+        (100.0, "PhaseStarted", "draft"),
+        (100.0, "CallStarted", "draft/a"),
+        (100.1, "CallEnded", "draft/a"),
+        (100.1, "Asked", "draft/q"),
+        (127.0, "Answered", "draft/q"),
+        (127.0, "RunEnded", "completed"),
+    )
+    assert times.to_dict() == {"models": 0.1, "answers": 26.9, "total": 27.0}
+    assert times.waited("draft", 127.0) == pytest.approx(26.9)
+    assert time_line(times.to_dict()) == "time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all"
+
+
+@pytest.mark.finding("NC10")
+def test_calls_at_the_same_time_count_once() -> None:
+    times = times_of(
+        (0.0, "CallStarted", "a/1"),
+        (1.0, "CallStarted", "a/2"),
+        (2.0, "CallEnded", "a/1"),
+        (4.0, "CallEnded", "a/2"),
+        (6.0, "CallStarted", "a/3"),
+        (7.0, "CallEnded", "a/3"),
+    )
+    assert times.to_dict() == {"models": 5.0, "answers": 0.0, "total": 7.0}
+
+
+@pytest.mark.finding("NC10")
+@pytest.mark.parametrize(("status", "answers"), [("waiting", 60.0), ("interrupted", 0.0)])
+def test_a_run_waits_for_answers_between_processes_where_it_ended_waiting(status: str, answers: float) -> None:
+    times = times_of((0.0, "RunStarted", ""), (1.0, "RunEnded", status), (61.0, "RunStarted", ""))
+    assert times.to_dict() == {"models": 0.0, "answers": answers, "total": 61.0}
+
+
+@pytest.mark.finding("NC10")
+def test_a_call_of_a_process_that_was_killed_ends_with_its_last_event() -> None:
+    times = times_of(
+        (0.0, "CallStarted", "a/1"), (2.0, "Said", "a"), (90.0, "RunStarted", ""), (91.0, "CallStarted", "a/1")
+    )
+    assert times.models.seconds(93.0) == 4.0
