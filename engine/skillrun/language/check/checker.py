@@ -33,7 +33,7 @@ from skillrun.language.library.sizes import check_measured
 from skillrun.language.text.diagnostics import GivenUp, Problems, Severity
 from skillrun.language.text.source import Span
 from skillrun.language.types.fields import Field
-from skillrun.language.types.types import ANY, TEXT, declared_at
+from skillrun.language.types.types import ANY, TEXT, declared_at, identifier
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -159,9 +159,9 @@ class Checker:
     def warn_of_unused(self) -> None:
         """Warn of inputs that nothing reads, where everything could be read."""
         for input_ in self._unused if not self.problems.errors else ():
-            self.problems.report(
-                input_.span, "unused-input", f"nothing reads the input `{input_.name}`", severity="warning"
-            )
+            message = f"nothing reads the input `{input_.name}`"
+            hint = f"write `{{{{ inputs.{identifier(input_.name)} }}}}` where it is needed, or remove the input"
+            self.problems.report(input_.span, "unused-input", message, hint, "warning")
 
     def _engine_files(self) -> None:
         for name, names in SYSTEM.items():

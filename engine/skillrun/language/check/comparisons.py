@@ -74,6 +74,8 @@ def _instead(left: Type, right: Type) -> str:
             return f"the config says `{other.values[0]}` there: write a number in it"
         if side.kind == "number" and other.kind == "text":
             return "`| int` reads a number from a text"
+        if side.kind == "number" and other.kind == "list":
+            return "`| length` gives the number of its items"
     fields = (left if left.kind == "record" else right).fields
     if fields and "record" in (left.kind, right.kind):
         return suggest("", fields).replace("allowed:", "compare one of its fields:")

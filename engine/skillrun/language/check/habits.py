@@ -27,23 +27,27 @@ DECLARED: Final = ("inputs", "state")
 ASKING: Final = ("agent", "panel")
 
 
-def warn_of_placeholders(template: Template, names: Mapping[str, Type], problems: Problems) -> None:
-    """Warn of `{change}`, `<change>` and `$change` in a prompt where `change` is an input or a variable."""
+def warn_of_placeholders(
+    template: Template, names: Mapping[str, Type], steps: Collection[str], problems: Problems
+) -> None:
+    """Warn of `{change}`, `<change>` and `$change` in a prompt where `change` is a step, an input or a variable."""
     text = template.text.value
-    known = {name: owner for owner in reversed(DECLARED) if owner in names for name in names[owner].fields}
+    known = {name: f"{owner}.{name}" for owner in reversed(DECLARED) if owner in names for name in names[owner].fields}
+    bound = {identifier(step) for step in steps} & names.keys()
+    known |= {name: f"{name}.text" for name in bound if "text" in names[name].fields}
     if not known or not any(sign in text for sign in "{<$"):
         return
     code: list[tuple[int, int]] | None = None
     for start, part in _plain(template):
         for match in _PLACEHOLDER.finditer(part):
             name = next(group for group in match.groups() if group)
-            owner = known.get(identifier(name))
-            if owner is None or (match["angle"] and f"</{name}>" in text):
+            meant = known.get(identifier(name))
+            if meant is None or (match["angle"] and f"</{name}>" in text):
                 continue
             code = [block.span() for block in _CODE.finditer(text)] if code is None else code
             at = start + match.start()
             if not any(begin <= at < end for begin, end in code):
-                hint = f"write `{{{{ {owner}.{identifier(name)} }}}}`; in backticks it is left alone"
+                hint = f"write `{{{{ {meant} }}}}`; in backticks it is left alone"
                 message = f"`{match[0]}` is only text here"
                 problems.report(template.text.at(at), "placeholder", message, hint, "warning")
 

@@ -163,7 +163,7 @@ class Scope:
         for span in replies_printed(template):
             hint = 'write `material: {What the others said: "{{ others(…) }}"}` at the step'
             self.report(span, "material", "replies are handed over, not printed in a section", hint)
-        warn_of_placeholders(template, self.names, self.problems)
+        warn_of_placeholders(template, self.names, self.ids, self.problems)
 
     def condition(self, template: Template | None) -> Facts:
         """Check a condition; the facts that hold where it does."""

@@ -318,14 +318,35 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
     ]:
         done |= dict.fromkeys(ready)
         pending = [name for name in pending if name not in done]
+    reported: set[str] = set()
     for name in pending:
-        around = workflow.ancestors(name)
-        if name in around:
-            hint = f"through {', '.join(sorted(around - {name})) or 'its own `after`'}"
-            problems.report(phases[name].span, "cycle", f"`{name}` follows itself", hint)
+        if name in reported:
+            continue
+        cycle = _cycle(phases, name)
+        reported |= {*cycle}
+        if len(cycle) > 1:
+            message = f"these phases wait for each other: {' -> '.join((*cycle, name))}"
+            places = (f"`{one}` (line {phases[one].span.line})" for one in cycle)
+            problems.report(phases[name].span, "cycle", message, f"remove the `after` of {' or '.join(places)}")
+        elif cycle:
+            problems.report(phases[name].span, "cycle", f"`{name}` waits for itself", "remove its `after`")
         else:
             problems.report(phases[name].span, "unreachable", f"`{name}` is never reached: it follows a cycle")
     return list(done)
+
+
+def _cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
+    """The shortest way along `after` from a phase back to itself, without the end; empty where there is none."""
+    seen: set[str] = set()
+    ways: list[tuple[str, ...]] = [(name,)]
+    for way in ways:
+        for after in phases[way[-1]].after:
+            if after == name:
+                return way
+            if after in phases and after not in seen:
+                seen.add(after)
+                ways.append((*way, after))
+    return ()
 
 
 def check_repository(value: Value, problems: Problems) -> None:

@@ -39,7 +39,8 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
     fields = _read(document, "workflow", problems)
     written = fields.get("name", name)
     if written != name:
-        span = document.front.entries["name"].value.span
+        node = document.front.get("name")
+        span = node.span if node is not None else document.front.span
         message = f"the workflow is called `{written}`, its file `{name}.md`"
         problems.report(span, "name", message, "give both the same name")
     check_sections(document, problems)

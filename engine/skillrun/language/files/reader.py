@@ -70,6 +70,7 @@ class Reader:
     def read(self, node: Node, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
         """What the known keys of a mapping hold, each read as its key takes it.
 
+        A misspelt key is reported, and its value is read as that of the key that was meant, to avoid further errors.
         Of a foreign mapping, only near misses of keys that it lacks are reported.
         """
         if not isinstance(node, Mapping):
@@ -79,17 +80,27 @@ class Reader:
             hint = "it stands at the top, between two lines `---`"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         values = {}
+        misspelt: dict[str, Node] = {}
         lacking = [name for name in keys if name not in node.entries] if foreign else []
         for name, entry in node.entries.items():
             if name in keys:
                 values[name] = self.take(name, keys[name], entry.value)
             elif not foreign:
-                self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", suggest(name, keys))
+                hint = suggest(name, keys)
+                self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
+                if isinstance(hint, Suggestion) and hint.meant not in node.entries:
+                    misspelt[hint.meant] = entry.value
             elif close := close_to(name, lacking):
                 hint = Suggestion.of(name, close)
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
+        for name, value in misspelt.items():
+            trial = Reader(Problems.unheard(), literal=self.literal)
+            trial.left, trial.repeats = self.left, self.repeats
+            taken = trial.take(name, keys[name], value)
+            if not trial.problems.errors:  # otherwise another key may be meant
+                values[name] = taken
         for name, key in keys.items():
-            if key.required and name not in node.entries:
+            if key.required and name not in node.entries and name not in misspelt:
                 self.report(node.span, "missing-key", f"`{name}` is missing", f"add `{name}: …`, {key.doc}")
         return {name: value for name, value in values.items() if value is not None}
 

@@ -14,6 +14,7 @@ from yaml.events import ScalarEvent
 from skillrun.language.text.source import Source
 
 _TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
+_KEY: Final = re.compile(r"(?: *- +)* *(?=[^\s#-][^:]*:(?:\s|$))")
 _INDENT: Final = "keys that belong together start in the same column"
 _QUOTE: Final = "put the whole value in quotes"
 _BLOCK: Final = re.compile(r"-(?:\s|--\s|\Z)|\Z")  # an item of a list that is not in brackets, or the end
@@ -74,7 +75,11 @@ def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:
     comma = f"put a `,` in front of `{word[0]}:`, or the whole value in quotes" if word else _QUOTE
     still_open = f"the `{opening}` of line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
     unclosed = Slip(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
-    indented = Slip(at, "the indentation of this line fits none above", _INDENT)
+    columns = _columns(source, line)
+    found = f"the indentation of this line (column {column}) matches no line above"
+    indented = Slip(
+        at, found, f"start it in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT
+    )
     more = Slip(at, "this is more than the value of the key")
     escape = f"`{source.text[at : at + 2]}` is not an escape in YAML"
     return {
@@ -95,6 +100,22 @@ def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:
             ("expected alphabetic or numeric character", "expected comment or line break"), unquoted(context, opening)
         ),
     }
+
+
+def _columns(source: Source, line: int) -> list[int]:
+    """The columns in which keys of the lines above start that a line may belong to, the innermost first."""
+    columns: list[int] = []
+    for number in range(line - 1, 0, -1):
+        text = source.line(number)
+        if text.startswith("---"):
+            break
+        start = _KEY.match(text)
+        column = start.end() + 1 if start else 0
+        if column and (not columns or column < columns[-1]):
+            columns.append(column)
+        if column == 1:
+            break
+    return columns
 
 
 def _begun_earlier(source: Source, offset: int, at: int, last: ScalarEvent) -> Slip | None:

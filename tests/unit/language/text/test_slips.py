@@ -8,6 +8,7 @@ from skillrun.language.text.yaml import parse_yaml
 
 QUOTE = "put the whole value in quotes"
 INDENT = "keys that belong together start in the same column"
+UNMATCHED, ABOVE = "the indentation of this line", "matches no line above"
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ INDENT = "keys that belong together start in the same column"
         ("a: 1\nwhen:x\n", (2, 5), "a space is missing after the colon", "write `when: …`"),
         ("a: 'x' == y\n", (1, 8), "this is more than the value of the key", QUOTE),
         ("a: [x] y\n", (1, 8), "this is more than the value of the key", QUOTE),
-        ("a:\n  b: 1\n c: 2\n", (3, 2), "the indentation of this line fits none above", INDENT),
+        ("a:\n  b: 1\n c: 2\n", (3, 2), f"{UNMATCHED} (column 2) {ABOVE}", f"start it in column 3 or 1; {INDENT}"),
         ("a:\n\tb: 1\n", (2, 1), "a tab stands where YAML expects spaces", "indent with spaces"),
         ("a: b\n\tc: 1\n", (2, 1), "a tab stands where YAML expects spaces", "indent with spaces"),
         ("a: 'b\nc: d\n", (1, 4), "the quote `'` is never closed", ""),
@@ -60,10 +61,10 @@ INDENT = "keys that belong together start in the same column"
         (
             "s:\n  - id: x\n   when: y\n",
             (3, 4),
-            "the indentation of this line fits none above",
-            INDENT,
+            f"{UNMATCHED} (column 4) {ABOVE}",
+            f"start it in column 5 or 1; {INDENT}",
         ),
-        ("  a: b\nc: d\n", (2, 1), "the indentation of this line fits none above", INDENT),
+        ("  a: b\nc: d\n", (2, 1), f"{UNMATCHED} (column 1) {ABOVE}", f"start it in column 3; {INDENT}"),
     ],
 )
 def test_a_slip_is_explained(text: str, place: tuple[int, int], message: str, hint: str) -> None:
