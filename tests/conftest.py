@@ -1,5 +1,6 @@
 """What every test starts from: no network, a home of its own, no provider keys, the same terminal and environment."""
 
+import gc
 import os
 import re
 import resource
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis import strategies
 
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"(?:F[A-Z]|NC)[1-9][0-9]?")}
@@ -139,6 +141,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("embedded"):
             item.add_marker(pytest.mark.allow_hosts(LOOPBACK))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what is there now: thousands of tests, and the modules they import."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _first_examples_of_hypothesis(request: pytest.FixtureRequest) -> None:
+    """Hypothesis collects garbage before its first example, which takes long in a large process."""
+    if any(item.get_closest_marker("hypothesis") for item in request.session.items):
+        hypothesis.given(strategies.none())(lambda _: None)()
 
 
 @pytest.fixture(scope="session")

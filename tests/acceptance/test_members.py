@@ -81,7 +81,6 @@ def test_what_a_member_has_read_is_known_by_file_and_lines(project: Call, skillr
     ]
 
 
-@pytest.mark.slow
 @given(st.lists(st.builds(Lines, st.sampled_from("ab"), st.integers(1, 30), st.integers(0, 9))))
 def test_merged_lines_are_those_that_were_read_each_once_and_in_order(reads: list[Lines]) -> None:
     found = merged_lines(reads)
