@@ -1,5 +1,6 @@
 """What every test starts from: no network, a home of its own, no provider keys, the same terminal and environment."""
 
+import gc
 import os
 import re
 import resource
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from hypothesis import strategies
 
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 MARKED = {"row": re.compile(r"[A-Z][1-9][0-9]?"), "finding": re.compile(r"(?:F[A-Z]|NC)[1-9][0-9]?")}
@@ -43,8 +45,12 @@ hypothesis.settings.load_profile("times")
 
 
 # Seconds of CPU time that a test without the marker `slow` may use, its child processes included.
-CPU_LIMIT = float(os.environ.get("SKILLRUN_TEST_CPU_LIMIT") or "inf")
+CPU_LIMIT = float(os.environ.get("SKILLRUN_TEST_CPU_LIMIT") or 1)
 CPU_USED = pytest.StashKey[float]()
+MODULES_IMPORTED = pytest.StashKey[int]()
+# A test during which more modules than these are imported is the first one to need a large library, such as a
+# provider's. Another test would be the first in another process, so its time is not held against it.
+LARGE_LIBRARY = 100
 
 
 class SharedSetUp:
@@ -76,8 +82,9 @@ def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[Non
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note the CPU time at which a test begins."""
+    """Note the CPU time and the number of imported modules when a test begins."""
     item.stash[CPU_USED] = cpu_seconds() - SharedSetUp.seconds
+    item.stash[MODULES_IMPORTED] = len(sys.modules)
     return (yield)
 
 
@@ -92,7 +99,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and report.passed and "coverage" not in sys.modules:
         used = cpu_seconds() - SharedSetUp.seconds - item.stash[CPU_USED]
-        if used > CPU_LIMIT and item.get_closest_marker("slow") is None:
+        imports_library = len(sys.modules) - item.stash[MODULES_IMPORTED] > LARGE_LIBRARY
+        if used > CPU_LIMIT and not imports_library and item.get_closest_marker("slow") is None:
             report.outcome = "failed"
             report.longrepr = (
                 f"{item.nodeid} used {used:.1f} s of CPU time; the limit is {CPU_LIMIT:g} s. "
@@ -135,6 +143,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.allow_hosts(LOOPBACK))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what is there now: thousands of tests, and the modules they import."""
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _first_examples_of_hypothesis(request: pytest.FixtureRequest) -> None:
+    """Hypothesis collects garbage before its first example, which takes long in a large process."""
+    if any(item.get_closest_marker("hypothesis") for item in request.session.items):
+        hypothesis.given(strategies.none())(lambda _: None)()
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that holds the home of each test."""
@@ -146,6 +167,14 @@ def weights() -> None:
     """The embedded model's weights, in the user's cache; fetched in a process of its own, as a test may only ask this
     machine."""
     subprocess.run([sys.executable, "-c", FETCH], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> None:
+    """Starts the Postgres server of this process, so that no single test is charged for it."""
+    from tests.servers.postgres import shared
+
+    shared()
 
 
 @pytest.fixture

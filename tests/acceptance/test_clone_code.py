@@ -53,6 +53,7 @@ def users_settings(home: Path) -> None:
     (config / "models.yaml").write_text(yaml.safe_dump({"embedded": {**pinned, **hashes}}))
 
 
+@pytest.mark.slow  # starts Python twice
 @pytest.mark.finding("FZ1")
 @pytest.mark.row("Z1")
 @pytest.mark.allow_hosts(["127.0.0.1"])

@@ -199,6 +199,7 @@ def test_a_clone_takes_nothing_and_changes_nothing(
         assert case.said in done.err + done.out
 
 
+@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.finding("FZ2")
 @pytest.mark.row("Z2")

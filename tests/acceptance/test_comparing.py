@@ -253,6 +253,7 @@ def test_prompts_that_are_the_same_are_nothing_to_compare(wire: Wire, skillrun: 
     assert len(world.asked) == 4, "one call for each prompt, which both versions share"
 
 
+@pytest.mark.slow
 def test_whole_runs_ask_every_call(wire: Wire, skillrun: Call, world: World) -> None:
     told = figures(compared(skillrun, "warm", "--whole", "--samples", "1", "--json"))
     assert [sample["status"] for sample in told["samples"]] == ["completed", "completed"]

@@ -115,6 +115,8 @@ KINDS: dict[str, Callable[[Path], Store]] = {"disk": OnDisk, "memory": InMemory,
 
 @pytest.fixture(params=list(KINDS))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "postgres":
+        request.getfixturevalue("postgres")
     with closing(KINDS[request.param](tmp_path)) as store:
         yield store
 

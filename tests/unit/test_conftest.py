@@ -89,6 +89,10 @@ def test_whose_child_burns():
 
 @pytest.mark.slow
 def test_marked(): burn()
+
+def test_that_is_the_first_to_import_a_large_library():
+    burn()
+    sys.modules.update({f"library.part_{number}": sys for number in range(101)})
 """
 
 
@@ -100,4 +104,4 @@ def test_a_fast_test_that_uses_too_much_cpu_time_fails_with_its_name(tmp_path: P
         re.findall(r"^test_guarded.py::(\w+) used \d\.\d s of CPU time; the limit is 0.1 s", run.stdout, re.MULTILINE)
     )
     assert names == {"test_that_burns", "test_whose_child_burns"}
-    assert "2 failed, 2 passed" in run.stdout
+    assert "2 failed, 3 passed" in run.stdout

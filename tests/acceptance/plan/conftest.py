@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli import running
+from skillrun.cli.loading import Loaded, load_at
 from skillrun.cli.main import main
 from skillrun.cli.rehearsal import estimated
 from skillrun.runtime.store.disk.journal import SqliteJournal
@@ -125,6 +126,12 @@ def _script(folder: Path, rules: Sequence[Rule]) -> Path:
 
 
 Plans = Callable[..., Plan]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plan_is_checked(_shipped_files_are_read_and_checked_once: None, projects: Path) -> None:
+    """No single test is charged for the first check of the workflow."""
+    assert isinstance(load_at(projects, "plan"), Loaded)
 
 
 @pytest.fixture(scope="session")

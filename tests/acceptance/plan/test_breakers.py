@@ -54,6 +54,7 @@ def test_the_breaker_of_each_context_trips_and_the_plan_ends_well(broken: Plan, 
     assert (broken.folder / "tasks.md").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2", "P14")
 @pytest.mark.finding("FP11")
 def test_a_second_round_that_fails_leaves_the_first_one(plan: Plans) -> None:
@@ -83,6 +84,7 @@ def test_a_strategy_that_fails_twice_gives_way_to_quick(plan: Plans) -> None:
     assert "strategy_override" not in other.summary("architecture")["flags"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 def test_a_phase_that_fails_beside_another_is_tried_again_in_turn(plan: Plans) -> None:
     mode, rule, config, _ = CONTEXTS["parallel_dispatch"]
@@ -92,6 +94,7 @@ def test_a_phase_that_fails_beside_another_is_tried_again_in_turn(plan: Plans) -
     assert run.story["state"]["parallel_pairs"] == ["coverage + assets"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 def test_no_reviewer_twice_is_said_and_the_plan_goes_on_unreviewed(plan: Plans) -> None:
     mode, rule, _, _ = CONTEXTS["expert_review"]
@@ -113,6 +116,7 @@ def test_a_breaker_that_asks_waits_for_the_person_and_tries_again_on_request(pla
     assert goes_on.story["state"]["review_outcome"] == "pass"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P14")
 def test_thinkers_that_do_not_answer_are_skipped(plan: Plans) -> None:
     mode, rule, _, _ = CONTEXTS["think_deep"]

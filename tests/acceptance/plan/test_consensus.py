@@ -130,6 +130,7 @@ def test_a_complete_plan_debates_until_the_judges_agree(agreeing: Plan) -> None:
     assert "Rounds of debate: 2. The judges agreed." in agreeing.artifact("validation.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 def test_judges_hear_each_other_before_they_score_again(agreeing: Plan) -> None:
     assert "From risk in 1." not in agreeing.prompt("plan/validation/judged/debate#1/scores/judge:feasibility/*")
@@ -147,6 +148,7 @@ def test_the_debate_ends_after_three_rounds_without_agreement(plan: Plans) -> No
     assert level(run) == "GREEN"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P13")
 def test_judges_unavailable_twice_skip_the_validation(unreachable: Plan) -> None:
     assert unreachable.done.code == 0

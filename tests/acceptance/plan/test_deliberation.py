@@ -63,6 +63,7 @@ def test_full_shows_every_member_what_the_others_said_and_synthesises_the_second
     assert run.summary("architecture")["outputs"]["deliberation"] == "full"
 
 
+@pytest.mark.slow
 @pytest.mark.row("P2")
 def test_architects_revise_and_testers_criticise(plan: Plans) -> None:
     run = plan("advanced", [*FIRST, *SECOND], config=FULL)

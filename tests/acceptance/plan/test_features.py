@@ -34,6 +34,7 @@ def test_a_feature_is_on_in_its_modes_when_it_is_enabled_and_all_that_it_require
     assert plan("advanced").asked("plan/architecture/proposals/contradictions/*")
 
 
+@pytest.mark.slow
 @pytest.mark.row("P15")
 def test_show_says_which_were_on_and_why_the_others_were_not(plan: Plans) -> None:
     run = plan("advanced", config={"features": {"deliberation": {"enabled": False}}})

@@ -54,6 +54,7 @@ def test_otherwise_one_follows_the_other(plan: Plans, mode: str, config: dict[st
     assert turns(plan(mode, config=config)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.row("P7")
 def test_both_ways_make_the_same_documents(plan: Plans) -> None:
     beside, in_turn = plan("advanced", config=BESIDE), plan("advanced")

@@ -25,6 +25,7 @@ SKIPPED = {
     "advanced": set(),
     "complete": set(),
 }
+MODES = ["rapid", "standard", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("advanced", "complete"))]
 RECORD = {"phase", "status", "round", "artifacts", "flags", "key_decisions", "open_questions", "risks_identified"}
 
 
@@ -33,7 +34,7 @@ def asked_in(run: Plan, phase: str) -> list[str]:
 
 
 @pytest.mark.row("P1")
-@pytest.mark.parametrize("mode", SKIPPED)
+@pytest.mark.parametrize("mode", MODES)
 def test_the_phases_run_in_order_and_the_mode_decides_which(plan: Plans, mode: str) -> None:
     run = plan(mode)
     assert run.done.code == 0
@@ -44,7 +45,7 @@ def test_the_phases_run_in_order_and_the_mode_decides_which(plan: Plans, mode: s
 
 
 @pytest.mark.row("P1")
-@pytest.mark.parametrize("mode", SKIPPED)
+@pytest.mark.parametrize("mode", MODES)
 def test_each_phase_that_runs_writes_its_artifacts_and_a_summary(plan: Plans, mode: str) -> None:
     run = plan(mode)
     for phase in set(PHASES) - SKIPPED[mode]:

@@ -36,6 +36,7 @@ def test_the_balanced_team_is_the_default(plan: Plans) -> None:
     assert seated(run) == BALANCED
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 def test_a_rapid_prototype_seats_one_member_a_phase_and_the_balanced_reviewers(plan: Plans) -> None:
     run = plan("standard", flags=["--preset", "rapid_prototype"])

@@ -215,6 +215,7 @@ def test_a_prepared_mode_is_for_one_round_and_a_list_of_them_for_as_many(
     assert (done.code, refine.state()["round"]) == (0, last), done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("R8")
 def test_with_somebody_attending_a_prepared_mode_does_not_answer_for_the_rounds_behind_it(refine: Refinement) -> None:
     gaps = {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")}

@@ -14,7 +14,7 @@ from tests.servers.postgres import empty
 
 
 @pytest.fixture
-def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def database(postgres: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of an empty database, which the environment names."""
     with empty() as url:
         monkeypatch.setenv(STORE, url)

@@ -152,6 +152,7 @@ def test_a_page_cannot_name_a_file_of_this_machine(folder: Path, tmp_path: Path)
         fetch(tmp_path / "cache", on(index))
 
 
+@pytest.mark.row("Z1")
 @pytest.mark.finding("FZ1")
 @pytest.mark.parametrize(
     "environ",
@@ -290,6 +291,7 @@ def test_settings_that_are_no_names_are_refused_before_anything_is_asked(key: st
     assert index.asked == []
 
 
+@pytest.mark.row("Z1")
 def test_no_program_is_started(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "Popen", None)
     assert fetch(tmp_path, in_folder(folder)).read_bytes() == WEIGHTS

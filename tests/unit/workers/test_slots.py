@@ -25,7 +25,7 @@ PATIENCE = 20.0  # seconds
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
+def url(postgres: None) -> Iterator[str]:
     with empty() as place:
         yield place
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,21 +187,24 @@ def test_programs_say_which_phases_read_which() -> None:
 
 
 @pytest.mark.row("S10")
-def test_the_size_of_a_prompt_file_is_limited_by_the_config(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ({}, ["warning roles/talker.md tokens"]),
+        ({"warn": 4000, "error": 5000}, ["error roles/talker.md tokens"]),
+        ({"warn": 50000, "error": 70000}, []),
+    ],
+)
+def test_the_size_of_a_prompt_file_is_limited_by_the_config(
+    tmp_path: Path, limits: dict[str, int], found: list[str]
+) -> None:
     role = "---\nname: talker\ndescription: Talks.\n---\n" + "Some words about nothing in particular. " * 700
     write(tmp_path, {"roles/talker.md": role})
-    roots = (Root(tmp_path, "", "project"), SHIPPED)
-
-    def found() -> list[str]:
-        library = Library(roots, checked_library())
-        check_library(library)
-        return [f"{one.severity} {one.path} {one.code}" for one in library.problems]
-
-    assert found() == ["warning roles/talker.md tokens"]
-    write(tmp_path, {"config/skillrun.yaml": "token_lint: {roles: {warn: 100, error: 5000}}\n"})
-    assert "error roles/talker.md tokens" in found()
-    write(tmp_path, {"config/skillrun.yaml": "token_lint: {roles: {warn: 50000, error: 70000}}\n"})
-    assert found() == []
+    if limits:
+        write(tmp_path, {"config/skillrun.yaml": json.dumps({"token_lint": {"roles": limits}})})
+    library = Library((Root(tmp_path, "", "project"), SHIPPED), checked_library())
+    check_library(library)
+    assert [f"{one.severity} {one.path} {one.code}" for one in library.problems] == found
 
 
 def test_workflows_that_run_inline_belong_to_the_program(tmp_path: Path) -> None:
