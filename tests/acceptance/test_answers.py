@@ -129,8 +129,8 @@ def test_what_can_go_wrong_is_said_with_a_next_step(waiting: Path, folder: Path,
     nobody = skillrun("answers", "tea")
     assert (nobody.code, nobody.err) == (
         2,
-        """error: nobody can be asked here: `which`: Which one? (left, right)
-hint: type it in a terminal, or give answers with `--answers FILE`
+        """error: there is no terminal to ask in: `which`: Which one? (left, right)
+hint: run this command in a terminal, or give answers with `--answers FILE`
 """,
     )
     (folder / "answers.yaml").write_text("which: rigt\n")
@@ -161,6 +161,6 @@ def test_a_file_that_holds_no_answers_is_named(waiting: Path, skillrun: Call, co
     file.write_text(content, encoding="latin-1")
     done = skillrun("resume", "tea", "--script", "script.yaml")
     assert (done.code, "holds no answers to `pair/choice/which@1`" in done.out) == (75, True), done.out
-    assert "next: remove it, answer again, and go on with `skillrun resume tea --script script.yaml`" in done.out
+    assert "next: remove it, answer again, and resume with `skillrun resume tea --script script.yaml`" in done.out
     file.unlink()
     assert skillrun("answers", "tea", "--answers", "answers.yaml").code == 0

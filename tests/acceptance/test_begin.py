@@ -122,7 +122,7 @@ def test_a_folder_that_is_named_is_made_and_one_in_a_repository_has_no_hook(plac
     (place / "file").write_text("")
     done = skillrun("init", "file")
     assert done.code == 2
-    assert "file is no folder" in done.err
+    assert "file is not a folder" in done.err
 
 
 def test_no_link_leads_what_is_written_out_of_the_folder(place: Path, skillrun: Call) -> None:
@@ -175,8 +175,8 @@ def test_a_new_file_is_the_projects_from_below_too(
 @pytest.mark.parametrize(
     ("kind", "name", "because"),
     [
-        ("role", "host", "roles/host.md is there already"),
-        ("workflow", "hello", "workflows/hello.md is there already"),
+        ("role", "host", "roles/host.md already exists"),
+        ("workflow", "hello", "workflows/hello.md already exists"),
         ("role", "judge", "there is a role `judge` already: skillrun:roles/judge.md"),
         ("protocol", "quick", "there is a protocol `quick` already: skillrun:skills/protocols/quick.md"),
         ("workflow", "runs", "`runs` is a command of skillrun"),

@@ -42,7 +42,7 @@ def test_a_workflow_runs_and_its_run_is_the_projects(place: Path, skillrun: Call
     done = skillrun("review", "change.py", *SCRIPTED, "--name", "a")
     assert done.code == 0, done.err
     assert f"project: {place}\n" in done.err
-    assert "next: `skillrun show a` tells how it went" in done.out
+    assert "next: `skillrun show a` shows the details" in done.out
     assert (place / "runs" / "a" / "findings.md").is_file()
     assert [path.name for path in Path.cwd().iterdir()] == ["change.py"]
     assert "a" in skillrun("runs").out

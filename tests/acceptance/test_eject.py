@@ -107,7 +107,7 @@ def test_no_file_of_the_project_is_written_over(place: Path, skillrun: Call) -> 
     (place / JUDGE).write_text("mine\n")
     done = skillrun("eject", JUDGE)
     assert done.code == 2
-    assert f"{JUDGE} is there already" in done.err
+    assert f"{JUDGE} already exists" in done.err
     assert status(skillrun) == {JUDGE: "by hand"}
     (place / JUDGE).unlink()
     (place / JUDGE).symlink_to("nowhere.md")

@@ -24,7 +24,7 @@ def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
     assert re.search(r"✓ plan +[0-9.]+ s  round 2", terminal.seen)
     assert re.search(r"4 calls, [0-9,]+ tokens in, [0-9,]+ out, \$0.00", terminal.seen)
     assert "check: warning: The plan could be better." in terminal.seen
-    assert "next: `skillrun show visit` tells how it went" in terminal.seen
+    assert "next: `skillrun show visit` shows the details" in terminal.seen
 
 
 @pytest.mark.slow
@@ -43,10 +43,10 @@ def test_ctrl_c_at_a_question_keeps_the_run(project: Call, skillrun: Call) -> No
     terminal.until("the lake")
     terminal.type("\x03")
     assert terminal.end() == 130
-    assert "next: go on with `skillrun resume visit`" in terminal.seen
+    assert "next: resume with `skillrun resume visit`" in terminal.seen
     told = skillrun("show", "visit", "--json").json
     assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", ["interrupted"])
     terminal = Terminal("resume", "visit")
-    terminal.until(r"going on with visit in [\s\S]*the lake")
+    terminal.until(r"resuming visit in [\s\S]*the lake")
     terminal.type("2\r")
     assert terminal.end() == 0

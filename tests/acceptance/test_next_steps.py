@@ -167,7 +167,7 @@ def unknown_run_shown(scene: Scene) -> Done:
 
 
 def unknown_flag(scene: Scene) -> Done:
-    return scene.skillrun("greeting", "Ada", "--louder")
+    return scene.skillrun("greeting", "Ada", "--volume")
 
 
 def wrong_input(scene: Scene) -> Done:
@@ -286,7 +286,7 @@ def test_the_next_command_repeats_what_the_run_was_given(scene: Scene) -> None:
     given = ("--unattended", "--answers", "my answers.yaml")
     done = scene.skillrun("trip", "--model", "scripted:x", "--name", "run", *given)
     assert "into 'my answers.yaml' and type" in done.out
-    assert "or come to a terminal and leave `--unattended` out" in done.out
+    assert "or leave `--unattended` out in a terminal" in done.out
     assert typed(done)[-1] == ["resume", "run", "--unattended", "--answers", "my answers.yaml"], done.out
     done = scene.skillrun("resume", "run")
     assert typed(done)[-2:] == [["resume", "run", "--answers", "answers.yaml"], ["resume", "run"]], done.out

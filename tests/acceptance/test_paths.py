@@ -128,7 +128,7 @@ def test_what_is_no_part_of_a_project_is_refused_and_an_empty_one_said(
 ) -> None:
     done = skillrun("validate", "src")
     assert done.code == 2
-    assert "src is no file of a project, and holds none" in done.err
+    assert "src is not a project file and contains none" in done.err
     assert "`skillrun validate .` checks the whole project" in done.err
     monkeypatch.chdir(broken.parent / "notes")
     done = skillrun("validate")

@@ -63,7 +63,7 @@ def test_a_form_ends_the_run_and_its_answers_go_on_with_it(trip: Path, skillrun:
     done = skillrun("trip", "--model", "scripted:default")
     form = trip / "QUESTIONS-001.md"
     assert (done.code, "waiting: questions are waiting in QUESTIONS-001.md" in done.out) == (75, True)
-    assert f"next: fill in {form}, then go on with `skillrun resume trip`" in done.out
+    assert f"next: fill in {form}, then resume with `skillrun resume trip`" in done.out
     assert skillrun("resume", "trip").code == 75
     form.write_text(form.read_text().replace("[ ] B. The hills", "[X] B. The hills").replace("Other:", "Other: a map"))
     done = skillrun("resume", "trip", "--json")
@@ -137,7 +137,7 @@ def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call)
     terminal.until("A boat")
     terminal.type("\x03")
     assert terminal.end() == 130
-    assert "next: go on with `skillrun resume trip`" in terminal.seen
+    assert "next: resume with `skillrun resume trip`" in terminal.seen
     again = Terminal("resume", "trip")
     again.until("(?s)2 of 3.*A boat")
     again.type("\x1b[Z")
@@ -162,7 +162,7 @@ def test_what_was_answered_of_a_form_in_the_terminal_is_kept(trip: Path, skillru
     terminal.until("A boat")
     terminal.type("\x03")
     assert terminal.end() == 130
-    assert "next: go on with `skillrun resume trip`" in terminal.seen
+    assert "next: resume with `skillrun resume trip`" in terminal.seen
     if in_terminal:
         again = Terminal("resume", "trip")
         again.until("(?s)2 of 3.*A boat")

@@ -111,7 +111,7 @@ def test_nothing_is_written_over_and_a_name_is_one(noted: Path, skillrun: Call) 
     (noted / "tests" / "notes").mkdir(parents=True)
     (noted / "tests" / "notes" / "first.md").write_text("mine\n")
     for arguments, words in (
-        (("--record", "first"), "tests/notes/first.md is there already"),
+        (("--record", "first"), "tests/notes/first.md already exists"),
         (("--record", "first", "--as", "../first"), "`../first` is no name for a case"),
         (("--record", "frst"), "first"),
         (("notes", "--record", "first"), "leave the workflow out"),

@@ -40,7 +40,7 @@ def test_a_run_tells_its_models_what_happens_and_what_to_type_next(project: Call
     assert end[:4] == ["completed", f"folder: {folder}/runs/ada", "  greeting.md", "  envelope.md"]
     assert end[4].startswith("2 calls, ")
     assert end[4].endswith(", $0.00")
-    assert end[5] == "next: `skillrun show ada` tells how it went"
+    assert end[5] == "next: `skillrun show ada` shows the details"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_run_tells_its_models_what_happens_and_what_to_type_next(project: Call
         (["-Ada"], "write a text that begins with `-` after `--`: `skillrun greeting -- TEXT`"),
         (["Ada \udcff"], "`person` is not UTF-8"),
         (["Ada", "Lovelace"], "put a text of several words in quotes"),
-        (["Ada", "--name", "Not a slug"], "`Not a slug` is no slug"),
+        (["Ada", "--name", "Not a slug"], "`Not a slug` is not a valid name"),
     ],
 )
 def test_wrong_arguments_are_refused_with_what_is_allowed(
@@ -106,7 +106,7 @@ def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Cal
     done = skillrun("visit", *SCRIPTED)
     assert done.code == 75
     assert "waiting: choose has a question: Where do you want to go? (the museum, the lake)" in done.out
-    assert "go on with `skillrun resume visit`" in done.out.splitlines()[-1]
+    assert "resume with `skillrun resume visit`" in done.out.splitlines()[-1]
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("resume", "visit", "--answers", "answers.yaml")
     assert done.code == 0
@@ -166,7 +166,7 @@ def test_a_completed_run_is_left_as_it_is(project: Call, skillrun: Call) -> None
     draft = folder / "skills" / "greeting" / "draft.md"
     draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
     done = skillrun("resume", "ada")
-    assert (done.code, done.out.splitlines()[0]) == (0, "ada is completed; `skillrun show ada` tells how it went")
+    assert (done.code, done.out.splitlines()[0]) == (0, "ada is completed; `skillrun show ada` shows the details")
     assert (folder / "runs" / "ada" / "state.md").read_bytes() == state
 
 
@@ -260,7 +260,7 @@ def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call,
         run.send_signal(signal.SIGINT)
         rest = run.stdout.read()
     assert run.returncode == 130
-    assert rest.endswith("next: go on with `skillrun resume visit --answers answers.yaml --script script.yaml`\n")
+    assert rest.endswith("next: resume with `skillrun resume visit --answers answers.yaml --script script.yaml`\n")
     assert skillrun("runs").out.splitlines()[1].split()[:3] == ["visit", "visit", "interrupted"]
     done = skillrun("resume", "visit", "--json")
     assert done.code == 0

@@ -84,7 +84,7 @@ def test_of_two_runs_that_want_one_name_one_has_it_and_the_other_is_told(here: P
     assert sorted(codes[:2]) in ([0, 1], [0, 2]), ended
     assert codes[2] == 0
     refused = ended[0 if codes[0] else 1][1]
-    assert "there is a run `same` already" in refused or "is being run by" in refused
+    assert "the run `same` already exists" in refused or "is being run by" in refused
     assert whole(here / "runs" / "same")[:3] == whole(here / "runs" / "it")[:3]
 
 
@@ -135,5 +135,5 @@ def test_a_run_of_the_name_that_has_come_and_gone_meanwhile_is_said_to_be_there(
     hold = FolderLease.hold
     monkeypatch.setattr(FolderLease, "hold", held)
     done = skillrun("w", "it", *SCRIPTED, "--name", "same")
-    assert (done.code, "there is a run `same` already" in done.err) == (2, True)
+    assert (done.code, "the run `same` already exists" in done.err) == (2, True)
     assert whole(here / "runs" / "same") == ("completed", ARTIFACTS, 3, ARTIFACTS)

@@ -39,7 +39,7 @@ def test_it_is_written_and_nothing_is_written_over(place: Path, skillrun: Call) 
     main.write_text("mine\n")
     (main.parent / "references" / "keys.md").unlink()
     done = skillrun("skill", "--to", ".claude/skills")
-    assert (done.code, "is there already, and is another" in done.err) == (2, True)
+    assert (done.code, "already exists, with other content" in done.err) == (2, True)
     assert main.read_text() == "mine\n"
     assert not (main.parent / "references" / "keys.md").exists(), "it is all or nothing"
     assert skillrun("skill", "keys", "--to", "x").code == 2

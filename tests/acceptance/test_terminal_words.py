@@ -73,7 +73,7 @@ def test_times_of_models_and_of_waiting_are_apart(cause: Path, skillrun: Call) -
     assert (record["time"]["models"] < 5, record["time"]["answers"] >= 27, record["time"]["total"] >= 27) == (True,) * 3
     assert record["phases"][0]["waited"] >= 27
     shown = skillrun("show", "a").out
-    assert re.search(r"time: \d\.\d s of model calls, 2\d\.\d s waiting for answers, 2\d\.\d s in all\n$", shown)
+    assert re.search(r"time: \d\.\d s of model calls, 2\d\.\d s waiting for answers, 2\d\.\d s in all\n", shown)
     assert re.search(r"duration +calls +tokens in +tokens out +price +waiting\n", shown)
     skillrun("report", "a", "--output", "a.html")
     tiles = dict(re.findall(r"<dt>([^<]+)</dt><dd>([\d.]+) s</dd>", (cause / "a.html").read_text()))

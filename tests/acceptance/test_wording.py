@@ -76,7 +76,7 @@ def test_the_way_on_is_said_once_where_a_workflow_inside_another_waits(library: 
     )
     done = skillrun("ask", "x", "--name", "a")
     assert done.code == 75, done.out + done.err
-    assert done.out.count("go on with `skillrun resume a`") == 1
+    assert done.out.count("resume with `skillrun resume a`") == 1
     assert not re.search(r"[.;] ?[;.,]( |$)", done.out, re.MULTILINE)
 
 

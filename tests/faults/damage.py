@@ -65,7 +65,7 @@ def hold(world: World, case: str) -> None:
         _ends_well(world, name, damaged, done.said, engines=engines)
         return
     assert "next: " in done.said or "hint: " in done.said, f"what to do next is not said: {done}"
-    refused = "going on with" not in done.out
+    refused = "resuming " not in done.out
     if refused:
         assert _unchanged(kept(world.folder), name) == _unchanged(before, name), f"refused, and it was changed: {done}"
     if refused or name == FORM:

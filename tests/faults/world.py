@@ -188,7 +188,7 @@ def told_true(world: World, done: Done, before: str = "", *, torn: bool = False,
     `torn`: its state could not be written any more.
     """
     status = shown(world)
-    begun = "starting run in" in done.out or "going on with" in done.out
+    begun = "starting run in" in done.out or "resuming run in" in done.out
     if status == "completed" or done.code == 0:
         assert status == "completed", f"{status}: {done}"
         assert not same or files(world.folder) == world.whole, f"completed, and it is not: {done}"

@@ -44,7 +44,7 @@ def _folder(typed: str) -> Path:
     folder = Path(typed)
     if not any((folder / name).is_dir() for name in FOLDERS):
         named = ", ".join(f"{name}/" for name in FOLDERS)
-        what = f"has none of {named}" if folder.is_dir() else "is no folder, and no revision that git knows here"
+        what = f"has none of {named}" if folder.is_dir() else "is neither a folder nor a git revision"
         raise UsageError(f"`{typed}` {what}", HINT)
     return folder.resolve()
 

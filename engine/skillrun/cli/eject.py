@@ -33,7 +33,7 @@ def eject_command(path: str, json: bool) -> int:
         raise UsageError(f"{here} was ejected already", "`skillrun outdated` says whether the shipped file has changed")
     if has_file(project, name) and (file is None or file.mine != file.shipped):
         hint = "it takes the place of the shipped file; `skillrun outdated --diff` shows how they differ"
-        raise UsageError(f"{here} is there already", hint)
+        raise UsageError(f"{here} already exists", hint)
     made = eject(project, name)
     for path_made in made:
         out.line(f"made  {from_here(project / path_made)}")

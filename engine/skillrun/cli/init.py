@@ -29,7 +29,7 @@ FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/", "tests/")
 def init(folder: Path, json: bool) -> int:
     out = Output(json)
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is no folder", "name a folder, or none for the one that you are in")
+        raise UsageError(f"{folder} is not a folder", "name a folder, or leave it out to use the current one")
     around = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (a link stays as it was typed)
     folder.mkdir(parents=True, exist_ok=True)
     files = starter("project", {})

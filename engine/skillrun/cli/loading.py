@@ -156,7 +156,7 @@ class Loaded:
         for name, resolved in self.resolved(override, pinned, wanted).items():
             provider = self.catalogue.providers.get(resolved.provider)
             if keys and name in asked and provider and not provider.ready(os.environ):
-                hint = "`skillrun models` shows what each name means here"
+                hint = f"set {provider.key}, or use another model with `--model`; `skillrun models` lists them"
                 raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
 
     def resolved(

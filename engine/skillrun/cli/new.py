@@ -71,7 +71,7 @@ def _check_free(project: Path, kind: str, name: str, files: dict[str, str]) -> N
     """Raises UsageError where one of the files is there, here or in a place that it would override."""
     for path in files:
         if has_file(project, path):
-            raise UsageError(f"{from_here(project / path)} is there already", "take another name, or edit that file")
+            raise UsageError(f"{from_here(project / path)} already exists", "choose another name, or edit that file")
         for root in search_path(project):
             if (root.path / path).is_file():
                 hint = "take another name" if root.name == "user" else f"`skillrun eject {path}` takes a copy to change"

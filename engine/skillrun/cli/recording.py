@@ -30,7 +30,7 @@ def record(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
     case = place / f"{name}.md"
     for path in (case, place / name):
         if path.exists() or path.is_symlink():
-            raise UsageError(f"{from_here(path)} is there already", "choose another name with `--as`")
+            raise UsageError(f"{from_here(path)} already exists", "choose another name with `--as`")
     if not place.resolve().is_relative_to(project):
         raise UsageError(f"{from_here(place)} leads out of the project", "make it a folder of the project")
     for written, text in {**recorded.artifacts, **recorded.files, case.name: recorded.text}.items():

@@ -107,13 +107,14 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         raise UsageError(f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {typed}`")
     from_start = request.from_start or (preview and state.status == "completed")
     if state.status == "completed" and not from_start:
-        out.line(f"{name} is completed; `skillrun show {typed}` tells how it went")
+        out.line(f"{name} is completed; `skillrun show {typed}` shows the details")
         out.line(f"{Resume('--preview').words(typed, {})} shows which calls a re-run would make")
         out.data(story(run))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(
-            f"there is no workflow `{state.workflow}` here", f"the run was begun in {state.project}: go there"
+            f"there is no workflow `{state.workflow}` here",
+            f"the run was started in {state.project}: run this command there",
         )
     loaded = load(state.workflow, out, library)
     changed = changed_files(loaded.program, state)

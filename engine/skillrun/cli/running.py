@@ -130,7 +130,7 @@ def is_answered(job: Job, out: Output) -> bool:
     if reasons:
         for reason in reasons:
             out.note(reason)
-        out.note("error: nobody is there to answer, so nothing was started and nothing was spent")
+        out.note("error: the workflow asks questions and the run is unattended; nothing was started")
         out.data({"status": "refused", "reasons": reasons})
     return not reasons
 
@@ -150,7 +150,7 @@ def _say(outcome: Outcome, runs: Runs, name: str, out: Output) -> None:
         out.line(f"  {path}")
     if "usage" in summary:
         out.line(spent(summary["usage"]))
-    show = f"`skillrun show {runs.called(name, project_here())}` tells how it went"
+    show = f"`skillrun show {runs.called(name, project_here())}` shows the details"
     if outcome.next_step or not out.quiet:
         out.line(f"next: {hanging(str(outcome.next_step)) or show}")
     ended = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}

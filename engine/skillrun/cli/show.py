@@ -118,8 +118,8 @@ def _lines(record: Mapping[str, Any]) -> list[str]:
     expected = {key: value for key, value in record["estimate"].items() if key not in ("answers", "each", "phases")}
     if expected:
         lines += ["", f"expected before it began: {_equations(expected)}"]
-    lines += ["", f"journal: {record['journal']}" if "journal" in record else spent(record["usage"])]
-    return [*lines, time_line(record["time"])] if record["time"]["answers"] >= LEAST else lines
+    times = [time_line(record["time"])] if record["time"]["answers"] >= LEAST else []
+    return [*lines, "", *times, f"journal: {record['journal']}" if "journal" in record else spent(record["usage"])]
 
 
 def _prompt(prompt: Mapping[str, Any]) -> str:

@@ -49,7 +49,7 @@ def _write(folder: Path, files: dict[str, str], out: Output) -> int:
         path = folder / name
         if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
             hint = f"it is changed, or of another skillrun: move {folder / NAME} away, and type this again"
-            raise UsageError(f"{path} is there already, and is another", hint)
+            raise UsageError(f"{path} already exists, with other content", hint)
     folder.mkdir(parents=True, exist_ok=True)
     written = put(folder, files)
     out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} is there, and as it ships")

@@ -60,7 +60,7 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     own = [*library.own(part), *(file.label for file in cases)]
     if not own and part != ".":
         hint = f"`skillrun validate {quote(_typed(project, path))}` checks the whole project"
-        raise UsageError(f"{path} is no file of a project, and holds none: those are {FILES}", hint)
+        raise UsageError(f"{path} is not a project file and contains none; project files are {FILES}", hint)
     programs = check_library(library, COMMANDS)
     _check_trust(library)
     all_problems = [*library.problems, *_of_cases(project, library, programs)]

@@ -116,7 +116,7 @@ def line_of(event: Data) -> str:
 
 
 def _started(event: Data) -> list[str]:
-    verb = "going on with" if event["resumed"] else "starting"
+    verb = "resuming" if event["resumed"] else "starting"
     return [f"{verb} {event['run']} in {event['folder']}", f"models: {equations(event['models'])}"]
 
 

@@ -122,7 +122,7 @@ class Limits:
             limit, spent = self.budget[name], self.spent[name] if name != "minutes" else 0
             kept_back = self._kept_back if name == "calls" else 0
             raised.append(f"{name}={_number(name, max(2 * max(limit, spent), spent + kept_back) or 1)}")
-        return NextStep.of("go on with ", Resume(f"--budget {','.join(raised)}" if raised else ""))
+        return NextStep.of("resume with ", Resume(f"--budget {','.join(raised)}" if raised else ""))
 
     async def _turn(self, held: Reservation) -> Reservation:
         waiting = WaitingCall(held)

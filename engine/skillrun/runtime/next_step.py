@@ -67,4 +67,4 @@ class NextStep:
 
 
 NOTHING: Final = NextStep()
-RESUME_RUN: Final = NextStep.of("go on with ", Resume())
+RESUME_RUN: Final = NextStep.of("resume with ", Resume())

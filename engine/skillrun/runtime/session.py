@@ -65,7 +65,7 @@ def _check_new(session: Session, run: StoredRun) -> None:
     if run.has_state:
         name, typed = run.name, run.called(session.project)
         raise UsageError(
-            f"there is a run `{name}` already", f"go on with `skillrun resume {typed}`, or choose another `--name`"
+            f"the run `{name}` already exists", f"resume with `skillrun resume {typed}`, or choose another `--name`"
         )
 
 

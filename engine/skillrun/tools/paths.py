@@ -16,6 +16,6 @@ def checked_slug(name: str) -> str:
     if SLUG.fullmatch(name):
         return name
     raise UsageError(
-        f"{quoted(name)} is no slug",
+        f"{quoted(name)} is not a valid name",
         "Use small letters, digits and `-`, at most 64, not starting with `-`: `my-feature`.",
     )

@@ -92,7 +92,7 @@ def test_nobody_there_is_refused_before_anything_is_spent(scene: Scene) -> None:
     done = scene.call("brainstorm", TOPIC, "--unattended", "--model", "scripted:x")
     assert done.code == 1
     assert "asks a person" in done.err
-    assert "nobody is there to answer, so nothing was started" in done.err
+    assert "the run is unattended; nothing was started" in done.err
     assert not (scene.project / "runs").exists()
     done = scene.brainstorm("--unattended", questions="Yes", more="summarise")
     assert done.code == 0
@@ -206,8 +206,8 @@ def test_resume_is_an_option_of_the_command(scene: Scene) -> None:
     scene.brainstorm(questions=FOUR, more="summarise")
     refused: dict[tuple[str, ...], Any] = {
         ("brainstorm", "--resume", "none"): "there is no run `none`",
-        ("brainstorm", "--resume", "No Slug"): "is no slug",
-        ("brainstorm", "--resume", ""): "is no slug",
+        ("brainstorm", "--resume", "No Slug"): "is not a valid name",
+        ("brainstorm", "--resume", ""): "is not a valid name",
         ("brainstorm", TOPIC, "--resume", "tools"): "`topic` is for a new one",
         ("brainstorm", "--rounds", "3", "--resume", "tools"): "`rounds` is for a new one",
         ("feature", "--resume", "tools"): "`tools` is a run of `brainstorm`, not of `feature`",

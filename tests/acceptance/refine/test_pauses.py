@@ -30,7 +30,7 @@ def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in
     assert done.code == 75
     lines = done.out.splitlines()
     hint = f"put files that match `research/reports/*.md` into {refine.folder}"
-    assert lines[-1] == f"next: {hint}, then go on with `skillrun resume {NAME} --script {refine.script(())}`"
+    assert lines[-1] == f"next: {hint}, then resume with `skillrun resume {NAME} --script {refine.script(())}`"
     waiting = refine.summary("research")
     assert (waiting["status"], waiting["entry_type"], waiting["checkpoint"]) == (
         "needs-user-input", "first_entry", "reports",

@@ -37,7 +37,7 @@ def test_a_run_begins_waits_goes_on_and_is_looked_at_in_a_store(project: Make, s
     folder = project("visit")
     begun = skillrun("visit", *SCRIPTED)
     assert begun.code == 75
-    assert "go on with `skillrun resume visit`" in begun.out.splitlines()[-1]
+    assert "resume with `skillrun resume visit`" in begun.out.splitlines()[-1]
     assert [(run["run"], run["status"]) for run in skillrun("runs", "--json").json] == [("visit", "waiting")]
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("resume", "visit", "--answers", "answers.yaml")
@@ -125,7 +125,7 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_changed(
     before = contents(folder / "runs" / "ada"), skillrun("show", "ada", "--json").json
     done = skillrun(direction, "ada")
     assert done.code == 2
-    assert "there is a run `ada` already" in done.err
+    assert "the run `ada` already exists" in done.err
     assert (contents(folder / "runs" / "ada"), skillrun("show", "ada", "--json").json) == before
 
 

@@ -50,7 +50,7 @@ def test_calls_under_way_count_before_they_are_answered() -> None:
     done, errors = crowd(made, 10)
     assert done == [1, 2, 3]
     assert [type(error) for error in errors] == [BudgetSpent] * 7
-    assert str(made.next_step()) == "go on with `skillrun resume RUN --budget calls=10`"
+    assert str(made.next_step()) == "resume with `skillrun resume RUN --budget calls=10`"
 
 
 def test_who_finds_no_room_waits_and_alone_may_use_more_than_is_left() -> None:
@@ -62,7 +62,7 @@ def test_who_finds_no_room_waits_and_alone_may_use_more_than_is_left() -> None:
     assert len(done) == 25
     assert len(errors) == 5
     assert "the budget of 250 tokens is spent" in str(errors[0])
-    assert str(made.next_step()) == "go on with `skillrun resume RUN --budget tokens=500`"
+    assert str(made.next_step()) == "resume with `skillrun resume RUN --budget tokens=500`"
 
 
 def test_all_that_is_spent_is_raised_beyond_what_was_used() -> None:
@@ -70,7 +70,7 @@ def test_all_that_is_spent_is_raised_beyond_what_was_used() -> None:
     done, errors = crowd(made, 3, price=0.1)
     assert (len(done), len(errors)) == (1, 2)
     assert str(errors[0]) == "the budget of 1 call and 5 tokens and 0.004 dollars is spent"
-    assert str(made.next_step()) == "go on with `skillrun resume RUN --budget calls=3,tokens=20,price=0.02`"
+    assert str(made.next_step()) == "resume with `skillrun resume RUN --budget calls=3,tokens=20,price=0.02`"
 
 
 def test_a_call_that_was_not_sent_or_has_failed_gives_its_room_back() -> None:

@@ -80,7 +80,7 @@ def _check_target(target: Path) -> bool:
         if not os.path.lexists(target):
             if target.parent.is_dir():
                 return False
-            raise UsageError(f"there is no folder {target.parent}", "make it, or name another FILE")
+            raise UsageError(f"there is no folder {target.parent}", "create it, or name another FILE")
     except PermissionError as error:
         raise UsageError(f"{target} cannot be read: {error.strerror}", "another place: `--output FILE`") from error
     raise UsageError(f"{target} is there, and no report", "it is left alone; another place: `--output FILE`")

@@ -95,7 +95,7 @@ def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
         key = read_key(entry.key, problems)
         field = _declared(key, entry.value, problems) if key else None
         if field and fields.setdefault(identifier(field.name), field) is not field:
-            problems.report(entry.key.span, "duplicate", f"`{field.name}` is there already")
+            problems.report(entry.key.span, "duplicate", f"`{field.name}` already exists")
     return tuple(fields.values())
 
 

@@ -227,7 +227,7 @@ def _record(node: Mapping, problems: Problems) -> Type | None:
         if key is None or inner is None:
             complete = False
         elif names.setdefault(identifier(key.name), key.name) in fields:
-            problems.report(entry.key.span, "duplicate", f"`{key.name}` is there already")
+            problems.report(entry.key.span, "duplicate", f"`{key.name}` already exists")
             complete = False
         else:
             fields[key.name] = inner.maybe() if key.optional else inner

@@ -255,8 +255,10 @@ async def _given(frame: Frame, asking: Questions, form: str | None, *, leave: bo
     reason = f"{asking.phase} has a question{worded}: {first['text']}{_choices(first)}"
     if leave:
         raise await paused(frame, reason, _how_to_answer(frame, asking))
-    there = RESUME_RUN if frame.run.session.person.attended else "leave `--unattended` out"
-    raise Waiting(reason, NextStep.of(_how_to_answer(frame, asking), ", or come to a terminal and ", there))
+    how = _how_to_answer(frame, asking)
+    if frame.run.session.person.attended:
+        raise Waiting(reason, NextStep.of(how, ", or in a terminal ", RESUME_RUN))
+    raise Waiting(reason, NextStep.of(how, ", or leave `--unattended` out in a terminal"))
 
 
 def _how_to_answer(frame: Frame, asking: Questions) -> NextStep:

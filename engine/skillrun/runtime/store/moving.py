@@ -21,7 +21,7 @@ def copied(run: StoredRun, runs: Runs, name: str) -> StoredRun:
         shared = run.state().share
         copy = runs.new(name, shared=shared)
         if copy.has_state:
-            raise UsageError(f"there is a run `{name}` already in {runs.place}", "choose another `--name`")
+            raise UsageError(f"the run `{name}` already exists in {runs.place}", "choose another `--name`")
         with copy.lease.hold(), copy.undone(), closing(copy.new_journal()) as own:
             if not own.empty:
                 raise UsageError(f"something of a run `{name}` is in {runs.place}", "choose another `--name`")

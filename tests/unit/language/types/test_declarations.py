@@ -134,7 +134,7 @@ def test_fields_come_in_the_order_of_the_file_without_those_that_are_wrong() -> 
         ("a(enum): {type: enum, values: [b]}", (1, 1), "`a` has its type twice", ""),
         ("a:", (1, 3), "`a` has no type", "write `name: string, what it is`"),
         ("a: [b]", (1, 4), "`a` has no type", ""),
-        ("a-b: string\na_b: string", (2, 1), "`a_b` is there already", ""),
+        ("a-b: string\na_b: string", (2, 1), "`a_b` already exists", ""),
         ("text", (1, 1), "expected a mapping of names to types", ""),
         ("a: {type: string, description: [x]}", (1, 32), "`description` is text", ""),
         ("a: {type: string, default: 5}", (1, 28), "`default` is `5`; expected text", ""),

@@ -167,7 +167,7 @@ def test_a_template_without_values_is_an_error_at_its_place(yielded: Any) -> Non
         ("a: {b: string, what it is}", (1, 16), "`what it is` has no type", "needs quotes"),
         ("a(object): string", (1, 12), "this is no type for `a`", ""),
         ("a: {}", (1, 4), "the shape has no fields", ""),
-        ("a-b: string\na_b: string", (2, 1), "`a_b` is there already", ""),
+        ("a-b: string\na_b: string", (2, 1), "`a_b` already exists", ""),
         ("string", (1, 1), "a shape is a mapping of names to types", "write `{answer: string}`"),
         ("[a]", (1, 1), "a shape is a mapping of names to types", ""),
         ("x(array):\n  - a: string", (2, 3), "this is no type for `x`", ""),

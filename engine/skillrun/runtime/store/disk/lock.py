@@ -83,7 +83,7 @@ def _moved(folder: Tree) -> RunLost:
     if now is None:
         return RunLost(f"{folder.path} was removed while the run went on", "begin the run again")
     text = f"{folder.path} was moved while the run went on; it is {now} now"
-    return RunLost(text, f"what was done is kept there; go on with `skillrun resume {quote(str(now))}`")
+    return RunLost(text, f"what was done is kept there; resume with `skillrun resume {quote(str(now))}`")
 
 
 def _path_of(descriptor: int) -> Path | None:

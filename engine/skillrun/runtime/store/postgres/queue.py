@@ -139,7 +139,7 @@ class Queue:
         }
         if not self._database.rows(_SUBMIT, values):
             hint = f"`skillrun show {name}` tells where it stands; choose another `--name`"
-            raise UsageError(f"there is a run `{name}` already in {self._database.place}", hint)
+            raise UsageError(f"the run `{name}` already exists in {self._database.place}", hint)
 
     def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> Due | None:
         """Have a run worked on again that waits, is about to, or has failed; None for others."""

@@ -32,7 +32,7 @@ class RunRow:
             "INSERT INTO runs (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING RETURNING id", {"name": name}
         )
         if not made:
-            raise StoreRefused(f"there is a run `{name}` already in {database.place}", "choose another `--name`")
+            raise StoreRefused(f"the run `{name}` already exists in {database.place}", "choose another `--name`")
         return cls(database, name, made[0][0], 0, 0, lease)
 
     @classmethod
