@@ -53,37 +53,48 @@ MODULES_IMPORTED = pytest.StashKey[int]()
 LARGE_LIBRARY = 100
 
 
-class SharedSetUp:
-    """CPU seconds spent in fixtures that several tests share; no single test is charged for them."""
-
-    seconds = 0.0
-    depth = 0
-
-
 def cpu_seconds() -> float:
     """CPU seconds used so far by this process and by the child processes that it has waited for."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
-    """Measure fixtures that outlive a test."""
-    if fixturedef.scope == "function" or SharedSetUp.depth:
-        return (yield)
-    SharedSetUp.depth += 1
-    begin = cpu_seconds()
-    try:
-        return (yield)
-    finally:
-        SharedSetUp.depth -= 1
-        SharedSetUp.seconds += cpu_seconds() - begin
+class SharedSetUp:
+    """A plugin that measures fixtures that outlive a test; no single test is charged for them.
+
+    pytest calls the hooks of this file only for what is in its folder, and a fixture of the scope `session` is not.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.depth = 0
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        """Add the CPU seconds of a fixture to `seconds`."""
+        if fixturedef.scope == "function" or self.depth:
+            return (yield)
+        self.depth += 1
+        begin = cpu_seconds()
+        try:
+            return (yield)
+        finally:
+            self.depth -= 1
+            self.seconds += cpu_seconds() - begin
+
+
+SHARED_SET_UP = SharedSetUp()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure fixtures everywhere."""
+    config.pluginmanager.register(SHARED_SET_UP)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Note the CPU time and the number of imported modules when a test begins."""
-    item.stash[CPU_USED] = cpu_seconds() - SharedSetUp.seconds
+    item.stash[CPU_USED] = cpu_seconds() - SHARED_SET_UP.seconds
     item.stash[MODULES_IMPORTED] = len(sys.modules)
     return (yield)
 
@@ -98,7 +109,7 @@ def pytest_runtest_makereport(
     """
     report = yield
     if call.when == "call" and report.passed and "coverage" not in sys.modules:
-        used = cpu_seconds() - SharedSetUp.seconds - item.stash[CPU_USED]
+        used = cpu_seconds() - SHARED_SET_UP.seconds - item.stash[CPU_USED]
         imports_library = len(sys.modules) - item.stash[MODULES_IMPORTED] > LARGE_LIBRARY
         if used > CPU_LIMIT and not imports_library and item.get_closest_marker("slow") is None:
             report.outcome = "failed"
@@ -151,9 +162,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _first_examples_of_hypothesis(request: pytest.FixtureRequest) -> None:
-    """Hypothesis collects garbage before its first example, which takes long in a large process."""
+    """Hypothesis collects garbage and makes its table of characters before its first example."""
     if any(item.get_closest_marker("hypothesis") for item in request.session.items):
-        hypothesis.given(strategies.none())(lambda _: None)()
+        hypothesis.given(strategies.text())(lambda _: None)()
 
 
 @pytest.fixture(scope="session")

@@ -26,10 +26,12 @@ def test_home_is_empty_and_keys_are_gone(home: Path) -> None:
 
 def run_pytest(folder: Path, source: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in a process on one test file that stands under the suite's own conftest."""
-    shutil.copy(CONFTEST, folder)
+    tests = folder / "tests"
+    tests.mkdir()
+    shutil.copy(CONFTEST, tests)
     markers = "row\n  finding\n  embedded\n  slow"
-    (folder / "pytest.ini").write_text(f"[pytest]\ntestpaths = .\nmarkers =\n  {markers}\n", encoding="utf-8")
-    (folder / "test_guarded.py").write_text(source, encoding="utf-8")
+    (folder / "pytest.ini").write_text(f"[pytest]\ntestpaths = tests\nmarkers =\n  {markers}\n", encoding="utf-8")
+    (tests / "test_guarded.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", *options]
     variables = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"} | environment
     return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=variables)
@@ -77,10 +79,14 @@ def burn() -> None:
         pass
 
 @pytest.fixture(scope="module")
-def shared() -> None:
+def of_module() -> None:
     burn()
 
-def test_with_an_expensive_shared_fixture(shared): pass
+@pytest.fixture(scope="session")
+def of_session() -> None:
+    burn()
+
+def test_with_expensive_shared_fixtures(of_module, of_session): pass
 
 def test_that_burns(): burn()
 
@@ -101,7 +107,9 @@ def test_a_fast_test_that_uses_too_much_cpu_time_fails_with_its_name(tmp_path: P
     run = run_pytest(tmp_path, BURN, SKILLRUN_TEST_CPU_LIMIT="0.1")
     assert run.returncode == pytest.ExitCode.TESTS_FAILED
     names = set(
-        re.findall(r"^test_guarded.py::(\w+) used \d\.\d s of CPU time; the limit is 0.1 s", run.stdout, re.MULTILINE)
+        re.findall(
+            r"^tests/test_guarded.py::(\w+) used \d\.\d s of CPU time; the limit is 0.1 s", run.stdout, re.MULTILINE
+        )
     )
     assert names == {"test_that_burns", "test_whose_child_burns"}
     assert "2 failed, 3 passed" in run.stdout

@@ -140,7 +140,7 @@ def test_a_compressed_answer_is_read() -> None:
 
 
 @pytest.mark.finding("FZ14")
-@pytest.mark.parametrize("size", [MAX_REPLY, MAX_REPLY + 1, 10_000_000])
+@pytest.mark.parametrize("size", [MAX_REPLY, MAX_REPLY + 1, pytest.param(10_000_000, marks=pytest.mark.slow)])
 def test_a_reply_that_nothing_can_be_done_with_is_refused_where_it_arrives(size: int) -> None:
     if size == MAX_REPLY:
         assert len(answered(openai.completion("a" * size)).text) == size

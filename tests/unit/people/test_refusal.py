@@ -311,6 +311,7 @@ def test_answers_that_are_none_of_the_choices_are_found_before_the_run(tmp_path:
     ]
 
 
+@pytest.mark.slow
 def test_the_shipped_plan_runs_unattended(tmp_path: Path) -> None:
     library = Library(search_path(tmp_path))
     found = check_workflow(library, "plan")
