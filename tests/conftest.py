@@ -14,6 +14,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import strategies
 
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
@@ -47,10 +48,6 @@ hypothesis.settings.load_profile("times")
 # Seconds of CPU time that a test without the marker `slow` may use, its child processes included.
 CPU_LIMIT = float(os.environ.get("SKILLRUN_TEST_CPU_LIMIT") or 1)
 CPU_USED = pytest.StashKey[float]()
-MODULES_IMPORTED = pytest.StashKey[int]()
-# A test during which more modules than these are imported is the first one to need a large library, such as a
-# provider's. Another test would be the first in another process, so its time is not held against it.
-LARGE_LIBRARY = 100
 
 
 def cpu_seconds() -> float:
@@ -91,32 +88,47 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SHARED_SET_UP)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Note the CPU time and the number of imported modules when a test begins."""
-    item.stash[CPU_USED] = cpu_seconds() - SHARED_SET_UP.seconds
-    item.stash[MODULES_IMPORTED] = len(sys.modules)
-    return (yield)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Run a test, and fail it if its set-up and call use more CPU time than `CPU_LIMIT`, unless it is marked `slow`.
+
+    A test over the limit runs again, and the lower of both times counts: the first test of a process may be the one
+    that imports a large library, and another program may have slowed the machine down. Nothing is measured under
+    coverage, which inflates the time. The teardown is not counted: it may end servers that other tests used.
+    """
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports, used = run_and_measure(item, nextitem)
+    if used > CPU_LIMIT and "coverage" not in sys.modules and item.get_closest_marker("slow") is None:
+        item._initrequest()  # type: ignore[attr-defined] # as pytest-rerunfailures does: fixtures are set up again
+        reports, used_again = run_and_measure(item, nextitem)
+        if (used := min(used, used_again)) > CPU_LIMIT:
+            call = next(report for report in reports if report.when == "call")
+            call.outcome = "failed"
+            call.longrepr = (
+                f"{item.nodeid} used {used:.1f} s of CPU time; the limit is {CPU_LIMIT:g} s. "
+                "Make it cheaper, or mark it `slow`."
+            )
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def run_and_measure(item: pytest.Item, nextitem: pytest.Item | None) -> tuple[list[pytest.TestReport], float]:
+    """The reports of one run of a test, and the CPU seconds of its set-up and call; 0 for a test that did not pass."""
+    begin = cpu_seconds() - SHARED_SET_UP.seconds
+    item.stash[CPU_USED] = begin
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    return reports, item.stash[CPU_USED] - begin
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test whose set-up and call use more CPU time than `CPU_LIMIT`, unless it is marked `slow`.
-
-    Nothing is measured under coverage, which inflates the time. The teardown may end servers that other tests used.
-    """
+    """Note the CPU time when the call of a test has passed."""
     report = yield
-    if call.when == "call" and report.passed and "coverage" not in sys.modules:
-        used = cpu_seconds() - SHARED_SET_UP.seconds - item.stash[CPU_USED]
-        imports_library = len(sys.modules) - item.stash[MODULES_IMPORTED] > LARGE_LIBRARY
-        if used > CPU_LIMIT and not imports_library and item.get_closest_marker("slow") is None:
-            report.outcome = "failed"
-            report.longrepr = (
-                f"{item.nodeid} used {used:.1f} s of CPU time; the limit is {CPU_LIMIT:g} s. "
-                "Make it cheaper, or mark it `slow`."
-            )
+    if call.when == "call" and report.passed:
+        item.stash[CPU_USED] = cpu_seconds() - SHARED_SET_UP.seconds
     return report
 
 
@@ -170,7 +182,7 @@ def _first_examples_of_hypothesis(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that holds the home of each test."""
-    return tmp_path_factory.mktemp("homes", numbered=False)
+    return tmp_path_factory.mktemp("homes")
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,7 @@ def answered_by(run: Path) -> list[tuple[str, str]]:
     return [(answer["answer"], answer["answered_by"]) for entry in entries for answer in entry.body["answers"]]
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_takes_what_was_answered_when_it_goes_on(waiting: Path, skillrun: Call) -> None:
     done = skillrun("answers", "tea", "--answers", "answers.yaml")
     assert (done.code, done.out) == (0, "answered: 1 question\nnext: `skillrun resume tea`\n")
@@ -150,6 +151,7 @@ hint: run this command in a terminal, or give answers with `--answers FILE`
     assert (over.code, over.err.splitlines()[0]) == (1, "error: no question of `tea` waits (it is completed)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content",
     ["", "[]", '{"address": "pair/choice/which@1"}', '{"address": "x", "answers": [{"answer": "right"}]}', "\xff" * 9],

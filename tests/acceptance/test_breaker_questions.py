@@ -39,6 +39,7 @@ def desk(project: Call) -> Path:
 DESK = workflow("desk", "  one:\n", "config: desk\n")
 
 
+@pytest.mark.slow
 def test_each_choice_in_its_authors_words_does_what_it_says(desk: Path, skillrun: Call) -> None:
     waiting = skillrun("around", *SCRIPT, "--name", "w")
     assert waiting.code == 75

@@ -244,6 +244,7 @@ def test_a_new_text_for_an_edited_artifact_goes_beside_it_and_the_person_is_aske
     assert (dev.texts()["a.md"], dev.texts()["a.new.md"]) == ("mine\n", "kind\n")
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM11")
 def test_an_edit_in_a_round_that_is_over_is_kept_when_everything_is_evaluated_again(project: Make) -> None:
     dev = Dev(project("greeting"))
@@ -256,6 +257,7 @@ def test_an_edit_in_a_round_that_is_over_is_kept_when_everything_is_evaluated_ag
         assert {"mine\n", "mine, too\n"} <= set(dev.texts().values())
 
 
+@pytest.mark.slow
 def test_an_edit_that_goes_with_its_round_is_told_with_its_place(project: Make, skillrun: Call) -> None:
     folder = project("visit")
     check = folder / "skills" / "visit" / "check.md"

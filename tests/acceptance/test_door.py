@@ -162,6 +162,7 @@ def test_what_calls_could_use_holds_others_back_and_not_the_run(budget: str, mos
         assert crowd.asked().total() > before
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM1")
 def test_the_time_is_looked_at_again_by_who_has_waited_for_a_place(crowd: Crowd, monkeypatch: Any) -> None:
     clock = [0.0]
@@ -276,6 +277,7 @@ def test_a_refused_key_is_on_record_and_those_that_wait_are_not_sent(crowd: Crow
 # -- retries -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM7", "FM6")
 @pytest.mark.parametrize("step", [{}, {"retry": "slow"}, {"retry": "slow", "otherwise": {"say": "Nobody came."}}])
 def test_a_lasting_error_is_tried_six_times_and_each_is_on_record(step: dict[str, Any], crowd: Crowd) -> None:
@@ -290,6 +292,7 @@ def test_a_lasting_error_is_tried_six_times_and_each_is_on_record(step: dict[str
             assert crowd.asked() == {"n0": 12}
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM7")
 def test_members_that_are_tried_no_more_are_left_out_while_others_are_asked_again(crowd: Crowd) -> None:
     def answer(asked: Asked) -> Answer:
@@ -304,6 +307,7 @@ def test_members_that_are_tried_no_more_are_left_out_while_others_are_asked_agai
 # -- replies -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM5", "FM8")
 def test_odd_replies_are_failures_of_their_members_alone(crowd: Crowd) -> None:
     whole = HELLO.body
@@ -342,6 +346,7 @@ def test_a_refused_member_is_carried_like_any_other_failure(kind: str, crowd: Cr
     assert crowd.recorded("sent") == {"n0": 1, "n1": 1, "n2": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL5")
 @pytest.mark.parametrize("kind", ["auth", "not_found"])
 def test_too_many_refused_end_the_run_at_once_or_are_stood_in_for(kind: str, crowd: Crowd) -> None:

@@ -246,6 +246,7 @@ def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_c
     assert "prompts, the longest of each step" in skillrun("show", "r").out
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_names_the_item_and_the_pass_whose_question_it_is(project: Any, skillrun: Call) -> None:
     folder = project()
     phase = """---
@@ -314,5 +315,5 @@ def test_a_question_about_items_needs_a_person(made: Project) -> None:
     made.write(PHASE.replace("      - set:", "      - {id: sure, ask: Is it?, choices: ['yes', 'no']}\n      - set:"))
     done = made.skillrun("w", "it", "--unattended", "--model", "scripted:x", "--name", "run")
     assert done.code == 1
-    assert "nobody is there to answer" in done.err
+    assert "the workflow asks questions and the run is unattended" in done.err
     assert "build/built/sure" in done.err

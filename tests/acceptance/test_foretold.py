@@ -82,6 +82,7 @@ def ran(*flags: str) -> Done:
     return skillrun("w", "Do it.", "--repo", "code", "--name", "run", "--model", "scripted:x", *flags)
 
 
+@pytest.mark.slow
 def test_a_rehearsal_goes_by_what_was_measured_turns_with_tools_included(project: Path) -> None:
     told = ran("--dry-run", "--json").json
     assert (told["steps"], told["measured"], told["turns"]) == (3, 2, 3)
@@ -115,6 +116,7 @@ def test_it_is_said_before_with_an_answer_that_changes_it_and_on_the_way_back(pr
     assert "expected now, from here on" in skillrun("show", "run").out
 
 
+@pytest.mark.slow
 def test_an_answer_that_changes_nothing_says_nothing(project: Path) -> None:
     (project / "answers.yaml").write_text("how-deep: short\n")
     done = ran("--unattended", "--answers", "answers.yaml")

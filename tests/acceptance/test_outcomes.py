@@ -89,6 +89,7 @@ def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_go
     assert skillrun("show", "desk").out.count("answered by what was prepared: retry = retry") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL7")
 @pytest.mark.row("P14")
 def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_it_goes_on(
@@ -194,6 +195,7 @@ def test_where_something_stands_in_further_out_a_person_may_go_on_without(desk: 
     assert done.code == 75, "it is none of the choices there"
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FL7", "FL1")
 def test_a_prepared_answer_that_is_no_choice_leaves_the_run_waiting_or_is_refused_before(
     desk: Path, skillrun: Call, project: Call

@@ -21,6 +21,7 @@ ARTIFACTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.row("P19")
 def test_a_dry_run_shows_calls_tokens_and_price_of_each_phase(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch

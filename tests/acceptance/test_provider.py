@@ -46,6 +46,7 @@ def everything(done: Done, *folders: Path) -> str:
     return "\n".join([done.out, done.err, *(path.read_bytes().decode("latin-1") for path in files)]).lower()
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ10")
 @pytest.mark.row("Z5")
 @pytest.mark.parametrize(
@@ -97,6 +98,7 @@ def test_a_reply_of_ten_megabytes_is_never_kept(run: Any) -> None:
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 2_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ19")
 def test_usage_that_a_provider_makes_up_does_not_pay_a_budget_back(run: Any) -> None:
     usage = {"input_tokens": -(10**15), "output_tokens": -(10**15)}

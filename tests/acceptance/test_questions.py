@@ -285,6 +285,7 @@ def test_files_that_a_later_round_has_read_are_not_told_as_late(project: Call, s
     assert "came after" not in skillrun("resume", "r").out
 
 
+@pytest.mark.slow
 def test_an_answer_that_does_not_fit_waits_also_where_a_form_was_changed_after_it_was_read(
     project: Call, skillrun: Call
 ) -> None:

@@ -125,6 +125,7 @@ READS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ5", "FZ12")
 @pytest.mark.row("Z3", "Z5")
 def test_tools_show_nothing_from_outside_no_secret_and_nothing_that_git_ignores(clone: Call, skillrun: Call) -> None:
@@ -204,6 +205,7 @@ def test_a_repository_that_is_not_the_projects_ends_the_run_before_anything_is_s
         assert "`skillrun look … --repo FOLDER`" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 def test_a_folder_outside_is_read_where_the_user_typed_it_and_still_after_a_pause(
     clone: Call, skillrun: Call, tmp_path: Path
@@ -220,6 +222,7 @@ def test_a_folder_outside_is_read_where_the_user_typed_it_and_still_after_a_paus
     assert skillrun("look", "hello", "--repo", "../code", "--dry-run").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ5")
 @pytest.mark.row("Z3")
 def test_a_workflow_inside_another_is_held_to_the_same_folder(clone: Call, skillrun: Call, tmp_path: Path) -> None:

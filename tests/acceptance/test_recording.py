@@ -53,6 +53,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Pa
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_a_run_becomes_a_case_that_holds(noted: Path, skillrun: Call) -> None:
     done = skillrun("test", "--record", "first", "--as", "locks")
@@ -70,6 +71,7 @@ def test_a_run_becomes_a_case_that_holds(noted: Path, skillrun: Call) -> None:
     assert skillrun("test").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_a_recorded_case_misses_what_an_edit_changes(noted: Path, skillrun: Call) -> None:
     assert skillrun("test", "--record", "first").code == 0
@@ -94,6 +96,7 @@ def test_a_run_of_another_version_or_changed_by_hand_says_so(noted: Path, skillr
     )
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_rounds_have_a_reply_each(project: Call, skillrun: Call) -> None:
     folder = project("visit")
@@ -172,6 +175,7 @@ def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
     assert "note/clerk/1.1: it is not asked any more" in out
 
 
+@pytest.mark.slow
 @pytest.mark.row("A3")
 def test_a_file_of_prompts_that_is_none_is_told(noted: Path, skillrun: Call) -> None:
     assert skillrun("test", "--record", "first", "--as", "locks").code == 0

@@ -311,6 +311,7 @@ def test_a_protocol_hands_records_on(made: Project) -> None:
     assert [one for one in made.sent() if "2.1" in one] == [], "the field that nobody reads is not asked for"
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q7", "X5")
 def test_a_model_that_cannot_is_asked_for_the_record_behind_the_document(made: Project) -> None:
     (made.folder / "config").mkdir(exist_ok=True)

@@ -238,6 +238,7 @@ def test_no_file_of_a_run_steers_the_terminal_that_shows_it(library: Call, skill
 # One border for text
 
 
+@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.finding("FM3", "FZ9")
 def test_half_a_character_in_a_reply_is_replaced_and_the_run_ends(
@@ -344,6 +345,7 @@ def test_a_name_that_no_file_can_have_fails_its_step_and_otherwise_stands_in(
     assert "put: warning: It has no place." in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ19")
 def test_a_run_that_failed_on_a_name_goes_on_once_the_workflow_is_mended(library: Call, skillrun: Call) -> None:
     bare = NAMES["skills/names/put.md"].replace("    otherwise: {say: It has no place., level: warn}\n", "")

@@ -168,6 +168,7 @@ def test_a_panel_is_a_conversation_with_its_prompts_by_parts(finished: Path, ski
         assert re.search(rf">{part}[ <]", panel)
 
 
+@pytest.mark.slow
 def test_rounds_are_told_apart_and_compared(visited: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "visit")
     assert page.says("plan, round 2")
@@ -406,6 +407,7 @@ def test_a_run_that_waits_begins_with_what_is_asked(project: Call, skillrun: Cal
     assert page.says("Is it sure?")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_going_on_shows_what_there_is_and_says_so(project: Call, skillrun: Call) -> None:
     steps = "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
     written(project, small(steps, "## draft\nWrite.\n"))

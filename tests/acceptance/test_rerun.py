@@ -72,6 +72,7 @@ def test_nothing_has_changed_so_all_calls_are_reused(folder: Path, skillrun: Cal
     assert "`skillrun resume tea --preview` shows which calls a re-run would make" in done.out
 
 
+@pytest.mark.slow
 def test_the_preview_counts_the_calls_of_an_edit_and_changes_nothing(folder: Path, skillrun: Call) -> None:
     before = state_of(folder)
     edit(folder / "skills/post/check.md", "Is it good?", "Is it short?")
@@ -87,6 +88,7 @@ def test_the_preview_counts_the_calls_of_an_edit_and_changes_nothing(folder: Pat
     assert state_of(folder) == before
 
 
+@pytest.mark.slow
 def test_what_follows_a_changed_reply_is_possible_only(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills/post/plan.md", "List points", "List three points")
     told = skillrun("resume", "tea", "--preview", "--json").json
@@ -99,6 +101,7 @@ def test_what_follows_a_changed_reply_is_possible_only(folder: Path, skillrun: C
     assert "possible: 2 of 3 calls, " in skillrun("resume", "tea", "--preview").out
 
 
+@pytest.mark.slow
 def test_the_rerun_makes_those_calls_after_a_yes(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills/post/check.md", "Is it good?", "Is it short?")
     refused = skillrun("resume", "tea", "--from-start")
@@ -110,6 +113,7 @@ def test_the_rerun_makes_those_calls_after_a_yes(folder: Path, skillrun: Call) -
     assert skillrun("resume", "tea", "--preview").out == "no call would be made: all 3 are reused\n"
 
 
+@pytest.mark.slow
 def test_the_rerun_reads_the_project_again(tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     phase = """---
 kind: phase
@@ -133,6 +137,7 @@ Explain it.
     assert (refused.code, refused.err.startswith("  log/only/text/author/1.1 ")) == (1, True)
 
 
+@pytest.mark.slow
 def test_the_rerun_takes_replies_of_a_script(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills/post/write.md", "Write the post.", "Write a short post.")
     (folder / "replies.yaml").write_text("- {address: '*/write/*', text: Tea.}\n", encoding="utf-8")
@@ -142,6 +147,7 @@ def test_the_rerun_takes_replies_of_a_script(folder: Path, skillrun: Call) -> No
     assert (folder / "runs/tea/post.md").read_text("utf-8").strip() == "Tea."
 
 
+@pytest.mark.slow
 def test_an_open_run_says_that_phases_that_have_ended_do_not_take_up_an_edit(folder: Path, skillrun: Call) -> None:
     done = skillrun("post", "tea", "--name", "paused", "--model", "scripted:x", "--budget", "calls=2")
     assert done.code == 75

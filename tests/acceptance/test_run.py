@@ -101,6 +101,7 @@ def test_json_is_alone_on_standard_output(project: Call, skillrun: Call) -> None
     assert "draft: started" in done.err
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     done = skillrun("visit", *SCRIPTED)
@@ -323,6 +324,7 @@ def test_what_was_decided_of_one_new_version_is_asked_again_of_the_next(project:
     assert notes.read_text(encoding="utf-8") == "Mine again.\n"
 
 
+@pytest.mark.slow
 def test_a_run_with_other_words_is_not_said_to_have_the_same(project: Call, skillrun: Call) -> None:
     project("greeting")
     assert skillrun("greeting", "tea", *SCRIPTED, "--budget", "calls=1").code == 75

@@ -117,6 +117,7 @@ LINKED = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.parametrize("name", LINKED)
@@ -477,6 +478,7 @@ def changed(run: Path, old: str, new: str) -> None:
     (run / "state.md").write_text(text.replace(old, new, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 def test_models_of_a_run_from_elsewhere_are_paid_for_only_when_they_are_taken_over(
@@ -577,6 +579,7 @@ def test_the_model_that_is_used_in_place_of_one_from_elsewhere_is_asked_about(el
     assert (done.code, "nothing is sent to x: config/models.yaml:1 is not trusted" in done.err) == (1, True), done
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 def test_a_copy_of_a_run_on_the_same_machine_keeps_its_powers(run: Path, skillrun: Call) -> None:
@@ -601,6 +604,7 @@ def test_a_person_in_a_terminal_is_asked_once(dearer: Path, skillrun: Call, monk
     assert (done.code, len(asked)) == (0, 1), done.err
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 @pytest.mark.parametrize("way", ["open", "short", "link"])
@@ -723,6 +727,7 @@ def test_a_run_goes_on_where_no_key_can_be_kept_and_says_what_that_means(
     assert skillrun("show", "ada").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 def test_a_run_of_a_project_whose_name_is_not_utf8_is_sealed(
@@ -761,6 +766,7 @@ def test_a_run_goes_on_and_is_sealed_where_the_file_system_sets_the_owner(
         assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
 
 
+@pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 def test_where_the_file_system_keeps_no_modes_a_run_is_not_sealed_and_goes_on(

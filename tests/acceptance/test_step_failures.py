@@ -119,6 +119,7 @@ BOXES: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES.keys())
 def test_whatever_a_step_is_given_its_stand_in_takes_over_or_it_goes_on(tmp_path: Path, box: Any) -> None:
     steps = [f"- {{{step}, otherwise: {{say: 'instead {number}'}}}}" for number, step in enumerate(STEPS)]

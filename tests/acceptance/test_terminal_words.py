@@ -41,6 +41,7 @@ def cause(project: Call) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.finding("NC12")
 def test_people_read_plain_statuses_and_machines_their_keys(cause: Path, skillrun: Call) -> None:
     started = skillrun("cause", "--name", "a", "--model", "scripted:default")

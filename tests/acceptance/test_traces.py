@@ -109,6 +109,7 @@ def test_what_is_said_is_told_only_where_it_is_asked_for(
         assert json.loads(call["gen_ai.input.messages"])[0]["role"] == "user"
 
 
+@pytest.mark.slow
 @pytest.mark.row("W6")
 def test_a_run_that_goes_on_is_a_trace_of_its_own_that_says_so(
     project: Make, skillrun: Call, told: Callable[[], dict[str, ReadableSpan]]

@@ -73,6 +73,7 @@ def test_a_consent_counts_where_the_file_system_sets_the_owner(
     assert run(skillrun, "one").code == 0
 
 
+@pytest.mark.slow
 def test_an_edited_prompt_and_a_moved_line_do_not_ask_again_and_an_edited_address_does(
     clone: Path, where: Scene, skillrun: Call
 ) -> None:
@@ -104,6 +105,7 @@ def test_another_project_and_a_copy_have_no_consent(
     assert where.stranger.asked == []
 
 
+@pytest.mark.slow
 def test_unattended_a_flag_trusts_for_one_command(clone: Path, where: Scene, skillrun: Call) -> None:
     refused = run(skillrun, "one")
     assert refused.code == 1
@@ -114,6 +116,7 @@ def test_unattended_a_flag_trusts_for_one_command(clone: Path, where: Scene, ski
     assert run(skillrun, "two").code == 1, "nothing was kept"
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_asks_too(clone: Path, where: Scene, skillrun: Call) -> None:
     where.stranger.answers = [openai.error(401, "no")]
     assert run(skillrun, "one", "--trust-project").code == 1

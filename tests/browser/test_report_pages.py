@@ -33,7 +33,7 @@ VIOLATIONS: Final = """() => new Promise(done => {
   setTimeout(() => done(blocked), 300);
 })"""
 
-pytestmark = pytest.mark.row("A6")
+pytestmark = [pytest.mark.row("A6"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,6 @@ def opened(browser: Browser) -> Iterator[Any]:
         context.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_no_request_leaves_and_the_browser_has_nothing_to_complain_of(name: str, reports: Reports, opened: Any) -> None:
     seen = opened(reports[name])
@@ -192,7 +191,6 @@ def test_what_is_folded_is_printed(reports: Reports, opened: Any) -> None:
     assert page.pdf()[:5] == b"%PDF-"
 
 
-@pytest.mark.slow
 def test_the_person_sees_the_plan_without_scrolling_past_anything_else(reports: Reports, opened: Any) -> None:
     page = opened(reports["reminders"]).page
     box = page.locator("#result h2").bounding_box()

@@ -18,7 +18,7 @@ from tests.browser.conftest import PATIENCE
 HOST: Final = "http://docs.test"
 PAGES: Final = ("index.html", "tutorial.html", "how-to/prompts.html", "reference/commands.html", "decisions/index.html")
 
-pytestmark = pytest.mark.row("A4")
+pytestmark = [pytest.mark.row("A4"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,6 @@ def visit(browser: Browser, site: Path) -> Iterator[Visit]:
     context.close()
 
 
-@pytest.mark.slow
 def test_pages_ask_nothing_of_other_hosts_and_have_no_errors(visit: Visit) -> None:
     for page in PAGES:
         visit.page.goto(f"{HOST}/{page}", wait_until="networkidle")
@@ -80,7 +79,6 @@ def test_the_search_finds_a_page(visit: Visit) -> None:
     assert visit.complaints == []
 
 
-@pytest.mark.slow
 def test_what_a_terminal_shows_has_no_button_that_copies_it(visit: Visit) -> None:
     visit.page.goto(f"{HOST}/tutorial.html", wait_until="networkidle")
     assert visit.page.locator(".language-markdown button").count() > 0

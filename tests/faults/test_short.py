@@ -47,6 +47,7 @@ def test_a_killed_process_loses_nothing(world: World) -> None:
         kills.hold(world, case)
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FM14")
 def test_a_wrong_bit_or_a_missing_end_in_a_file_of_a_run_is_noticed(world: World) -> None:
     for cases in (damage.flips, damage.cuts):
@@ -75,6 +76,7 @@ def test_whatever_a_provider_sends_a_run_ends_in_words_and_goes_on(places: Place
         providers.hold(places.providers(), case)
 
 
+@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_no_response_that_was_cut_is_taken_for_whole() -> None:
     cut_responses.hold(*islice(cut_responses.cases(Random(SEED)), 30))

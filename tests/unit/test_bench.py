@@ -53,6 +53,7 @@ def test_the_modes_of_several_models_are_measured_alike(tmp_path: Path) -> None:
         assert found["calls"] >= least + found["rounds"] - 1
 
 
+@pytest.mark.slow
 @pytest.mark.row("D9")
 @pytest.mark.parametrize("kind", ["fresh", "persistent"])
 def test_both_kinds_of_a_design_session_take_the_same_course(tmp_path: Path, kind: str) -> None:

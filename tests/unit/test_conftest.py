@@ -97,8 +97,9 @@ def test_whose_child_burns():
 def test_marked(): burn()
 
 def test_that_is_the_first_to_import_a_large_library():
-    burn()
-    sys.modules.update({f"library.part_{number}": sys for number in range(101)})
+    if "large_library" not in sys.modules:
+        sys.modules["large_library"] = sys
+        burn()
 """
 
 

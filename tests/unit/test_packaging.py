@@ -47,6 +47,7 @@ def repository_files(*folders: str) -> dict[str, bytes]:
     return {name: (ROOT / name).read_bytes() for name in listed.split("\0") if name and (ROOT / name).is_file()}
 
 
+@pytest.mark.slow
 def test_every_library_file_ships_byte_for_byte(wheel: dict[str, bytes]) -> None:
     shipped = {name: body for name, body in wheel.items() if name.startswith("skillrun/library/")}
     library = repository_files(*LIBRARY)

@@ -185,6 +185,7 @@ def test_the_person_ends_it_after_a_round_or_in_the_middle(scene: Scene) -> None
     assert scene.context()["rounds_completed"] == 2, "the third round has nothing new to ask"
 
 
+@pytest.mark.slow
 @pytest.mark.row("B6", "B8", "X4")
 def test_in_a_terminal_it_goes_one_by_one_and_nothing_is_lost(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     (scene.project / "replies.yaml").write_text(json.dumps([*ASKING]))
@@ -201,6 +202,7 @@ def test_in_a_terminal_it_goes_one_by_one_and_nothing_is_lost(scene: Scene, monk
     assert len(scene.calls) == calls + 1, "only the story is told"
 
 
+@pytest.mark.slow
 @pytest.mark.row("B1", "B12")
 def test_resume_is_an_option_of_the_command(scene: Scene) -> None:
     scene.brainstorm(questions=FOUR, more="summarise")

@@ -43,6 +43,7 @@ def straight(**texts: str) -> list[Rule]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.row("B11")
 def test_from_a_brainstorm_it_takes_what_was_said_and_points_there(scene: Scene) -> None:
     scene.brainstorm(questions=["It depends", "", "A list", "summarise now"])
@@ -131,6 +132,7 @@ def test_a_deep_brainstorm_is_held_inside_the_run(scene: Scene) -> None:
     assert (done.code, "type one of them" in done.out) == (1, True)
 
 
+@pytest.mark.slow
 @pytest.mark.row("B11", "B2", "X6")
 def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
     sketch = {
@@ -176,6 +178,7 @@ def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
     assert "In which colour?" in scene.text("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("B11", "Q2", "Q3")
 def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene) -> None:
     (scene.project / "src").mkdir()

@@ -36,6 +36,7 @@ def rows(done: Done) -> dict[str, list[str]]:
     return {name: told[:2] for name, *told in lines}
 
 
+@pytest.mark.slow
 def test_runs_that_are_the_same_are_said_to_be(run: Path, skillrun: Call) -> None:
     shutil.copytree(run, run.parent / "copy")
     lines = skillrun("diff", "it", "copy").out.splitlines()
@@ -141,6 +142,7 @@ def test_one_run_has_its_prompts_beside_earlier_ones(run: Path, skillrun: Call, 
     assert "score: 1 → 4" in done.out
 
 
+@pytest.mark.slow
 def test_one_run_has_its_artifacts_beside_what_they_were(library: Path, skillrun: Call) -> None:
     judge = library / "skills/w/judge.md"
     back, report = (
@@ -201,6 +203,7 @@ def test_what_cannot_be_compared_is_said(two: Path, skillrun: Call, names: tuple
     assert done.err.splitlines()[-1].startswith(hint)
 
 
+@pytest.mark.slow
 def test_it_changes_nothing(two: Path, skillrun: Call) -> None:
     def files() -> dict[Path, Any]:
         return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in two.rglob("*")}

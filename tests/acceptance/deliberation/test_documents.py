@@ -88,6 +88,7 @@ def test_an_issue_comes_as_what_github_prints(hold: Hold, monkeypatch: pytest.Mo
     assert run.artifact("plan.md").startswith("# Plan: #12 Login fails\n")
 
 
+@pytest.mark.slow
 @pytest.mark.row("D10")
 def test_what_code_finds_in_a_plan_is_mended_once_or_said(hold: Hold) -> None:
     draft = PLAN + "\n### Step 2\n\nChange `src/gone.py`, and create `src/fresh.py`. The rest is TBD.\n"

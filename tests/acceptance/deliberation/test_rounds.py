@@ -185,6 +185,7 @@ def test_engaged_is_who_brings_something_new(hold: Hold, case: str) -> None:
         assert "repeats" not in final
 
 
+@pytest.mark.slow
 @pytest.mark.row("D6")
 def test_the_same_in_other_words_is_for_the_chair_to_see(hold: Hold) -> None:
     other = "Stateless machines may be exchanged freely because nothing about visitors is remembered between them."
@@ -310,6 +311,7 @@ def test_what_nobody_is_sure_of_a_person_decides(hold: Hold) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.row("D7")
 def test_the_person_may_leave_it_to_the_chair_and_one_who_is_sure_is_enough(hold: Hold) -> None:
     run = hold(*UNSURE, answers={"verdict": "let the chair decide"})
@@ -349,6 +351,7 @@ def test_otherwise_each_round_stands_alone_and_one_may_say_what_it_shall_be(hold
     assert "persistent (asked for)" in asked.done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("D8")
 def test_a_conversation_that_cannot_be_kept_is_given_up_with_a_warning(hold: Hold) -> None:
     small = 'models: {"openai:small": {window: 4000, max_output: 600}}\n'

@@ -36,6 +36,7 @@ def test_what_is_no_answer_decides_nothing_is_in_the_log_and_may_be_asked_again(
     assert refine.form(2).read_text().count("\n## Q") == 3, "few, in a round behind the first"
 
 
+@pytest.mark.slow
 def test_what_was_answered_and_what_was_left_open_are_told_of_their_phase_once(refine: Refinement) -> None:
     refine.begin()
     refine.fill(answer="TBD", skip=[3, 4, 5, 6])
@@ -181,6 +182,7 @@ def test_a_decision_that_is_taken_back_counts_no_more_is_said_to_be_so_and_may_b
     assert "| Decisions | 6 |" in refine.text("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR4")
 def test_notes_beside_the_questions_reach_the_analyst_the_writer_and_the_log(refine: Refinement) -> None:
     refine.begin()
@@ -256,6 +258,7 @@ def test_an_empty_document_is_not_extended(refine: Refinement) -> None:
     assert refine.prompts("refine/setup/decided/*") == []
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FR8")
 def test_none_is_an_answer_where_a_step_has_it_as_its_default(refine: Refinement) -> None:
     refine.begin("standard")

@@ -196,6 +196,7 @@ def test_the_reference_about_sources_is_there_when_there_are_some(refine: Refine
     assert not any("# What can be looked up" in prompt for prompt in refine.prompts("refine/answers/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.row("R14")
 def test_what_an_existing_document_decides_is_not_asked_again(refine: Refinement) -> None:
     (refine.project / "old.md").write_text("# Quiet\n\n## Problem\n\nA noisy hour costs a translator 40 euros.\n")
@@ -264,6 +265,7 @@ def test_the_mode_defaults_to_standard_and_state_wins_over_the_default(refine: R
     assert second == ["refine/questions/proposals/user-researcher/1.1"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("R3")
 def test_an_unset_required_variable_is_an_error_before_any_call(refine: Refinement) -> None:
     done = skillrun("refine", "--script", refine.script(()))

@@ -124,6 +124,7 @@ def test_what_is_still_found_is_mended_once_more_with_exactly_that_list_and_then
     assert "Nothing carries the line" in refine.text("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2", "Q7")
 def test_what_the_author_kept_with_a_reason_is_not_asked_again(refine: Refinement) -> None:
     wrong = f"{PRD}\n- It is quiet.\n"
@@ -133,6 +134,7 @@ def test_what_the_author_kept_with_a_reason_is_not_asked_again(refine: Refinemen
     assert "- Nothing carries the line that begins: - It is quiet. Kept: P-1 it is." in refine.text("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q2")
 def test_a_part_does_not_take_the_place_of_the_document(refine: Refinement) -> None:
     lamp = ("## Workflows\n\nText", "## Workflows\n\nA late guest waits. Text")
@@ -147,6 +149,7 @@ def test_a_part_does_not_take_the_place_of_the_document(refine: Refinement) -> N
     assert "| What was found | 1 changed, 0 kept |" in refine.text("summary.md")
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q3")
 def test_an_answer_on_which_no_line_rests_and_an_amount_that_got_lost_are_named(refine: Refinement) -> None:
     few = PRD.replace(CITED, "[D-1, D-2]")

@@ -30,6 +30,7 @@ def test_two_models_are_enough(society: Society) -> None:
     assert "degraded: drafting" in society.done.out
 
 
+@pytest.mark.slow
 @pytest.mark.row("S5")
 def test_with_one_plan_somebody_is_asked_for_another_try_or_a_single_model(society: Society) -> None:
     rules: list[Rule] = failing(DRAFTS, *MODELS[1:], times=1)
@@ -163,6 +164,7 @@ def test_two_models_whose_names_make_one_file_have_one_each(society: Society) ->
     assert told in society.said()
 
 
+@pytest.mark.slow
 @pytest.mark.row("S2")
 def test_the_models_are_shown_and_confirmed(society: Society, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"):
@@ -224,6 +226,7 @@ def test_half_is_no_majority_and_a_pass_with_a_blocking_point_is_none(society: S
     assert "What REVIEW-ada-1 says." in society.prompts("planning/revised/*")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.row("S6")
 def test_a_plan_that_never_passes_is_kept_and_said_to_have_failed(society: Society) -> None:
     rules: list[Rule] = [

@@ -14,6 +14,7 @@ from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked, serve
 
 
+@pytest.mark.slow
 @pytest.mark.row("S9")
 def test_the_report_says_modes_models_artifacts_calls_and_prices(society: Society) -> None:
     rules: list[Rule] = [

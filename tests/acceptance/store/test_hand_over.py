@@ -128,6 +128,7 @@ def test_a_run_that_was_begun_comes_before_all_that_wait_and_what_is_not_for_her
     assert due["ada"] > due["c"]
 
 
+@pytest.mark.slow
 def test_runs_of_dead_workers_are_all_told_of_once_before_what_has_not_begun(submitted: str, skillrun: Call) -> None:
     for name in ("b", "c", "d"):
         assert skillrun("submit", "greeting", name, "--name", name, *SCRIPTED).code == 0

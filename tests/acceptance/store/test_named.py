@@ -26,6 +26,7 @@ def own(home: Path) -> Path:
     return home / ".config/skillrun"
 
 
+@pytest.mark.slow
 def test_the_users_own_config_names_the_store_behind_the_environment_and_the_option(
     project: Make, skillrun: Call, store: str, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def project(project: Make) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("project")
 def test_a_worker_fetches_the_repository_and_every_worker_calls_it_the_same(
     origin: Path,  # noqa: F811

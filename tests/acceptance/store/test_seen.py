@@ -134,6 +134,7 @@ def test_the_newest_of_one_status_are_found_by_an_index_among_any_number_of_othe
     assert len(skillrun("runs", "--json").json) == 100
 
 
+@pytest.mark.slow
 def test_runs_in_a_folder_are_limited_too(project: Make, skillrun: Call) -> None:
     project("greeting")
     for name in ("one", "two"):

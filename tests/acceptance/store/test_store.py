@@ -33,6 +33,7 @@ def records(run: Path) -> list[Any]:
         return database.execute("SELECT * FROM records ORDER BY seq").fetchall()
 
 
+@pytest.mark.slow
 def test_a_run_begins_waits_goes_on_and_is_looked_at_in_a_store(project: Make, skillrun: Call, store: str) -> None:
     folder = project("visit")
     begun = skillrun("visit", *SCRIPTED)

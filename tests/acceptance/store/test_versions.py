@@ -23,6 +23,7 @@ def left(database: str) -> str:
     return database
 
 
+@pytest.mark.slow
 def test_runs_in_flight_on_the_version_before_go_on_to_their_end(left: str, skillrun: Call, tmp_path: Path) -> None:
     database = open_database(left)
     before = database.rows(RECORDS)

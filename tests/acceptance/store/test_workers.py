@@ -84,7 +84,7 @@ def test_prepared_answers_that_do_not_fit_are_refused_as_they_are_submitted_and_
     refused = skillrun(*typed)
     assert (refused.code, "answers.yaml:1:15: error[answer]" in refused.out + refused.err) == (1, True)
     refused = skillrun("submit", "visit", "--unattended", *SCRIPTED)
-    assert (refused.code, "nobody is there to answer" in refused.err) == (1, True)
+    assert (refused.code, "the workflow asks questions and the run is unattended" in refused.err) == (1, True)
     assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
     answers.write_text("choose/where: the lake\nchoose/wher: the lake\n")
     done = skillrun(*typed)

@@ -83,6 +83,7 @@ def test_a_redirect_that_leads_to_itself_is_asked_for_once(model: str) -> None:
 # -- sizes ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ14")
 @pytest.mark.row("Z6")
 @pytest.mark.parametrize(
@@ -123,6 +124,7 @@ def test_what_is_compressed_in_another_way_is_refused(coding: str) -> None:
     assert "compressed in a way that was not asked for" in caught.value.message
 
 
+@pytest.mark.slow
 def test_a_compressed_answer_is_read() -> None:
     import gzip
 
@@ -231,6 +233,7 @@ def usage(words: str = "Hello.", notes: list[str] | None = None, **told: Any) ->
     return reply.usage
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ19")
 def test_usage_that_cannot_be_is_not_counted() -> None:
     notes: list[str] = []

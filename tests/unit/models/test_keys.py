@@ -36,6 +36,7 @@ ECHOES = [KEY, KEY.upper(), KEY[:12], KEY[5:17], OTHER, f"{KEY[:10]}\n{KEY[10:]}
           f"a{KEY}{OTHER}b"]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ10")
 @pytest.mark.row("Z5")
 @pytest.mark.parametrize("echo", ECHOES)

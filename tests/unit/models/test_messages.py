@@ -38,6 +38,7 @@ REQUEST = Request(
 )
 
 
+@pytest.mark.slow
 @given(requests)
 def test_a_request_is_told_in_json(request: Request) -> None:
     told = json.loads(json.dumps(request.to_dict()))

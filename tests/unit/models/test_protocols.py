@@ -163,6 +163,7 @@ def test_the_wait_that_a_provider_asks_for_is_kept_and_without_one_it_is_tried_a
         assert (reply.text, len(asked)) == ("Hello.", 2), status
 
 
+@pytest.mark.slow
 def test_what_will_not_pass_is_told_at_once(speaker: Speaker) -> None:
     kinds = {401: "auth", 403: "auth", 404: "not_found", 400: "invalid_request"}
     for status, kind in kinds.items():
@@ -209,6 +210,7 @@ def test_claude_streams_a_reply_that_may_be_long() -> None:
     assert (reply.text, reply.stop) == ("A long story.", "end")
 
 
+@pytest.mark.slow
 def test_gemini_gets_back_the_signature_of_its_calls_and_nobody_else_does() -> None:
     """Without it, Gemini 3 refuses the next turn (HTTP 400)."""
 
@@ -316,6 +318,7 @@ def test_intents_of_three_providers_are_the_newest_of_their_lists(tmp_path: Path
     assert len(wire.asked) == len(lists), "each list is asked for once, and kept"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PROTOCOLS, "anthropic-stream"])
 def test_a_response_that_ends_at_any_byte_is_never_taken_for_whole(name: str) -> None:
     cut_responses.hold(*cut_responses.every(name)[:: max(1, 16 // TIMES)])

@@ -88,6 +88,7 @@ def test_a_url_is_shown_without_who_it_is_for(url: str, shown: str) -> None:
     assert without_userinfo(url) == shown
 
 
+@pytest.mark.slow
 def test_it_costs_next_to_nothing() -> None:
     keys = [f"sk-ant-api03-{number}{'aB3dE5gH' * 12}" for number in range(3)]
     text = "The handler reads `session_configuration` from the database_connection; see https://example.org/a/b. " * 100

@@ -65,6 +65,7 @@ def test_the_longest_reply_fits(max_tokens: int) -> None:
     assert longest_reply(schema) <= max_tokens
 
 
+@pytest.mark.slow
 @given(schemas, st.integers(100, 4000), st.text("0123456789abcdef", min_size=64, max_size=64))
 def test_what_fits_the_limited_schema_fits_the_original(schema: dict[str, Any], tokens: int, seed: str) -> None:
     value = sample(limited_schema(schema, tokens), seed)

@@ -524,6 +524,7 @@ def test_a_choice_that_looks_like_a_box_can_be_written_out(tmp_path: Path) -> No
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.row("R6")
 @given(filled_in(), st.randoms(use_true_random=False), st.booleans())
 def test_what_a_person_fills_in_is_what_is_read(

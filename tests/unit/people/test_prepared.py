@@ -113,7 +113,7 @@ def test_several_answers_to_a_question_that_takes_one_are_refused(tmp_path: Path
     [
         (
             "mode: {anwser: rapid}",
-            ["1:7: error[missing-key]", "1:8: error[unknown-key]: unknown key `anwser`", "did you mean `answer`?"],
+            ["1:8: error[unknown-key]: unknown key `anwser`", "did you mean `answer`?"],
         ),
         ("mode: {answer: rapid, confidence: {a: b}}", ["1:35: error[type]: expected text"]),
         ("mode: [[[rapid]]]", ["1:9: error[answer]: this is no answer"]),

@@ -191,6 +191,7 @@ def test_what_has_no_outline_says_why(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_folder_is_shown_in_the_detail_that_fits_code_in_most(tmp_path: Path) -> None:
     code = "".join(f"class C{n}:\n    def method_{n}(self, one, two): ...\n" for n in range(3))
     for name in ("src/a.py", "src/b.py", "tests/test_a.py", "tests/test_b.py"):

@@ -42,6 +42,7 @@ def exchange(first: Path, second: Path, times: int) -> None:
             raise OSError(ctypes.get_errno(), "renameat2")
 
 
+@pytest.mark.slow
 @pytest.mark.finding("FZ18")
 @pytest.mark.row("Z3")
 @pytest.mark.parametrize("elsewhere", ["../next-door", ".git", "build"])

@@ -52,6 +52,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(each)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "values", "indexes"),
     [

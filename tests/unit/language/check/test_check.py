@@ -77,6 +77,7 @@ def test_a_preset_is_added_by_config_alone(plan: Checked) -> None:
     assert list(program.config["team_presets"]) == ["balanced", "rapid_prototype", "alone"]
 
 
+@pytest.mark.slow
 @pytest.mark.row("P8")
 def test_a_preset_that_names_a_role_that_does_not_exist_is_an_error_where_it_stands(plan: Checked) -> None:
     _, problems = plan(
@@ -121,6 +122,7 @@ def test_a_phase_is_added_by_files_alone(plan: Checked) -> None:
     assert list(program.phases)[-1] == "letter"
 
 
+@pytest.mark.slow
 def test_a_protocol_is_added_by_files_alone(plan: Checked) -> None:
     protocol = shipped("skills/protocols/consensus.md").replace("Judges score once", "Judges score quietly")
     config = "modes:\n  advanced:\n    judges: quiet\n"
@@ -130,6 +132,7 @@ def test_a_protocol_is_added_by_files_alone(plan: Checked) -> None:
     assert problems == []
 
 
+@pytest.mark.slow
 def test_a_mode_is_added_by_files_alone(plan: Checked) -> None:
     config = "modes:\n  extreme: {think_deep: true, judges: debate}\n"
     _, problems = plan(**{"config/planning.yaml": config})

@@ -165,6 +165,7 @@ def test_what_is_laid_over_holds_and_nothing_else_changes(base: dict[str, Any], 
 SETTINGS = st.fixed_dictionaries({}, optional={"hours": st.integers(1, 9), "judged": st.booleans()})
 
 
+@pytest.mark.slow
 @given(SETTINGS, st.dictionaries(st.sampled_from(["short", "long", "mine"]), SETTINGS, min_size=1))
 def test_a_mode_is_what_its_entry_makes_of_the_rest(own: dict[str, Any], modes: dict[str, dict[str, Any]]) -> None:
     _, found, problems = by_mode(yaml.safe_dump({**own, "modes": modes}))

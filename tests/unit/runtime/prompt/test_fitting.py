@@ -37,6 +37,7 @@ def kept(text: str) -> list[str]:
     return [line.removesuffix(LEFT_OUT).rstrip() for line in text.splitlines() if line.strip() not in ("", LEFT_OUT)]
 
 
+@pytest.mark.slow
 @pytest.mark.row("Q1")
 @given(ANY)
 def test_sections_and_units_put_together_are_the_text(text: str) -> None:

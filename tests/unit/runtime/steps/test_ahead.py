@@ -106,6 +106,7 @@ def firsts(gateway: Watched) -> list[str]:
     return [line for line in gateway.told if line.endswith("/1.1")]
 
 
+@pytest.mark.slow
 def test_the_others_start_when_the_first_has_its_first_response_and_not_before(tmp_path: Path) -> None:
     rules = [Rule(f"{ONE}/1.1", calls=(READ,))]
     others = {f"sent {TWO}/1.1", f"sent {THREE}/1.1"}

@@ -115,6 +115,7 @@ def test_half_a_surrogate_pair_cannot_stop_a_record_from_being_written(tmp_path:
     assert written(tmp_path, {"k\ud800": "\udfff"})[0] == {"k\ufffd": "\ufffd"}
 
 
+@pytest.mark.slow
 @FIXTURE
 @given(TEXT, TEXT)
 def test_any_text_goes_through_the_state_a_summary_and_the_journal(

@@ -241,6 +241,7 @@ def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: 
         assert journal.unanswered() == []
 
 
+@pytest.mark.slow
 def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path) -> None:
     journal = SqliteJournal.create(tmp_path)
     prefix = "".join(f"principle {number}; " for number in range(700))

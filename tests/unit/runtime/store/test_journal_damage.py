@@ -306,6 +306,7 @@ def test_a_changed_byte_of_the_header_is_detected_or_harmless(
     detected_or_harmless(*closed, "journal.db", lambda data: data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :])
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.floats(0, 1, exclude_max=True))
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,11 +35,13 @@ class Texts:
         return body_from_bytes(body_to_bytes(body, self.number_of), self.stored.__getitem__)
 
 
+@pytest.mark.slow
 @given(BODIES)
 def test_a_body_comes_back_as_it_was_put_in(body: dict[str, Any]) -> None:
     assert Texts().there_and_back(body) == body
 
 
+@pytest.mark.slow
 @given(BODIES)
 def test_the_keys_of_a_body_keep_their_order(body: dict[str, Any]) -> None:
     assert list(Texts().there_and_back(body)) == list(body)
