@@ -16,6 +16,7 @@ from tests.faults.processes import failing_disk
 from tests.faults.world import World, some
 from tests.property.runs import folder
 
+pytestmark = pytest.mark.slow
 SEED = 8
 
 
@@ -47,7 +48,6 @@ def test_a_killed_process_loses_nothing(world: World) -> None:
         kills.hold(world, case)
 
 
-@pytest.mark.slow
 @pytest.mark.finding("FM14")
 def test_a_wrong_bit_or_a_missing_end_in_a_file_of_a_run_is_noticed(world: World) -> None:
     for cases in (damage.flips, damage.cuts):
@@ -67,7 +67,6 @@ def test_what_a_person_writes_while_a_run_goes_on_stays(world: World) -> None:
         edits.hold(world, case)
 
 
-@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.finding("FM3", "FM5", "FM7", "FM8")
 def test_whatever_a_provider_sends_a_run_ends_in_words_and_goes_on(places: Places) -> None:
@@ -76,13 +75,11 @@ def test_whatever_a_provider_sends_a_run_ends_in_words_and_goes_on(places: Place
         providers.hold(places.providers(), case)
 
 
-@pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
 def test_no_response_that_was_cut_is_taken_for_whole() -> None:
     cut_responses.hold(*islice(cut_responses.cases(Random(SEED)), 30))
 
 
-@pytest.mark.slow
 def test_the_long_form_tries_all_of_it_and_repeats_one_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert set(MOST) == set(FAULTS)
     assert memory() is None or Path(memory() or "").is_dir()
