@@ -61,7 +61,7 @@ class Frame:
 
 
 class Terminal:
-    """A program in a terminal of its own. Every change of the screen is kept as a frame."""
+    """A program in its own terminal. Every change of the screen is kept as a frame."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, environ: Mapping[str, str], size: tuple[int, int], typed: str
@@ -197,7 +197,7 @@ def _text(run: Run) -> str:
 
 
 def _timed(frames: Sequence[Frame]) -> list[tuple[Frame, float]]:
-    """Each frame with the seconds it is shown: pauses are cut short, and frames that nobody could see are left out."""
+    """Each frame with the seconds it is shown: pauses are cut short, and frames too short to see are left out."""
     ends = [*(frame.at for frame in frames[1:]), frames[-1].at + LAST]
     pairs = [(frame, end - frame.at) for frame, end in zip(frames, ends, strict=True)]
     last = pairs.pop()

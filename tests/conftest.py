@@ -168,7 +168,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what is there now: thousands of tests, and the modules they import."""
+    """Make the garbage collector skip the objects that exist now: thousands of tests and the modules they import."""
     gc.freeze()
 
 

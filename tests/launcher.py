@@ -44,12 +44,12 @@ def start_skillrun(*arguments: str, unbuffered: bool = False, **options: Any) ->
 
 
 def run_skillrun(*arguments: str, **options: Any) -> subprocess.CompletedProcess[Any]:
-    """Run `python -m skillrun` to its end."""
+    """Run `python -m skillrun` until it exits."""
     return run_python("-m", "skillrun", *arguments, **options)
 
 
 def run_python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[Any]:
-    """Run Python to its end."""
+    """Run Python until it exits."""
     with start_python(*arguments, **options) as process:
         out, err = process.communicate()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
@@ -64,7 +64,7 @@ class _ForkedProcess(subprocess.Popen[Any]):
     """A process that the launcher has forked."""
 
     def _execute_child(self, *values: Any) -> None:
-        """Take the place of the method of `Popen` that forks and executes."""
+        """Replaces the method of `Popen` that forks and executes."""
         given = inspect.signature(subprocess.Popen._execute_child).bind(self, *values).arguments  # type: ignore[attr-defined]
         assert given["preexec_fn"] is None
         ends = given["p2cread"], given["c2pwrite"], given["errwrite"]
@@ -223,7 +223,7 @@ if __name__ == "__main__":
         _import_all()
         share_shipped_library(pytest.MonkeyPatch())
         gc.collect()
-        gc.freeze()  # the collector of a forked process leaves what is there alone, so that its pages stay shared
+        gc.freeze()  # the collector of a forked process skips what exists now, so that its pages stay shared
         asked = _serve(from_tests)
     if asked is not None:
         _run(asked)

@@ -1,7 +1,7 @@
 """DBOS on SQLite, or with the variant `postgres` on the database that the environment names.
 
 A workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch. In the work `again` the
-variant `children` gives each call a child workflow of its own.
+variant `children` gives each call its own child workflow.
 """
 
 import asyncio

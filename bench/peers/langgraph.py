@@ -88,7 +88,7 @@ class Prompt(TypedDict):
 
 
 async def again(work: Work) -> None:
-    """Ask all prompts at once; go on with the thread after an accident, and begin a new one after an edit."""
+    """Ask all prompts at once; resume the thread after a failure, and start a new one after an edit."""
     is_cached = work.variant == "cached"
 
     async def call(one: Prompt) -> dict[str, Any]:

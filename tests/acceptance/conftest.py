@@ -73,7 +73,7 @@ def skillrun(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def process() -> Call:
-    """The command line as a process of its own, with nothing to read.
+    """The command line as a separate process, with empty standard input.
 
     Any other `program` gets a new Python, in which nothing is imported yet.
     """

@@ -196,7 +196,7 @@ def test_nothing_is_asked_twice_and_more_samples_ask_only_what_is_new(wire: Wire
     assert (len(world.asked), len(world.judged)) == (8, 8)
     edit("a short welcome", "a short welcome, and a kind one")
     assert compared(skillrun, "--samples", "2").code == 0
-    assert len(world.asked) == 12, "the other version is on record"
+    assert len(world.asked) == 12, "the other version is recorded"
 
 
 @pytest.mark.slow

@@ -116,7 +116,7 @@ def test_a_killed_plan_goes_on_and_ends_the_same(crashes: Crashes) -> None:
 
 
 def process(folder: Path, name: str, **environ: str) -> int:
-    """Run the example `greeting` in a process of its own; its exit code."""
+    """Run the example `greeting` in a separate process; its exit code."""
     command = ("greeting", "Ada", "--model", "scripted:x", "--name", name)
     return run_skillrun(*command, cwd=folder, env={**os.environ, **environ}, stdout=PIPE, stderr=PIPE).returncode
 

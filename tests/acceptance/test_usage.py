@@ -1,4 +1,4 @@
-"""A command line that skillrun does not understand gets a hint that says what to type instead."""
+"""A command line that skillrun does not understand gets a hint with the command that was meant."""
 
 from collections.abc import Callable
 from itertools import pairwise

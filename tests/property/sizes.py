@@ -178,7 +178,7 @@ def yaml() -> Iterator[tuple[str, dict[str, str]]]:
     yield "unknown keys of models", config("models", of(80_000 // SHARE, "k@: 1"))
     yield "new entries of models", config("models", "aliases:\n" + of(60_000 // SHARE, "  k@: fast"))
     yield "new tiers", config("models", "tiers:\n" + of(60_000 // SHARE, "  k@: fast"))
-    yield "a config of one's own", config("own", of(80_000 // SHARE, "k@: 1"))
+    yield "a separate config", config("own", of(80_000 // SHARE, "k@: 1"))
     yield (
         "records with keys of their own",
         {

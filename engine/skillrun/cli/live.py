@@ -70,7 +70,7 @@ class Picture:
         self.since = time.monotonic()
         self.times = RunTimes()
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         self.times.add(event.to_dict(), time.monotonic())
         match event:
             case RunStarted():
@@ -100,7 +100,7 @@ class Picture:
             seconds = phase.seconds if phase.since is None else now - phase.since
             again = f"round {phase.round}" if phase.round > 1 and phase.status else ""
             took = duration(seconds) if seconds else ""
-            waited = waiting_part(self.times.waited(name, now))
+            waited = waiting_part(self.times.waiting_seconds(name, now))
             more = ", ".join(filter(None, (again, waited)))
             lines.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {more}".rstrip())
             calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
@@ -133,11 +133,11 @@ class PlainView:
         self._asked: dict[str, str] = {}  # questions without an answer, by their address
         self._times = RunTimes()
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         record, now = event.to_dict(), time.monotonic()
         self._times.add(record, now)
         if isinstance(event, PhaseEnded):
-            record["waited"] = waiting_part(self._times.waited(event.phase, now))
+            record["waited"] = waiting_part(self._times.waiting_seconds(event.phase, now))
         line = line_of(record) if record["event"] != "RunEnded" else ""
         if isinstance(event, Asked):
             self._asked[event.address] = line
@@ -184,11 +184,11 @@ class PlainView:
 class QuietView(PlainView):
     """A line for each phase that was evaluated and for each warning."""
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if isinstance(event, PhaseEnded) and event.status == "skipped":
             return
         if type(event).__name__ in QUIET or getattr(event, "level", "") == "warn":
-            super().heard(event)
+            super().on_event(event)
 
 
 class LiveView(PlainView):
@@ -205,10 +205,10 @@ class LiveView(PlainView):
 
         return Live(console=self.screen, get_renderable=self._shown, refresh_per_second=4, transient=True)
 
-    def heard(self, event: Event) -> None:
-        self.picture.heard(event)
+    def on_event(self, event: Event) -> None:
+        self.picture.on_event(event)
         if type(event).__name__ in SCROLLS:
-            super().heard(event)
+            super().on_event(event)
 
     def show(self, text: str) -> None:
         self.screen.print(printable(text))

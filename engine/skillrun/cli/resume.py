@@ -96,7 +96,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     out, presence, preview = Output(request.json, request.quiet), request.presence, request.preview
     runs, name = options.run_named(request.run, request.runs)
     run = runs.existing(name)
-    typed = run.called(project_here())
+    command_name = run.called(project_here())
     if (project := project_here()) != Path.cwd():
         out.note(f"project: {project}")
     library = open_library()
@@ -104,11 +104,13 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         _bring_forward(run, library, out, preview=preview)
     state = run.state()
     if workflow not in ("", state.workflow):
-        raise UsageError(f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {typed}`")
+        raise UsageError(
+            f"`{name}` is a run of `{state.workflow}`, not of `{workflow}`", f"`skillrun resume {command_name}`"
+        )
     from_start = request.from_start or (preview and state.status == "completed")
     if state.status == "completed" and not from_start:
-        out.line(f"{name} is completed; `skillrun show {typed}` shows the details")
-        out.line(f"{Resume('--preview').words(typed, {})} shows which calls a re-run would make")
+        out.line(f"{name} is completed; `skillrun show {command_name}` shows the details")
+        out.line(f"{Resume('--preview').words(command_name, {})} shows which calls a re-run would make")
         out.data(story(run))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
@@ -133,7 +135,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     again = [call for call in asked if call.again]
     if preview:
         ended = run.store().summaries.artifacts()
-        out.line("\n".join(_preview(ahead, changed, typed, flags, from_start=from_start, ended=bool(ended))))
+        out.line("\n".join(_preview(ahead, changed, command_name, flags, from_start=from_start, ended=bool(ended))))
         calls = [asdict(call) for call in asked]
         out.data({"would_ask": calls, "reused": ahead.reused, "from_start": from_start, "changed": changed})
         return 0
@@ -142,7 +144,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
         out.note("\n".join([*files, *_lines(again)]))
         out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
         more = "--from-start --yes" if from_start else "--yes"
-        out.note(f"hint: {Resume(more).words(typed, flags)} resumes anyway")
+        out.note(f"hint: {Resume(more).words(command_name, flags)} resumes anyway")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})
         return 1
 

@@ -94,7 +94,7 @@ def carry_out(
             try:
                 cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
                 way = traced(gateway, told) if script is None else gateway  # a script is asked what it has left
-                session = loaded.session(way, person, display.heard, cache)
+                session = loaded.session(way, person, display.on_event, cache)
                 if isinstance(gateway, ScriptedGateway) and script is not None:
                     session = replace(session, flags=script.typed, replayed=gateway.replayed)
                 if told is not None:

@@ -109,7 +109,7 @@ class _Transcript:
                 self.open[key] = {"quality_warnings": [], "artifacts": []}
             elif event["event"] == "PhaseEnded" and own and not event["final"]:
                 self.seconds[key] += event["seconds"]
-                self.waited[key] += self.times.waited(phase, self.times.last)
+                self.waited[key] += self.times.waiting_seconds(phase, self.times.last)
                 self.ended[key] = event
                 self.open.pop(key, None)
             elif key in self.open and event["event"] == "Said" and event["level"] == "warn":

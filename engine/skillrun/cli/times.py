@@ -11,7 +11,7 @@ LEAST = 0.05  # seconds of waiting that are worth a word
 
 
 class Stopwatch:
-    """Seconds in which at least one of several things was under way; things at the same time count once."""
+    """Seconds in which at least one of several calls was under way; calls at the same time count once."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -77,7 +77,7 @@ class RunTimes:
                 self._of_phase(event).stop(address, at)
         self.last = max(before, at)
 
-    def waited(self, phase: str, now: float) -> float:
+    def waiting_seconds(self, phase: str, now: float) -> float:
         """The seconds that a phase, since it was started last, has waited for answers."""
         return self._phases[phase].seconds(now) if phase in self._phases else 0.0
 

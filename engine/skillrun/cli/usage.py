@@ -59,13 +59,13 @@ def unknown_command(arguments: Sequence[str], workflows: Collection[str], comman
 
 
 def path_hint(name: str, workflows: Collection[str]) -> str:
-    """What to type instead of the path of a workflow's file; empty for any other name."""
+    """The hint for a name that is the path of a workflow's file; empty for any other name."""
     named = workflow_of_path(name, workflows)
     return f"name the workflow without folder and `.md`: `{named}`" if named and named != name else ""
 
 
 def workflow_of_path(name: str, workflows: Collection[str]) -> str:
-    """The workflow whose file is called so, such as `plan` of `workflows/plan.md`; empty where there is none."""
+    """The workflow with this file, such as `plan` for `workflows/plan.md`; empty if no workflow has it."""
     stem = PurePath(name).name.removesuffix(".md")
     return stem if stem in workflows else ""
 

@@ -37,7 +37,7 @@ class Questions:
 
     `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
     `may_skip`: each may be left open, as in a form. `is_required`: each without `default` and `skip` needs an answer.
-    `left`: what was answered before a pause, by the question's number in the list; `keep` is told each answer given.
+    `left`: what was answered before a pause, by the question's number in the list; `keep` receives each answer.
     `enough`: the words that end the list.
     """
 

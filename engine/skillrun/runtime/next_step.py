@@ -59,7 +59,7 @@ class NextStep:
         last = self.parts[-1] if self.parts else ""
         words = last.rstrip(". ") if isinstance(last, str) else last
         step = NextStep.of(*self.parts[:-1], words)
-        return step if step.resumes else NextStep.of(step or "mend what is wrong", f"{between}then ", RESUME_RUN)
+        return step if step.resumes else NextStep.of(step or "fix what is wrong", f"{between}then ", RESUME_RUN)
 
     def typed(self, run: str, flags: Mapping[str, str] = {}) -> str:
         """The words as a person reads them, who types them for this run."""

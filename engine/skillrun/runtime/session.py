@@ -63,9 +63,10 @@ async def begin_run(session: Session, inputs: Mapping[str, object], runs: Runs, 
 def _check_new(session: Session, run: StoredRun) -> None:
     """Raises UsageError where there is a run already."""
     if run.has_state:
-        name, typed = run.name, run.called(session.project)
+        name, command_name = run.name, run.called(session.project)
         raise UsageError(
-            f"the run `{name}` already exists", f"resume with `skillrun resume {typed}`, or choose another `--name`"
+            f"the run `{name}` already exists",
+            f"resume with `skillrun resume {command_name}`, or choose another `--name`",
         )
 
 
@@ -89,14 +90,14 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
         state.share = state.share or shares(session)
         state.budget = {**state.budget, **session.budget}
         if from_start:
-            session, state = replace(session, keeps_reads=False), _restarted(session, state)
+            session, state = replace(session, keeps_reads=False), _restart_state(session, state)
         lost = journal.unanswered()
         for entry in journal.entries("answer"):
             session.person.asked_before(entry.address, entry.body.get("answers") or [])
         return await _evaluated(session, run, journal, state, log, resumed=True, lost=lost, notices=notices)
 
 
-def _restarted(session: Session, state: State) -> State:
+def _restart_state(session: Session, state: State) -> State:
     """The state of a run that is evaluated again from its first phase, with the same inputs, models and budget."""
     fresh = initial_state(replace(session, override=state.override, typed=state.typed), state.inputs)
     kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
@@ -163,7 +164,7 @@ async def rehearse(
         if not base.is_sealed(session.program, written, session.project):
             admitted(replace(session, adopt=bool(session.adopt)), state)
         if from_start:
-            state = _restarted(session, state)
+            state = _restart_state(session, state)
     else:
         store, state, log = RunStore(files, journal), state or initial_state(session, inputs), []
     state.budget = {}

@@ -30,7 +30,7 @@ def shown(*events: Event) -> list[str]:
     """The picture's lines, with every duration as `…`."""
     picture = Picture()
     for event in events:
-        picture.heard(event)
+        picture.on_event(event)
     return [re.sub(r" *[0-9.]+ s", " …", line) for line in picture.lines()]
 
 
@@ -60,7 +60,7 @@ def test_waiting_for_an_answer_is_shown_apart(monkeypatch: pytest.MonkeyPatch) -
         (28, Answered("w/one/q@1", "one", (), replayed=False)),
     ):
         monkeypatch.setattr(time, "monotonic", lambda at=now + after: at)
-        picture.heard(event)
+        picture.on_event(event)
     assert picture.lines()[0] == "▸ one       28.0 s  27.0 s waiting for answers"
     assert picture.lines()[1].endswith(" s · 27.0 s waiting for answers")
 
@@ -93,7 +93,7 @@ def test_going_back_makes_the_target_and_what_follows_open_again() -> None:
 def test_lines_wait_while_somebody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainView(Output())
     with view.around():
-        view.heard(Said("one", "later"))
+        view.on_event(Said("one", "later"))
         assert capsys.readouterr().out == ""
     assert capsys.readouterr().out == "one: later\n"
 
@@ -102,7 +102,7 @@ def test_a_picture_that_made_room_for_a_question_erases_nothing_above_it(monkeyp
     monkeypatch.setenv("TERM", "xterm")
     written = io.StringIO()
     view = LiveView(Output(), Console(file=written, force_terminal=True, width=80))
-    view.heard(STARTED)
+    view.on_event(STARTED)
     view.live.start()
     view.live.refresh()
     with view.around():

@@ -28,7 +28,7 @@ def test_waiting_for_an_answer_is_not_time_of_models() -> None:
         (127.0, "RunEnded", "completed"),
     )
     assert times.to_dict() == {"models": 0.1, "answers": 26.9, "total": 27.0}
-    assert times.waited("draft", 127.0) == pytest.approx(26.9)
+    assert times.waiting_seconds("draft", 127.0) == pytest.approx(26.9)
     assert time_line(times.to_dict()) == "time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all"
 
 

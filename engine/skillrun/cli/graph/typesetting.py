@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from skillrun.cli.graph.wording import Segment
+from skillrun.cli.graph.wording import LabelPart
 
 SIZES: Final = {"title": 22, "heading": 16, "note": 12, "code": 12, "file": 12, "verb": 12, "label": 12}
 """Pixels; 13 for every other style."""
@@ -51,10 +51,10 @@ def _em(character: str) -> float:
 
 def break_lines(text: str, style: str, width: float) -> list[str]:
     """The text in lines that are at most so wide."""
-    return [" ".join(run.text for run in line) for line in set_lines([Segment("words", text)], width, style)]
+    return [" ".join(run.text for run in line) for line in set_lines([LabelPart("words", text)], width, style)]
 
 
-def set_lines(pieces: Iterable[Segment], width: float, style: str = "") -> list[list[TextRun]]:
+def set_lines(pieces: Iterable[LabelPart], width: float, style: str = "") -> list[list[TextRun]]:
     """Pieces in lines that are at most so wide: roles stay whole, everything else breaks between words."""
     lines: list[list[TextRun]] = [[]]
     x = 0.0

@@ -23,7 +23,7 @@ FAMILIES: Final = {
 
 
 @dataclass(frozen=True)
-class Segment:
+class LabelPart:
     """A part of a line, of a kind that a picture can show in its own way."""
 
     kind: SegmentKind
@@ -35,7 +35,7 @@ class StepRow:
     """What is drawn of a step: its verb, its line, and the notes below it. The steps inside are not a part of it."""
 
     verb: str
-    pieces: tuple[Segment, ...]
+    pieces: tuple[LabelPart, ...]
     notes: tuple[str, ...]
 
 
@@ -89,7 +89,7 @@ def row_of(step: StepNode) -> StepRow:
         notes += [f"after that: {sentence(step.otherwise)}"] if step.otherwise is not None else []
     else:
         notes += _failure(step.retry_limit, step.retry_then, step.otherwise)
-    pieces = [Segment("name", step.id)] if step.id and step.verb not in NAMELESS else []
+    pieces = [LabelPart("name", step.id)] if step.id and step.verb not in NAMELESS else []
     pieces = [piece for piece in (*pieces, *_pieces(step)) if piece.text]
     return StepRow(
         step.verb or "error", tuple(_shorten(piece) for piece in pieces), tuple(clean(note) for note in notes)
@@ -106,7 +106,7 @@ def sentence(step: StepNode) -> str:
     return clean(" ".join(filter(None, (verb, words))) + condition)
 
 
-def line_of(pieces: Iterable[Segment]) -> str:
+def line_of(pieces: Iterable[LabelPart]) -> str:
     """Pieces as one line of text: code in backticks, and a name before a colon."""
     text = ""
     last = ""
@@ -129,8 +129,8 @@ def describe_limit(at_most: str) -> str:
     return "at most once" if at_most == "1" else f"at most {at_most} times"
 
 
-def _shorten(piece: Segment) -> Segment:
-    return Segment(piece.kind, clean(piece.text))
+def _shorten(piece: LabelPart) -> LabelPart:
+    return LabelPart(piece.kind, clean(piece.text))
 
 
 def _failure(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
@@ -143,7 +143,7 @@ def _failure(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]
         yield f"{when}: {ends.get(then, then)}"
 
 
-def _pieces(step: StepNode) -> Iterator[Segment]:
+def _pieces(step: StepNode) -> Iterator[LabelPart]:
     """The line of a step, without its name and condition."""
     match step.verb:
         case "agent":
@@ -152,69 +152,69 @@ def _pieces(step: StepNode) -> Iterator[Segment]:
         case "panel":
             yield from _members(step)
             if step.protocols:
-                yield Segment("words", f"by protocol {join_names(step.protocols, 'or')}")
+                yield LabelPart("words", f"by protocol {join_names(step.protocols, 'or')}")
         case "ask":
             yield from _question(step)
         case "read" | "write":
-            yield Segment("file", step.path)
+            yield LabelPart("file", step.path)
         case "find":
-            yield from (Segment("words", "looks in the code base for"), Segment("code", step.expression))
+            yield from (LabelPart("words", "looks in the code base for"), LabelPart("code", step.expression))
         case "say":
-            yield Segment("words", f"{'warns' if step.level == 'warn' else 'says'}: {step.text}")
+            yield LabelPart("words", f"{'warns' if step.level == 'warn' else 'says'}: {step.text}")
         case "set":
-            yield Segment("words", f"sets {join_names(step.names)}" if step.names else "")
+            yield LabelPart("words", f"sets {join_names(step.names)}" if step.names else "")
         case "decide":
             outcomes = (*step.outcomes, *(() if step.is_fixed else ("another value",)))
-            yield Segment("words", f"chooses {join_names(outcomes, 'or')}" if step.outcomes else "chooses a value")
+            yield LabelPart("words", f"chooses {join_names(outcomes, 'or')}" if step.outcomes else "chooses a value")
         case "repeat" | "each":
             yield from _loop(step)
         case "run":
-            yield Segment("words", f"runs the workflow {step.target}")
+            yield LabelPart("words", f"runs the workflow {step.target}")
         case "goto":
             often = f", {describe_limit(step.at_most)}" if step.at_most else ""
-            yield Segment("words", f"goes back to {step.target}{often}")
+            yield LabelPart("words", f"goes back to {step.target}{often}")
         case "stop":
-            yield Segment("words", f"ends the run as {step.target}{f': {step.text}' if step.text else ''}")
+            yield LabelPart("words", f"ends the run as {step.target}{f': {step.text}' if step.text else ''}")
         case _:
-            yield Segment("words", "this step has an error")
+            yield LabelPart("words", "this step has an error")
 
 
-def _members(step: StepNode) -> Iterator[Segment]:
+def _members(step: StepNode) -> Iterator[LabelPart]:
     if not step.members:
-        yield from (Segment("words", "members from"), Segment("code", step.expression))
+        yield from (LabelPart("words", "members from"), LabelPart("code", step.expression))
         return
     shown: Sequence[str] = step.members[:MOST_MEMBERS]
-    yield from (Segment("role", member) for member in shown)
+    yield from (LabelPart("role", member) for member in shown)
     more = len(step.members) - len(shown)
     notes = [f"and {more} more"] if more else []
     notes += [] if step.is_fixed else ["(chosen during the run)"]
-    yield Segment("words", " ".join(notes))
+    yield LabelPart("words", " ".join(notes))
 
 
-def _artifact(step: StepNode) -> Iterator[Segment]:
+def _artifact(step: StepNode) -> Iterator[LabelPart]:
     if step.path:
-        yield from (Segment("words", "writes"), Segment("file", step.path))
+        yield from (LabelPart("words", "writes"), LabelPart("file", step.path))
 
 
-def _question(step: StepNode) -> Iterator[Segment]:
+def _question(step: StepNode) -> Iterator[LabelPart]:
     if step.questions:
-        yield Segment("words", f'asks you: "{clean(step.questions[0], LONGEST - 12)}"')
+        yield LabelPart("words", f'asks you: "{clean(step.questions[0], LONGEST - 12)}"')
         more = len(step.questions) - 1
-        yield Segment("words", f"and {counted(more, 'more question')}" if more else "")
+        yield LabelPart("words", f"and {counted(more, 'more question')}" if more else "")
     else:
-        yield from (Segment("words", "asks you the questions in"), Segment("code", step.expression))
+        yield from (LabelPart("words", "asks you the questions in"), LabelPart("code", step.expression))
     if step.path:
-        yield from (Segment("words", "in the file"), Segment("file", step.path))
+        yield from (LabelPart("words", "in the file"), LabelPart("file", step.path))
 
 
-def _loop(step: StepNode) -> Iterator[Segment]:
+def _loop(step: StepNode) -> Iterator[LabelPart]:
     if step.verb == "each":
-        yield from (Segment("words", f"for each {step.item} of"), Segment("code", step.expression))
-        yield Segment("words", f"({step.at_once} at a time)" if step.at_once else "")
+        yield from (LabelPart("words", f"for each {step.item} of"), LabelPart("code", step.expression))
+        yield LabelPart("words", f"({step.at_once} at a time)" if step.at_once else "")
         return
     if not step.until and not step.at_most:
-        yield Segment("words", "these steps together")
+        yield LabelPart("words", "these steps together")
     if step.at_most:
-        yield Segment("words", describe_limit(step.at_most))
+        yield LabelPart("words", describe_limit(step.at_most))
     if step.until:
-        yield from (Segment("words", "until"), Segment("code", step.until))
+        yield from (LabelPart("words", "until"), LabelPart("code", step.until))

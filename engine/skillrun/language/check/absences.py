@@ -63,12 +63,12 @@ def absent_step(step: Step, *, skips: bool, around: Span | None) -> dict[str, Ab
     if step.otherwise is not None:
         absences[f"{name}.*"] = _failing(step, called)
     elif step.verb == "ask":
-        open_question = unanswered(step) or Absence("no question is asked when the list is empty", step.span)
+        open_question = find_open_question(step) or Absence("no question is asked when the list is empty", step.span)
         absences[f"{name}.answer"] = open_question
     return absences
 
 
-def unanswered(step: Step) -> Absence | None:
+def find_open_question(step: Step) -> Absence | None:
     """What lets the first question of an `ask` stay open; None where it needs an answer, if it is asked at all."""
     if "files" in step.values:
         return None

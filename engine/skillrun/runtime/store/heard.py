@@ -46,7 +46,7 @@ def event_of(line: bytes | str) -> Record | None:
 
 
 def moment_of(at: object) -> float | None:
-    """When an event happened, in seconds since 1970; None where its `at` is no time."""
+    """When an event happened, in seconds since 1970; None if its `at` cannot be read."""
     try:
         return datetime.fromisoformat(str(at)).timestamp() if is_text(at) else None
     except (ValueError, OverflowError):

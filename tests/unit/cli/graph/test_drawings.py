@@ -10,7 +10,7 @@ from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
 from skillrun.cli.graph.svg import MOST_PHASES, draw_svg
 from skillrun.cli.graph.text import draw_text
 from skillrun.cli.graph.typesetting import break_lines, set_lines, text_width
-from skillrun.cli.graph.wording import Segment
+from skillrun.cli.graph.wording import LabelPart
 
 HOSTILE = [
     "end",
@@ -102,7 +102,7 @@ def test_no_line_is_wider_than_its_place(style: str) -> None:
 
 
 def test_roles_stay_whole_on_a_line() -> None:
-    lines = set_lines([Segment("name", "draft"), *(Segment("role", f"role number {at}") for at in range(5))], 250)
+    lines = set_lines([LabelPart("name", "draft"), *(LabelPart("role", f"role number {at}") for at in range(5))], 250)
     assert [run.text for line in lines for run in line if run.style == "role"] == [
         f"role number {at}" for at in range(5)
     ]

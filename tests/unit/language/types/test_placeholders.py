@@ -63,7 +63,7 @@ def test_texts_that_repeat_the_form_are_wrong(value: dict[str, Any], paths: list
         {"summary": "The parser takes a string and gives a tree."},
         {"summary": "Three sentences were too many."},
         {"notes": ["string", "regex"]},  # words of a list, such as tags
-        {"columns": [{"name": "name", "type": "string"}]},  # a field about types, and a name beside another word
+        {"columns": [{"name": "name", "type": "string"}]},  # a field about types, and a name next to another word
         {"decisions": [{"id": "D-1", "decision": "Keep the file.", "confidence": "HIGH"}]},
     ],
 )

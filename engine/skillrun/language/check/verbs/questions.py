@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillrun.language.check.absences import unanswered
+from skillrun.language.check.absences import find_open_question
 from skillrun.language.check.comparisons import KINDS
 from skillrun.language.check.scope import Scope
 from skillrun.language.check.verbs.results import Types, check_among
@@ -48,7 +48,7 @@ def is_always_answered(step: Step, main: Type) -> bool:
     is_written = step.main is not None and bool(step.main.items or step.main.entries)
     is_one = main.unless is None and (main.kind == "text" or (main.kind == "record" and bool(main.fields)))
     is_open = not is_written and bool((main.fields or {}).keys() & {"default", "skip"})
-    return "files" in step.values or ((is_written or is_one) and not is_open and unanswered(step) is None)
+    return "files" in step.values or ((is_written or is_one) and not is_open and find_open_question(step) is None)
 
 
 def _check_questions(scope: Scope, step: Step, main: Type) -> None:
