@@ -432,7 +432,7 @@ def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Cal
     assert re.fullmatch(r"possible: 4 calls, [0-9,]+ tokens in, about \$0\.00", lines[7])
     done = skillrun("resume", "loop", "--answers", "answers.yaml")
     assert done.code == 1
-    assert "error: going on asks 2 calls again; nothing was asked yet" in done.err
+    assert "error: resuming would make 2 calls again; no model was called yet" in done.err
     assert skillrun("resume", "loop", "--answers", "answers.yaml", "--yes").code == 0
 
 

@@ -35,7 +35,7 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.run_folder import RunFolder
 from skillrun.runtime.store.state import STATE
 
-UNTOUCHED: Final = "Nothing was asked and nothing was spent; the run stands where it stood."
+UNTOUCHED: Final = "No model was called and nothing was spent; the run is unchanged."
 GUESSED: Final = "Possible calls depend on replies that this preview made up: a real run may make fewer, or others."
 
 
@@ -142,7 +142,7 @@ def go_on(request: Resuming, workflow: str = "") -> int:
     if again:
         files = [f"changed since the run was last evaluated: {', '.join(changed)}"] if changed else []
         out.note("\n".join([*files, *_lines(again)]))
-        out.note(f"error: going on asks {_again(again)}; nothing was asked yet")
+        out.note(f"error: resuming would make {_again(again)}; no model was called yet")
         more = "--from-start --yes" if from_start else "--yes"
         out.note(f"hint: {Resume(more).words(command_name, flags)} resumes anyway")
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in again]})

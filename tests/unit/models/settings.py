@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def shipped() -> dict[str, Any]:
-    """The shipped config/models.yaml as plain data."""
-    data: dict[str, Any] = yaml.safe_load((ROOT / "config" / "models.yaml").read_text(encoding="utf-8"))
+    """The shipped config/models.yaml as plain data, a copy for each caller."""
+    return deepcopy(_shipped())
+
+
+@cache
+def _shipped() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.load((ROOT / "config" / "models.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     return data
 
 
