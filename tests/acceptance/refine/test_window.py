@@ -87,7 +87,7 @@ def parts(prompt: str) -> tuple[str, str]:
 @pytest.mark.slow
 @pytest.mark.row("X5", "Q1")
 @pytest.mark.finding("FR2")
-@pytest.mark.parametrize("mode", ["rapid", "standard", "advanced", "complete"])
+@pytest.mark.parametrize("mode", ["rapid", "standard", "advanced", "complete"] if ALL else ["standard", "complete"])
 def test_prompts_are_whole_where_there_is_room_and_say_what_they_lack_where_there_is_none(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,7 +87,7 @@ def test_the_seed_decides_the_replies() -> None:
         seeded = replace(known, embedded=replace(known.embedded, seed=seed))
         gateway = open_gateway(seeded, {}, Path(platformdirs.user_cache_dir("skillrun")), unheard)
         try:
-            asked = (ask("Name three risks.", max_tokens=40), ask("Review the design.", SCHEMA, max_tokens=40))
+            asked = (ask("Name three risks.", max_tokens=16), ask("Review the design.", SCHEMA, max_tokens=16))
             return [(await gateway.send(one, "plan/a")).text for one in asked]
         finally:
             await gateway.close()
