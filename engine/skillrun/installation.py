@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -21,6 +22,11 @@ def extra_hint(extra: str) -> str:
     if target := _install_target(extra):
         return f"`{shlex.quote(sys.executable)} -m pip install {target}`"
     return f"in a checkout of skillrun, `pip install '.[{extra}]'`"
+
+
+def has_local_model() -> bool:
+    """Whether the extra `local` is installed, which runs the small embedded model."""
+    return find_spec("xllamacpp") is not None
 
 
 def find_conflict() -> str:

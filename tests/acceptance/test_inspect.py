@@ -312,6 +312,21 @@ def test_doctor_warns_of_a_distribution_that_overwrites_this_one(
     assert "pip uninstall skillrun" in warning["hint"]
 
 
+def test_without_a_key_and_without_the_local_model_doctor_and_a_run_say_what_to_do(
+    project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    monkeypatch.setattr("skillrun.installation.find_spec", lambda _name: None)
+    done = skillrun("doctor", "--json")
+    missing = [one["what"] for one in done.json if one["state"] == "missing"]
+    assert (done.code, missing) == (1, ["strong", "fast", "critic"])
+    done = skillrun("greeting", "Ada", "--unattended")
+    assert (done.code, "is embedded:smollm2-135m, which needs xllamacpp" in done.err) == (1, True)
+    assert "hint: set ANTHROPIC_API_KEY or OPENAI_API_KEY" in done.err
+    assert not (folder / "runs").exists()
+    assert skillrun("greeting", "Ada", "--unattended", "--dry-run").code == 0
+
+
 @pytest.mark.slow
 def test_doctor_fails_on_a_broken_library(project: Call, skillrun: Call) -> None:
     folder = project("greeting")

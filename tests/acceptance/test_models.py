@@ -219,6 +219,12 @@ def test_a_typed_model_whose_key_is_not_set_is_refused_before_the_run(asking: Pa
     assert not (asking / "runs").exists()
 
 
+def test_a_misspelt_scripted_model_is_corrected(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("greeting", "Ada", "--model", "scriptd:default")
+    assert (done.code, "did you mean `scripted`?" in done.err) == (2, True)
+
+
 @pytest.mark.slow
 @pytest.mark.embedded
 @pytest.mark.row("X5")

@@ -7,7 +7,6 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,7 @@ from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, two_columns
-from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict
+from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model
 from skillrun.language.check.checker import check_library
 from skillrun.language.library.library import Library
 from skillrun.language.text.diagnostics import SkillrunError
@@ -64,7 +63,7 @@ def doctor(runs: Path, json: bool) -> int:
 
 
 def _local() -> Finding:
-    if find_spec(LOCAL) is not None:
+    if has_local_model():
         return Finding("ok", LOCAL, "installed")
     return Finding("note", LOCAL, "not installed", f"for the model that needs no key: {extra_hint('local')}")
 
@@ -89,7 +88,10 @@ def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
         try:
             resolved = catalogue.resolve(tier, os.environ, os.environ.get("SKILLRUN_MODEL", ""))
             used[resolved.provider] = None
-            yield Finding("ok", tier, f"{resolved.model} ({resolved.why})")
+            provider = catalogue.providers.get(resolved.provider)
+            runs = has_local_model() or provider is None or provider.kind != "embedded"
+            text = f"{resolved.model} ({resolved.why})"
+            yield Finding("ok", tier, text) if runs else Finding("missing", tier, f"{text}, which is not installed")
         except SkillrunError as error:
             yield Finding("missing", tier, error.message, error.next_step)
     for name, provider in catalogue.providers.items():

@@ -144,7 +144,11 @@ class Loaded:
         keys: bool,
         pinned: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Raises UsageError for an unknown model, and with `keys` SkillrunError for one without its key."""
+        """Raises UsageError for an unknown model, and with `keys` SkillrunError for one that lacks its key.
+
+        The small embedded model needs no key, but an extra.
+        """
+        from skillrun.installation import extra_hint, has_local_model
         from skillrun.language.library.lookups import Lookups
         from skillrun.language.library.named import models_in
         from skillrun.language.text.diagnostics import SkillrunError, UsageError
@@ -158,6 +162,10 @@ class Loaded:
             if keys and name in asked and provider and not provider.ready(os.environ):
                 hint = f"set {provider.key}, or use another model with `--model`; `skillrun models` lists them"
                 raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
+            if keys and name in asked and provider and provider.kind == "embedded" and not has_local_model():
+                message = f"`{name}` is {resolved.model}, which needs xllamacpp, and that is not installed"
+                variables = [each.key for each in self.catalogue.providers.values() if each.strong and each.key]
+                raise SkillrunError(message, f"set {' or '.join(variables)}, or install it: {extra_hint('local')}")
 
     def resolved(
         self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), more: Iterable[str] = ()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from skillrun.models.entries import Embedded
 
-OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key, and no local model is needed."
+OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key and start a new run: a run keeps its models."
 ATTEMPTS: Final = 5  # in a row that bring nothing
 WAIT: Final = 1.0  # seconds before the next of them
 _STEP: Final = 20 * 2**20  # bytes between two lines of progress

@@ -84,7 +84,11 @@ class ModelNames:
     def no_provider(self, name: str, *, scripted: bool = False) -> Wrong | None:
         if name in self.providers or (scripted and name == SCRIPTED):
             return None
-        return Wrong("unknown-provider", f"there is no provider `{name}`", suggest(name, self.providers))
+        return Wrong(
+            "unknown-provider",
+            f"there is no provider `{name}`",
+            suggest(name, [*self.providers, *([SCRIPTED] if scripted else [])]),
+        )
 
     def no_tier(self, name: str) -> Wrong | None:
         if name.casefold() in map(str.casefold, self.tiers):

@@ -242,6 +242,7 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     type_: Type | None = None
     if isinstance(node, Mapping):
         type_ = _record(node, problems)
+        _warn_of_type_field(key, node, problems)
     elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
         hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
         problems.report(node.span, "shape", f"this is no type for `{key.name}`", hint)
@@ -250,6 +251,22 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     if type_ and key.form == "array":
         return list_of(type_)._replace(length=key.length, about=key.description)
     return type_._replace(about=key.description) if type_ and key.description else type_
+
+
+def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> None:
+    """Warn of `{type: string}`, as JSON Schema and the inputs of a workflow have it: here it is a record."""
+    field = node.entries.get("type")
+    if (
+        field is None
+        or len(node.entries) > 1
+        or not isinstance(field.value, Scalar)
+        or field.value.value not in SCALARS
+    ):
+        return
+    kind = field.value.value
+    written = f"{key.name}({key.form})" if key.form == "array" else key.name
+    hint = f'write `{written}: {kind}`; if a record is meant, describe its field: `type: "{kind}, …"`'
+    problems.report(node.span, "shape", f"`{key.name}` is a record with a field `type`", hint, "warning")
 
 
 def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:

@@ -212,3 +212,21 @@ def test_whatever_is_written_is_a_shape_or_a_problem_but_not_both(written: str) 
     assert (spec is None) == bool(problems)
     if spec is not None:
         assert len(spec.templates) == str(spec.type).count("{{")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("problems(array): {type: string}", "problems(array): string"),
+        ("score: {type: integer}", "score: integer"),
+    ],
+)
+def test_a_record_whose_only_field_is_called_type_is_doubted(text: str, meant: str) -> None:
+    ((_, _, message, hint),) = read(text)[1]
+    assert "is a record with a field `type`" in message
+    assert f"write `{meant}`" in hint
+
+
+@pytest.mark.parametrize("text", ["it: {type: 'string, its kind'}", "it: {type: string, name: string}", "type: string"])
+def test_a_field_called_type_may_be_meant(text: str) -> None:
+    assert read(text)[1] == []
