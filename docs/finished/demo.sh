@@ -32,6 +32,7 @@ Use at most 150 words.
 run 'skillrun resume reminders --script replies.yaml --preview'
 
 say "" "The plan is $folder/runs/reminders/plan.md." \
+    "To use the commands above: cd $folder && export PATH=\"$(dirname "$(command -v skillrun)"):\$PATH\"" \
     'For your own: skillrun plan "What you want" --repo PATH, with one of these models:' \
     "  a provider      export ANTHROPIC_API_KEY=…, or OPENAI_API_KEY, or GEMINI_API_KEY" \
     '  a local server  in config/models.yaml: providers: {local: {kind: openai, base_url: "http://localhost:11434/v1", key: ""}}' \

@@ -44,7 +44,7 @@ def test_a_run_that_waits_takes_what_was_answered_when_it_goes_on(waiting: Path,
     done = skillrun("answers", "tea", "--answers", "answers.yaml")
     assert (done.code, done.out) == (0, "answered: 1 question\nnext: `skillrun resume tea`\n")
     done = skillrun("resume", "tea", "--script", "script.yaml")
-    assert (done.code, "answered by what was prepared: which = right" in done.out) == (0, True)
+    assert (done.code, "answered from the prepared answers: which = right" in done.out) == (0, True)
     assert (waiting / "choice.md").read_text() == "It is right.\n"
     assert answered_by(waiting) == [("right", "prepared")]
 
@@ -73,7 +73,7 @@ def test_dev_goes_on_by_itself(folder: Path, watch: Watch, process: Call) -> Non
     dev = watch(*RUN)
     dev.until("\nwatching")
     done = process("answers", "dev-pair", "--answers", "answers.yaml")
-    assert (done.code, done.out) == (0, "choice: answered by what was prepared: which = right\nthe run goes on\n")
+    assert (done.code, done.out) == (0, "choice: answered from the prepared answers: which = right\nthe run goes on\n")
     heard = dev.until("\nwatching")
     assert ("choice: wrote choice.md" in heard, "2 reused, 0 asked, 1 artifact changed" in heard) == (True, True)
     assert dev.end() == 130

@@ -98,7 +98,7 @@ def test_runs_lists_them(visited: Any, skillrun: Call) -> None:
 
 def test_logs_shows_the_events(visited: Any, skillrun: Call) -> None:
     lines = [line.split("  ", 1)[1] for line in skillrun("logs", "visit").out.splitlines()]
-    assert "choose: answered by what was prepared: where = the lake" in lines
+    assert "choose: answered from the prepared answers: where = the lake" in lines
     assert "check: back to plan, for round 2" in lines
     assert lines[-1] == "completed"
     assert skillrun("logs", "visit", "-f").out.endswith("completed\n")
@@ -170,7 +170,7 @@ def test_show_tells_the_phase_that_a_spent_budget_has_left_open(unsure: Any, ski
     told = skillrun("show", "it", "--json").json
     assert of_open_phase(told) == ("sure", "waiting", 1, ["This may be wrong."], ["first.md"])
     assert {one["text"] for one in told["happened"]} == {
-        "answered by what was prepared: sure = yes",
+        "answered from the prepared answers: sure = yes",
         "warning: This may be wrong.",
     }
     lines = skillrun("show", "it").out.splitlines()

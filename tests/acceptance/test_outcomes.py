@@ -82,11 +82,11 @@ def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_go
     (desk / "busy.yaml").write_text("[]")
     done = skillrun(*offered(done)[3])
     assert done.code == 0
-    assert "one: answered by what was prepared: retry = retry" in done.out
-    assert "  one: answered by what was prepared: retry = retry" in skillrun("show", "desk").out, (
+    assert "one: answered from the prepared answers: retry = retry" in done.out
+    assert "  one: answered from the prepared answers: retry = retry" in skillrun("show", "desk").out, (
         "also those of the processes before"
     )
-    assert skillrun("show", "desk").out.count("answered by what was prepared: retry = retry") == 4
+    assert skillrun("show", "desk").out.count("answered from the prepared answers: retry = retry") == 4
 
 
 @pytest.mark.slow
@@ -263,11 +263,11 @@ def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_pha
     shown = skillrun("show", "outer").out
     for line in (
         "  whole: part/one: warning: It is late.",
-        "  whole: part/two: answered by what was prepared: where = here",
+        "  whole: part/two: answered from the prepared answers: where = here",
         "  whole: part/one: note: clerk@fast: busy",
     ):
         assert line in shown.splitlines()
-    assert shown.count("part/two: answered by what was prepared: where = here") == 2, "one for each round"
+    assert shown.count("part/two: answered from the prepared answers: where = here") == 2, "one for each round"
 
 
 @pytest.mark.finding("FL10")

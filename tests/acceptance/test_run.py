@@ -111,7 +111,7 @@ def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Cal
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("resume", "visit", "--answers", "answers.yaml")
     assert done.code == 0
-    assert "choose: answered by what was prepared: where = the lake" in done.out
+    assert "choose: answered from the prepared answers: where = the lake" in done.out
     assert "Planned in 2 rounds." in (folder / "runs" / "visit" / "note.md").read_text()
 
 
@@ -120,7 +120,7 @@ def test_a_prepared_answer_that_no_question_takes_is_said(project: Call, skillru
     (folder / "answers.yaml").write_text("where: the lake\nwere: the lake\n")
     done = skillrun("visit", "--answers", "answers.yaml", *SCRIPTED)
     assert [line for line in done.out.splitlines() if "prepared answer" in line] == [
-        "warning: no question has taken the prepared answer `were`"
+        "warning: no question used the prepared answer `were`"
     ]
 
 

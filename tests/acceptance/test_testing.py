@@ -293,7 +293,7 @@ def test_replies_and_answers_that_nobody_took_are_warned_of(review: Call, skillr
     done = skillrun("test")
     assert done.code == 0
     assert "blocked.md:5:5: warning[untaken]: no call has taken this reply" in done.out
-    assert "blocked.md:6:11: warning[untaken]: no question has taken the answer `size`" in done.out
+    assert "blocked.md:6:11: warning[untaken]: no question used the answer `size`" in done.out
 
 
 @pytest.mark.row("A4")

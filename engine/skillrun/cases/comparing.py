@@ -78,7 +78,7 @@ def unused(case: Case, trial: Trial) -> list[Problem]:
         problems.report(reply.span, "untaken", "no call has taken this reply", hint, "warning")
     for name in trial.unasked:
         span = case.front.place("answers", name) or case.span
-        problems.report(span, "untaken", f"no question has taken the answer `{name}`", "", "warning")
+        problems.report(span, "untaken", f"no question used the answer `{name}`", "", "warning")
     return list(problems)
 
 

@@ -184,7 +184,7 @@ def conversation_lines(conversation: Conversation, dropped: str = "", *, full: b
     yield from (f"  {line}" for line in parts_table(parts))
     counted_in = conversation.first.reply.usage.input if conversation.first.reply is not None else 0
     if counted_in not in (0, total):  # 0 is what an endpoint has that sends no usage
-        yield f"  estimated here by the texts; whoever answered has counted {counted_in:,}, as it stands below"
+        yield f"  estimated from the texts; the model counted {counted_in:,}, as shown below"
     if full:
         for part in filter(lambda part: part["text"], parts):
             yield f"{part['part']}:"

@@ -36,7 +36,7 @@ from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.run import Session
 from skillrun.runtime.store.disk.run_folder import RunFolder
 
-BROKEN: Final = "the last good version stays in force; mend the file and save it"
+BROKEN: Final = "still using the last valid version; fix the file and save it"
 TICK: Final = 0.5  # seconds
 INTERRUPTED: Final = 130
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

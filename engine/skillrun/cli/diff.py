@@ -198,10 +198,10 @@ def _which(pairs: Sequence[Pair], sides: tuple[str, str], typed: str, version: i
         return []
     named = [f"{pair.either.path} ({', '.join(_sides_of(pair, sides))})" for pair in several[:MOST_NAMED]]
     more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
-    which = f"number {version}, or the last where there are fewer" if version else "the last of them"
+    which = f"number {version} (or the last of fewer)" if version else "the last one"
     had = f"{counted(len(several), 'call')} had several prompts, in rounds or after edits"
     other = f"`skillrun diff {typed} --version 1` compares the first ones" if version != 1 else ""
-    return [f"{had}; compared is {which}: {'; '.join(named)}{more}", *filter(None, [other])]
+    return [f"{had}; {which} is compared: {'; '.join(named)}{more}", *filter(None, [other])]
 
 
 def _most(pair: Pair) -> int:

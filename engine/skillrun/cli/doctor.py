@@ -88,8 +88,8 @@ def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
         try:
             resolved = catalogue.resolve(tier, os.environ, os.environ.get("SKILLRUN_MODEL", ""))
             used[resolved.provider] = None
-            provider = catalogue.providers.get(resolved.provider)
-            runs = has_local_model() or provider is None or provider.kind != "embedded"
+            entry = catalogue.providers.get(resolved.provider)
+            runs = has_local_model() or entry is None or entry.kind != "embedded"
             text = f"{resolved.model} ({resolved.why})"
             yield Finding("ok", tier, text) if runs else Finding("missing", tier, f"{text}, which is not installed")
         except SkillrunError as error:

@@ -32,12 +32,14 @@ from skillrun.runtime.events import CallEnded, Event, RunStarted
 from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.session import rehearse
 from skillrun.runtime.spent import Spent
+from skillrun.runtime.summaries import TIER
 
 LENGTHS: Final = (
-    "Lengths of replies and turns with tools: {measured} of {steps} measured in finished runs (config/sizes.yaml), the "
-    "others by `estimate` in config/skillrun.yaml."
+    "Reply lengths and turns with tools: {measured} of {steps} measured in finished runs (`skillrun sizes`), "
+    "the others estimated."
 )
-GUESS: Final = "Which way conditions take is a guess: the real run will differ."
+SUMMARY: Final = ["summary", TIER]  # in the address of a call that summarises a phase
+GUESS: Final = "Branches are guessed; the real run may differ."
 
 
 @dataclass
@@ -142,6 +144,8 @@ class Rehearsal:
     """That ask somebody."""
     measured: int
     """Of them."""
+    summaries: int
+    """Calls that summarise a phase for the ones after it."""
     sent: list[tuple[str, Request]]
     models: Mapping[str, str]
     places: Mapping[str, str]
@@ -201,7 +205,8 @@ async def rehearsed(
     known = len(steps & expected.known.keys())
     eaches = _by_each(calls)
     total = sum(phases.values(), Spent())
-    return Rehearsal(outcome, phases, total, eaches, turns, len(steps), known, gateway.sent, models, places)
+    summaries = sum(address.split("/")[2:4] == SUMMARY for address, _ in calls)
+    return Rehearsal(outcome, phases, total, eaches, turns, len(steps), known, summaries, gateway.sent, models, places)
 
 
 def _by_each(calls: Iterable[tuple[str, Spent]]) -> dict[str, tuple[int, Spent]]:
@@ -293,6 +298,9 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
         what = f"{each['calls']:g} calls, {each['tokens']:,} tokens, {money(each['price'])}"
         out.line(f"for each of {counted(items, 'item')} in `{place}` (a real run may have more or fewer): about {what}")
     turns = sum(rehearsal.turns.values())
+    if rehearsal.summaries:
+        verb = "summarises" if rehearsal.summaries == 1 else "summarise"
+        out.line(f"{rehearsal.summaries} of the calls {verb} a phase for the phases after it")
     if turns:
         out.line(f"with {counted(turns, 'turn')} with tools beside the calls")
     out.line(LENGTHS.format(measured=rehearsal.measured, steps=counted(rehearsal.steps, "step")))
@@ -311,6 +319,7 @@ def report(rehearsal: Rehearsal, out: Output) -> int:
             "turns": turns,
             "steps": rehearsal.steps,
             "measured": rehearsal.measured,
+            "summaries": rehearsal.summaries,
             "total": total.to_dict(),
         }
     )

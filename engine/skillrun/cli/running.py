@@ -105,7 +105,7 @@ def carry_out(
                     told.close()
                 await gateway.close()
             for answer in person.prepared.unused():
-                display.line(f"warning: no question has taken the prepared answer `{answer}`")
+                display.line(f"warning: no question used the prepared answer `{answer}`")
             for line in person.prepared.late():
                 display.line(f"warning: {line}")
 

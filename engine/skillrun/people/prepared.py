@@ -147,7 +147,7 @@ class Prepared:
         self._late.pop(name, None)
 
     def unused(self) -> list[str]:
-        """The keys of answers that no question has taken."""
+        """The keys of answers that no question used."""
         return [name for name in self._entries if name not in self._taken]
 
     def has(self, key: str, question: Question) -> bool:

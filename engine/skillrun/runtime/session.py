@@ -254,9 +254,7 @@ async def _tell_lost(run: Run, address: str, fingerprint: str) -> None:
     ]
     noted = run.journal.find("note", f"{address}/unknown", fingerprint)
     if noted is None or noted.get("sent") != len(sent):
-        text = (
-            f"{address} was sent before the run stopped and its answer is unknown; what is still wanted is asked again"
-        )
+        text = f"{address} was sent before the run stopped, and its answer is unknown; if needed, it is sent again"
         run.emit(Notice(text, "warn"))
         await run.journal.record("note", f"{address}/unknown", fingerprint, {"sent": len(sent)})
 

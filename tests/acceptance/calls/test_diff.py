@@ -44,7 +44,7 @@ def test_runs_that_are_the_same_are_said_to_be(run: Path, skillrun: Call) -> Non
     both = "it: version 2 of 2, round 2, copy: version 2 of 2, round 2"
     assert lines == [
         "7 calls are the same",
-        f"{several}; compared is the last of them: judge/verdict/clerk ({both})",
+        f"{several}; the last one is compared: judge/verdict/clerk ({both})",
         "`skillrun diff it copy --version 1` compares the first ones",
         "",
         "artifacts:",
@@ -126,7 +126,7 @@ def test_two_runs_say_which_rounds_stand_beside_each_other_and_take_others(two: 
     assert "judge: verdict/clerk (- it: version 2 of 2, round 2, + kind: version 1 of 1, round 1)" in out
     done = skillrun("diff", "it", "kind", "judge", "--version", "1")
     assert (
-        "compared is number 1, or the last where there are fewer: judge/verdict/clerk (it: version 1 of 2, round 1"
+        "number 1 (or the last of fewer) is compared: judge/verdict/clerk (it: version 1 of 2, round 1"
         in done.out
     )
     assert "  -Judge, in round 1.\n  +Judge kindly, in round 1.\n" in done.out

@@ -238,4 +238,4 @@ def test_what_was_estimated_and_what_was_counted_is_told_apart(run: Path, skillr
     [shown] = skillrun("show", "it", "judge", "verdict", "--json").json["calls"]
     counted = shown["turns"][0]["usage"]["input"]
     assert sum(part["tokens"] for part in shown["parts"]) != counted
-    assert f"  estimated here by the texts; whoever answered has counted {counted:,}, as it stands below\n" in out
+    assert f"  estimated from the texts; the model counted {counted:,}, as shown below\n" in out

@@ -61,7 +61,7 @@ def test_a_broken_save_leaves_the_turn_alone_that_runs(pair: Path, watch: Watch)
     dev.until(r"left/draft/writer, right/draft/writer\n")
     edit(pair / "skills" / "pair" / "choice.md", "which.answer", "which.answr")
     heard = dev.until(WATCHING)
-    assert "the last good version stays in force" in heard
+    assert "still using the last valid version" in heard
     assert "0 reused, 2 asked, 2 artifacts changed" in heard
     assert len(sent(pair / "runs" / "dev-pair")) == 2
 

@@ -53,7 +53,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             assert "  +For Ada:" in edited
             send.write_text(text.replace("phases.draft", "phases.draff"))
             broken = told(run)
-            assert broken[-2] == "the last good version stays in force; mend the file and save it"
+            assert broken[-2] == "still using the last valid version; fix the file and save it"
             assert "Nothing was run" not in "\n".join(broken)
             draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
             send.write_text(text)

@@ -47,7 +47,7 @@ def test_a_run_begins_waits_goes_on_and_is_looked_at_in_a_store(project: Make, s
     assert "note.md" in done.out
     told = skillrun("show", "visit", "--json").json
     assert (told["status"], told["round"], told["artifacts"]) == ("completed", 2, ["visit.md", "note.md"])
-    assert "choose: answered by what was prepared: where = the lake" in skillrun("logs", "visit").out
+    assert "choose: answered from the prepared answers: where = the lake" in skillrun("logs", "visit").out
     assert skillrun("show", "visit", "plan").code == 0
     assert not (folder / "runs").exists()
 

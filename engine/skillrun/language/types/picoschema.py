@@ -256,14 +256,9 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
 def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> None:
     """Warn of `{type: string}`, as JSON Schema and the inputs of a workflow have it: here it is a record."""
     field = node.entries.get("type")
-    if (
-        field is None
-        or len(node.entries) > 1
-        or not isinstance(field.value, Scalar)
-        or field.value.value not in SCALARS
-    ):
+    kind = field.value.value if field is not None and isinstance(field.value, Scalar) else None
+    if kind not in SCALARS or len(node.entries) > 1:
         return
-    kind = field.value.value
     written = f"{key.name}({key.form})" if key.form == "array" else key.name
     hint = f'write `{written}: {kind}`; if a record is meant, describe its field: `type: "{kind}, …"`'
     problems.report(node.span, "shape", f"`{key.name}` is a record with a field `type`", hint, "warning")
