@@ -119,7 +119,7 @@ def test_a_prepared_answer_that_no_question_takes_is_said(project: Call, skillru
     folder = project("visit")
     (folder / "answers.yaml").write_text("where: the lake\nwere: the lake\n")
     done = skillrun("visit", "--answers", "answers.yaml", *SCRIPTED)
-    assert [line for line in done.out.splitlines() if "prepared answer" in line] == [
+    assert [line for line in done.out.splitlines() if "no question used" in line] == [
         "warning: no question used the prepared answer `were`"
     ]
 

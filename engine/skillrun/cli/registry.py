@@ -41,7 +41,7 @@ GROUPS: Final = MappingProxyType(
             "eject": CommandEntry("skillrun.cli.eject:eject_command", "Copy a built-in file into the project."),
             "outdated": CommandEntry("skillrun.cli.outdated:outdated", "Compare copied files with the built-in ones."),
             "schema": CommandEntry("skillrun.cli.schema:schema", "Print a file's format as JSON Schema."),
-            "hint": CommandEntry("skillrun.cli.hint:hint", "Scan a prompt for risks, as an agent's or editor's hook."),
+            "hint": CommandEntry("skillrun.cli.hint:hint", "Scan a prompt for risks (editor hook)."),
             "skill": CommandEntry("skillrun.cli.skill:skill", "Print instructions for AI coding assistants."),
             "lsp": CommandEntry("skillrun.cli.lsp:lsp", "Run the language server (started by editors)."),
         },

@@ -125,10 +125,7 @@ def test_two_runs_say_which_rounds_stand_beside_each_other_and_take_others(two: 
     assert "`skillrun diff it kind judge --version 1` compares the first ones" in out
     assert "judge: verdict/clerk (- it: version 2 of 2, round 2, + kind: version 1 of 1, round 1)" in out
     done = skillrun("diff", "it", "kind", "judge", "--version", "1")
-    assert (
-        "number 1 (or the last of fewer) is compared: judge/verdict/clerk (it: version 1 of 2, round 1"
-        in done.out
-    )
+    assert "number 1 (or the last of fewer) is compared: judge/verdict/clerk (it: version 1 of 2, round 1" in done.out
     assert "  -Judge, in round 1.\n  +Judge kindly, in round 1.\n" in done.out
     assert "artifacts:" not in done.out
 

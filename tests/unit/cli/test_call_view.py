@@ -16,4 +16,4 @@ def test_what_was_counted_of_a_prompt_is_told_where_somebody_has_counted(counted
     request = Request("x:m", (Block("You look."),), (Message("user", (Block("Look."),)),), max_tokens=100)
     turn = Turn("w/look/seen/clerk/1.1", 1, "f", request, "1", True, Reply("Seen.", usage=Usage(counted, 5)))
     lines = [*conversation_lines(Conversation("w/look/seen/clerk", 1, (turn,)), full=False, is_held=False)]
-    assert ("whoever answered has counted" in "\n".join(lines)) is is_told
+    assert ("the model counted" in "\n".join(lines)) is is_told
