@@ -130,7 +130,7 @@ def test_what_can_go_wrong_is_said_with_a_next_step(waiting: Path, folder: Path,
     nobody = skillrun("answers", "tea")
     assert (nobody.code, nobody.err) == (
         2,
-        """error: there is no terminal to ask in: `which`: Which one? (left, right)
+        """error: questions need a terminal: `which`: Which one? (left, right)
 hint: run this command in a terminal, or give answers with `--answers FILE`
 """,
     )

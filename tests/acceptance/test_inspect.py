@@ -312,6 +312,12 @@ def test_doctor_warns_of_a_distribution_that_overwrites_this_one(
     assert "pip uninstall skillrun" in warning["hint"]
 
 
+def test_a_dry_run_counts_the_calls_that_summarise_a_phase(project: Call, skillrun: Call) -> None:
+    project("greeting")
+    done = skillrun("greeting", "Ada", "--model", "scripted:default", "--dry-run")
+    assert "1 of the calls summarises a phase for the phases after it" in done.out
+
+
 def test_without_a_key_and_without_the_local_model_doctor_and_a_run_say_what_to_do(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -371,9 +371,7 @@ def test_files_that_nobody_brought_are_said_to_be_gone_without_by_default(projec
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     done = skillrun("ask", "it", "--name", "r", "--model", "scripted:default", "--unattended")
-    assert (done.code, "taken by default, nobody was asked: brought = go on without it" in done.out) == (0, True), (
-        done.out
-    )
+    assert (done.code, "default used without asking: brought = go on without it" in done.out) == (0, True), done.out
 
 
 @pytest.mark.finding("FL4")

@@ -110,7 +110,7 @@ def test_the_report_of_a_plan_begins_with_the_plan_and_has_all_the_rest(finished
     first = page.source[page.source.index('id="result"') :]
     assert re.search(r"<h2[^>]*>plan\.md</h2>", first)
     assert first.index("The notes are a table outside") < first.index("spec.md")
-    assert page.says("taken by default, nobody was asked")
+    assert page.says("default used without asking")
     assert page.says("mean 17.33")
     assert page.says("34")
     assert page.says("420,152")

@@ -46,6 +46,18 @@ def test_the_examples_make_a_project_without_problems(page: Path, tmp_path: Path
 
 
 @pytest.mark.finding("NC6")
+def test_the_file_of_a_block_is_named_above_it() -> None:
+    """Most viewers do not show the line that opens a block."""
+    named = 0
+    for page in (README, *(TOP / "docs").rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in re.finditer(r"^`{3,}\w+ .*?file=(\S+)", text, re.MULTILINE):
+            paragraph = text[: block.start()].rstrip().rpartition("\n\n")[2]
+            assert f"`{block[1]}`" in paragraph, f"{page.name}: {block[1]}"
+            named += 1
+    assert named > 50
+
+
 def test_the_readme_is_short() -> None:
     """Of its words, those in examples, links and pictures count as well."""
     assert len(README.read_text(encoding="utf-8").split()) <= 1200

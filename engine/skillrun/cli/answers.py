@@ -84,7 +84,7 @@ async def _answered(
         return given
     if not has_terminal():
         raise UsageError(
-            f"there is no terminal to ask in: {_told(left)}",
+            f"questions need a terminal: {_told(left)}",
             "run this command in a terminal, or give answers with `--answers FILE`",
         )
     return [waiting for waiting in left if await answer_here(waiting, inbox, out, {})]

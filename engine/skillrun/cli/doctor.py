@@ -24,6 +24,7 @@ from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.catalogue import Catalogue
 
 LOCAL: Final = "xllamacpp"
+NO_MODEL: Final = "set the key of a provider, or install xllamacpp"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,11 @@ def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
             entry = catalogue.providers.get(resolved.provider)
             runs = has_local_model() or entry is None or entry.kind != "embedded"
             text = f"{resolved.model} ({resolved.why})"
-            yield Finding("ok", tier, text) if runs else Finding("missing", tier, f"{text}, which is not installed")
+            yield (
+                Finding("ok", tier, text)
+                if runs
+                else Finding("missing", tier, f"{text}, which is not installed", NO_MODEL)
+            )
         except SkillrunError as error:
             yield Finding("missing", tier, error.message, error.next_step)
     for name, provider in catalogue.providers.items():

@@ -38,7 +38,7 @@ LENGTHS: Final = (
     "Reply lengths and turns with tools: {measured} of {steps} measured in finished runs (`skillrun sizes`), "
     "the others estimated."
 )
-SUMMARY: Final = ["summary", TIER]  # in the address of a call that summarises a phase
+SUMMARY: Final = f"/summary/{TIER}"  # in the address of a call that summarises a phase, before the attempt
 GUESS: Final = "Branches are guessed; the real run may differ."
 
 
@@ -205,7 +205,7 @@ async def rehearsed(
     known = len(steps & expected.known.keys())
     eaches = _by_each(calls)
     total = sum(phases.values(), Spent())
-    summaries = sum(address.split("/")[2:4] == SUMMARY for address, _ in calls)
+    summaries = sum(address.rpartition("/")[0].endswith(SUMMARY) for address in asked)
     return Rehearsal(outcome, phases, total, eaches, turns, len(steps), known, summaries, gateway.sent, models, places)
 
 

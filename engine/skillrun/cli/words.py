@@ -101,7 +101,7 @@ def two_columns(rows: Iterable[tuple[str, str]]) -> str:
     return formatter.getvalue().rstrip("\n")
 
 
-GIVEN: Final[Data] = {"prepared": "answered from the prepared answers", "default": "taken by default, nobody was asked"}
+GIVEN: Final[Data] = {"prepared": "answered from the prepared answers", "default": "default used without asking"}
 """What is said of answers that no person gave during the run."""
 
 

@@ -179,7 +179,7 @@ def test_after_two_reviews_a_decision_is_required_and_nobody_gives_it_but_a_pers
     (first,) = [event for event in answered if "/choice@" in event["address"]]
     assert (first["answers"][0]["answer"], first["answers"][0]["answered_by"]) == ("redesign", "default")
     shown = skillrun("show", str(failed_twice.folder)).out
-    assert "taken by default, nobody was asked: choice = redesign" in shown
+    assert "default used without asking: choice = redesign" in shown
     assert "answered: choice" not in shown
     again = failed_twice.resumed([reviewed(FATAL)])
     assert again.done.code == 75
@@ -191,7 +191,7 @@ def test_after_two_reviews_a_decision_is_required_and_nobody_gives_it_but_a_pers
     over = failed_twice.resumed([reviewed(FATAL)], "--answers", "answers.yaml")
     assert over.done.code == 0
     assert over.story["state"]["review_rounds"] == 2
-    assert "prepared: expert-review/cycle#1/choice = override" in skillrun("show", str(over.folder)).out
+    assert "answered from the prepared answers: expert-review/cycle#1/choice = override" in skillrun("show", str(over.folder)).out
     assert "by a prepared answer" in over.summary("expert-review")["flags"]["review_override"]
 
 

@@ -205,7 +205,7 @@ def _number(value: float) -> str:
 
 def _given(answer: Mapping[str, Any]) -> str:
     """Who gave an answer."""
-    who = {DEFAULT: "taken by default, nobody was asked", PREPARED: "prepared before the run"}
+    who = {DEFAULT: "default used without asking", PREPARED: "prepared before the run"}
     return who.get(str(answer.get("answered_by")), "answered by a person")
 
 

@@ -336,7 +336,7 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
 
 
 def _cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
-    """The shortest way along `after` from a phase back to itself, without the end; empty if there is no such path."""
+    """The shortest way along `after` from a phase back to itself, without the end; empty without a cycle."""
     seen: set[str] = set()
     ways: list[tuple[str, ...]] = [(name,)]
     for way in ways:
