@@ -267,7 +267,7 @@ steps:
     waiting = skillrun("resume", "r", "--answers", "answers.yaml")
     assert (waiting.code, "put `pack/again#2/more-1: …` and `pack/again#2/more-2: …`" in waiting.out) == (75, True)
     assert "no question is called" not in waiting.out + waiting.err
-    assert "prepared: pack/packed~coat/sure = no" in waiting.out
+    assert "answered from the prepared answers: pack/packed~coat/sure = no" in waiting.out
     left = skillrun("answers", "r")
     assert "`pack/again#2/more-1`: More?" in left.err
     with answers.open("a", encoding="utf-8") as file:

@@ -191,7 +191,8 @@ def test_after_two_reviews_a_decision_is_required_and_nobody_gives_it_but_a_pers
     over = failed_twice.resumed([reviewed(FATAL)], "--answers", "answers.yaml")
     assert over.done.code == 0
     assert over.story["state"]["review_rounds"] == 2
-    assert "answered from the prepared answers: expert-review/cycle#1/choice = override" in skillrun("show", str(over.folder)).out
+    shown = skillrun("show", str(over.folder)).out
+    assert "answered from the prepared answers: expert-review/cycle#1/choice = override" in shown
     assert "by a prepared answer" in over.summary("expert-review")["flags"]["review_override"]
 
 
