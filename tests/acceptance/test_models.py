@@ -223,6 +223,9 @@ def test_a_misspelt_scripted_model_is_corrected(project: Call, skillrun: Call) -
     project("greeting")
     done = skillrun("greeting", "Ada", "--model", "scriptd:default")
     assert (done.code, "did you mean `scripted`?" in done.err) == (2, True)
+    for name in ("scripted", "scripted:"):
+        done = skillrun("greeting", "Ada", "--model", name)
+        assert (done.code, "did you mean `scripted:default`?" in done.err) == (2, True)
 
 
 @pytest.mark.slow
