@@ -20,7 +20,7 @@ import yaml
 
 from skillrun.runtime.store.disk.journal import read_journal
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
-from tests.golden.runs import HERE, KINDS, PROJECT, make_project
+from tests.golden.runs import HERE, KINDS, make_project
 
 FORMATS: Final = HERE / "formats.txt"
 UPDATE: Final = bool(os.environ.get("SKILLRUN_UPDATE_EXAMPLES"))
