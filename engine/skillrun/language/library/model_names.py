@@ -79,7 +79,8 @@ class ModelNames:
             return self.no_provider(provider, scripted=True)
         if name in self.listed or any(fnmatchcase(name, pattern) for pattern, _ in self.patterns):
             return None
-        return Wrong("unknown-model", f"there is no model `{name}`", suggest(name, (*self.suggested, f"{SCRIPTED}:default")))
+        suggestion = suggest(name, (*self.suggested, f"{SCRIPTED}:default"))
+        return Wrong("unknown-model", f"there is no model `{name}`", suggestion)
 
     def no_provider(self, name: str, *, scripted: bool = False) -> Wrong | None:
         if name in self.providers or (scripted and name == SCRIPTED):
