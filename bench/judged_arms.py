@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from skillrun.language.text.fences import Fences
+from skillrun.syntax.fences import Fences
 
 REQUEST = "request.md"  # a copy of the request is no part of what was made of it
 LARGEST = 2_000_000  # bytes of a file of the code base whose names are read

@@ -14,7 +14,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from bench import libraries, process
-from skillrun.language.library.roots import package_library
+from skillrun.library.roots import package_library
 
 KEYSTROKES = 20
 BETWEEN = 0.2  # seconds from one keystroke's problems to the next keystroke

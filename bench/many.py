@@ -20,13 +20,13 @@ import psycopg
 
 from bench.database import transactions
 from bench.ours import CHAIN, store, write_project
-from skillrun.cli.store import Store, open_database
-from skillrun.runtime.store.postgres.lease import _CLAIM
-from skillrun.runtime.store.postgres.queue import _DUE, BEGUN, DEFAULT
-from skillrun.workers.bundle import packed
-from skillrun.workers.dispatch import Dispatch
-from skillrun.workers.request import Request
-from skillrun.workers.worker import TOLD
+from skillrun.extensions.workers.bundle import packed
+from skillrun.extensions.workers.commands.open_store import Store, open_database
+from skillrun.extensions.workers.dispatch import Dispatch
+from skillrun.extensions.workers.postgres.lease import _CLAIM
+from skillrun.extensions.workers.postgres.queue import _DUE, BEGUN, DEFAULT
+from skillrun.extensions.workers.request import Request
+from skillrun.extensions.workers.worker import TOLD
 
 JOBS = 100
 STARTS = 20

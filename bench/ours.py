@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.subject import CallFailed, Work, main
-from skillrun.dev.cycle import turn
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.check.program import Program
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
-from skillrun.language.text.diagnostics import render_problem
+from skillrun.checker.checker import check_workflow
+from skillrun.checker.program import Program
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.people.person import open_person
+from skillrun.questions.person import open_person
 from skillrun.runtime.inputs import checked_inputs
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run, resume_run
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.disk.run_folders import RunFolders
-from skillrun.runtime.store.stored_run import Runs
+from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.outcome import Outcome
+from skillrun.store.stored_run import Runs
+from skillrun.syntax.diagnostics import render_problem
+from skillrun.watch.cycle import turn
 
 if TYPE_CHECKING:
-    from skillrun.cli.store import Store
+    from skillrun.extensions.workers.commands.open_store import Store
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
@@ -183,9 +183,9 @@ def runs_of(work: Work) -> Runs:
 
 def store(url: str) -> Store:
     """A store of this version."""
-    from skillrun.cli.store import open_database, open_store
-    from skillrun.runtime.store.postgres.migrations import migrate
-    from skillrun.workers.dispatch import install
+    from skillrun.extensions.workers.commands.open_store import open_database, open_store
+    from skillrun.extensions.workers.dispatch import install
+    from skillrun.extensions.workers.postgres.migrations import migrate
 
     migrate(open_database(url))
     install(open_database(url))

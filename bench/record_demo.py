@@ -21,18 +21,18 @@ from typing import Final
 from bench.recorded import rules as recorded_replies
 from skillrun.cli.loading import load, load_script
 from skillrun.cli.printing import Output
-from skillrun.language.replies.attached import take_off
-from skillrun.language.replies.values import parse_reply
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import Shape
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.person import open_person
+from skillrun.questions.person import open_person
 from skillrun.runtime.inputs import checked_inputs
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.session import begin_run
-from skillrun.runtime.store.disk.run_folders import RunFolders
-from skillrun.runtime.store.frontmatter import as_yaml
+from skillrun.store.frontmatter import as_yaml
+from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.outcome import Outcome
+from skillrun.structured_output.attached import take_off
+from skillrun.structured_output.values import parse_reply
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import Shape
 
 FINISHED: Final = Path(__file__).parents[1] / "docs" / "finished"
 RUN: Final = "reminders"

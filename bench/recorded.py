@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.journal import read_journal
-from skillrun.runtime.store.frontmatter import as_yaml
+from skillrun.store.frontmatter import as_yaml
+from skillrun.store.local.journal import read_journal
+from skillrun.syntax.diagnostics import SkillrunError
 
 
 def rules(run: Path) -> Iterator[dict[str, Any]]:

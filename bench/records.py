@@ -14,11 +14,11 @@ from types import UnionType
 from typing import Annotated, Any, Literal, NotRequired, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import skillrun.runtime.session  # noqa: F401 (what is loaded anyway does not count)
-from skillrun.language.types import records
-from skillrun.language.types.records import Bounds
-from skillrun.runtime.store.journal_bodies import BODIES
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import Summary
+from skillrun.store.journal_bodies import BODIES
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
+from skillrun.types import records
+from skillrun.types.records import Bounds
 
 RECORDS = (State, Summary, *BODIES.values())
 REPLY = {

@@ -34,7 +34,7 @@ def _chain(folder: Path) -> tuple[list[str], Path]:
 
 
 def _plan(folder: Path) -> tuple[list[str], Path]:
-    from skillrun.language.library.roots import package_library
+    from skillrun.library.roots import package_library
 
     file = folder / "skills" / "plan" / "research.md"
     file.parent.mkdir(parents=True)

@@ -17,20 +17,20 @@ from typing import Any, Final
 import platformdirs
 
 from bench.ours import UNLIMITED
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
+from skillrun.checker.checker import check_workflow
+from skillrun.events import CallEnded, Event
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.person import open_person
-from skillrun.runtime.events import CallEnded, Event
+from skillrun.questions.person import open_person
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
-from skillrun.runtime.store.disk.run_folders import RunFolders
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.run_folders import RunFolders
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
 MEMBERS: Final = ("keeper", "breaker")

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from docsite.reference import files
 from docsite.tables import NOTE, table
-from skillrun.language.files.definitions import Step
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
-from skillrun.language.templates.tests import TESTS
-from skillrun.language.templates.vocabulary import BUILTINS
-from skillrun.language.text.source import Mapping, plain
+from skillrun.definitions.definitions import Step
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
+from skillrun.syntax.source import Mapping, plain
+from skillrun.templates.tests import TESTS
+from skillrun.templates.vocabulary import BUILTINS
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
 _LINK: Final = re.compile(r"\[([^\]\n]+)\]\((?:#|[\w./-]+\.(?:md|yaml)|decisions/)[^)\s]*\)")

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from docsite.staging import CONFIG, BrokenSite, stage
-from skillrun.language.text.diagnostics import printable
+from skillrun.syntax.diagnostics import printable
 
 
 def build(folder: Path, config: Path = CONFIG) -> Path:

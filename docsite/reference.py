@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from docsite.command_pages import commands
 from docsite.tables import key_table, page, table
-from skillrun.cases.definitions import (
+from skillrun.definitions import definitions
+from skillrun.definitions.cases import (
     BOUND_KEYS,
     CASE_KEYS,
     EXPECT_KEYS,
@@ -21,11 +22,10 @@ from skillrun.cases.definitions import (
     RUN_KEYS,
     TEXT_KEYS,
 )
-from skillrun.language.files import definitions
-from skillrun.language.files.verbs import BREAKER_KEYS, FEATURE_KEYS, VERBS, Keys
-from skillrun.language.library.models_yaml import RATES, RECORDS, TABLES
-from skillrun.language.text.codes import CODES
+from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, VERBS, Keys
+from skillrun.library.models_yaml import RATES, RECORDS, TABLES
 from skillrun.models.scripted import KEYS as RULE_KEYS
+from skillrun.syntax.codes import CODES
 
 # What a kind of file is, where it stands, its definition, and where the manual tells of it.
 _FILES: Final = (

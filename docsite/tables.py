@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from skillrun.language.files.verbs import Key, Keys, Takes
+from skillrun.definitions.verbs import Key, Keys, Takes
 
 NOTE: Final = "<!-- Made of the program's tables: `SKILLRUN_UPDATE_DOCS=1 pytest tests/unit/test_reference.py`. -->"
 WORDS: Final[Mapping[Takes, str]] = {

@@ -159,7 +159,7 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
 
 def _run(request: dict[str, Any]) -> None:
     """Become what a new Python would be."""
-    from skillrun.runtime.store import checkpoints
+    from skillrun.store import checkpoints
 
     os.chdir(request["folder"])
     os.environ.clear()

@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from skillrun.language.check.checker import check_library, check_workflow
-from skillrun.language.check.program import Program
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
+from skillrun.checker.checker import check_library, check_workflow
+from skillrun.checker.program import Program
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
 
 SHIPPED = Root(package_library(), "skillrun:", "library")
 
@@ -45,7 +45,7 @@ def share_shipped_library(patch: pytest.MonkeyPatch) -> None:
         return replace(program, library=library) if program is not None else None
 
     patch.setattr(
-        "skillrun.language.library.library.Library",
+        "skillrun.library.library.Library",
         lambda roots, earlier=shipped, **more: Library(roots, earlier, **more),
     )
-    patch.setattr("skillrun.language.check.checker.check_workflow", check)
+    patch.setattr("skillrun.checker.checker.check_workflow", check)

@@ -17,20 +17,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render_problem
+from skillrun.checker.checker import check_workflow
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.person import open_person
+from skillrun.questions.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.disk.run_folders import RunFolders
+from skillrun.store import checkpoints
+from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.run_folders import RunFolders
+from skillrun.syntax.diagnostics import render_problem
 
 NAME = "run"
 MOST = 4  # processes; a run needs one more for each kill

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
-from skillrun.language.files.verbs import VERBS
-from skillrun.language.text import source as nodes
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.document import parse_config, parse_document
-from skillrun.language.text.source import Source, plain
+from skillrun.definitions.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
+from skillrun.definitions.verbs import VERBS
+from skillrun.syntax import source as nodes
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.document import parse_config, parse_document
+from skillrun.syntax.source import Source, plain
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.files.reader import MAX_PARTS, MAX_PHASES, MAX_REPEATS
-from skillrun.language.library.roots import package_library
-from skillrun.language.text.diagnostics import MOST_ERRORS
+from skillrun.definitions.reader import MAX_PARTS, MAX_PHASES, MAX_REPEATS
+from skillrun.library.roots import package_library
+from skillrun.syntax.diagnostics import MOST_ERRORS
 from tests.property.sizes import of, phase, workflow
 
 Call = Callable[..., Any]

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
+from skillrun.checker.checker import check_workflow
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.person import open_person
+from skillrun.questions.person import open_person
 from skillrun.runtime import session
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.run_folder import RunFolder
+from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.outcome import Outcome
 from tests.acceptance.conftest import Call, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")

@@ -24,8 +24,8 @@ import pytest
 from skillrun.models.messages import AttemptListener, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime import limits
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.store import checkpoints
+from skillrun.store.local.journal import read_journal
 from tests.acceptance.conftest import Call, Done, Make
 from tests.servers import openai
 from tests.servers.wire import Answer, Asked, Wire, serve

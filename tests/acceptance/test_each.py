@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.disk.journal import read_journal
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.journal import read_journal
 
 Call = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.library.roots import package_library
+from skillrun.library.roots import package_library
 
 Call = Callable[..., Any]
 pytestmark = pytest.mark.row("A4")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from skillrun.checker.checker import check_library
+from skillrun.checker.rechecking import CheckedLibrary, recheck
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.check.checker import check_library
-from skillrun.language.check.rechecking import CheckedLibrary, recheck
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render_problem
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
+from skillrun.syntax.diagnostics import render_problem
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 VALID = sorted((EXAMPLES / "valid").iterdir())

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.store import checkpoints
+from skillrun.store.local.lock import FolderLease
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.acceptance.conftest import Call, Done, Make
 from tests.launcher import run_skillrun, start_skillrun
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.store.local.journal import SqliteJournal
 
 Call = Callable[..., Any]
 pytestmark = pytest.mark.row("Q3")

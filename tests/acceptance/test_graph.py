@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from skillrun.language.files.verbs import VERBS
+from skillrun.definitions.verbs import VERBS
 from tests.acceptance.conftest import Call, Make
 
 EXPECTED = Path(__file__).parent / "graph"

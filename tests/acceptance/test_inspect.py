@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.tools.tree import Tree
+from skillrun.repository.tree import Tree
+from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.lock import FolderLease
 
 Call = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"

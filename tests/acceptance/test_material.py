@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.scoring.compaction import estimate_tokens
 from tests.acceptance.conftest import Call, Done, Make
 from tests.property.runs import journal_of
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.templates.records import FAILURES, STATUSES
 from skillrun.models.messages import ERROR_KINDS
 from skillrun.runtime.calls.reads import Lines, merged_lines
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.store.local.journal import SqliteJournal
+from skillrun.templates.records import FAILURES, STATUSES
 from tests.acceptance.test_outcomes import laid, phase, summary, workflow
 
 Call = Callable[..., Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.types.samples import sample
+from skillrun.types.samples import sample
 from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked, serve
 

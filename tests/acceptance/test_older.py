@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
 from tests.acceptance.conftest import Call, Make
 
 WORKFLOW = """---

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
 from tests.acceptance.conftest import Done
 from tests.acceptance.terminal import Terminal
 

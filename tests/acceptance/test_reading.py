@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.store.local.journal import SqliteJournal
 
 Call = Callable[..., Any]
 CANARY = "CANARY-of-the-home"

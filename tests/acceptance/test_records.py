@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
 from tests.property.runs import journal_of
 
 Call = Callable[..., Any]

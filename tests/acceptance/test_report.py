@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.tools.tree import Tree
+from skillrun.repository.tree import Tree
+from skillrun.store.local.lock import FolderLease
 
 Call = Callable[..., Any]
 SCRIPTED: Final = ("--model", "scripted:default")
@@ -290,7 +290,7 @@ def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larg
     done = skillrun("report", "it", "--json").json
     assert done["calls"] == 48
     assert 1_000_000 < done["bytes"] <= 2_000_000
-    monkeypatch.setattr("skillrun.cli.report.page.LARGEST", 500_000)
+    monkeypatch.setattr("skillrun.extensions.report.page.LARGEST", 500_000)
     done = skillrun("report", "it", "--json").json
     assert done["bytes"] <= 500_000
     page = Page(Path(done["path"]))

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.files import sha256_of
+from skillrun.store.files import sha256_of
+from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.lock import FolderLease
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.mounts import mounted
 from tests.launcher import run_skillrun

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.disk.folder import stored
-from skillrun.runtime.store.disk.journal import read_journal
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.folder import stored
+from skillrun.store.local.journal import read_journal
+from skillrun.store.local.lock import FolderLease
 from tests.launcher import start_skillrun
 
 Call = Callable[..., Any]

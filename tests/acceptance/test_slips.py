@@ -11,10 +11,10 @@ from typing import Final
 
 import pytest
 
-from skillrun.language.check.checker import check_library, check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
-from skillrun.language.text.diagnostics import Problem
+from skillrun.checker.checker import check_library, check_workflow
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
+from skillrun.syntax.diagnostics import Problem
 from tests.acceptance.slips import File, Slip, read, same, slips, words
 
 MOST: Final = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)  # slips of one kind in one file

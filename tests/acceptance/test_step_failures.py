@@ -8,18 +8,18 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render_problem
+from skillrun.checker.checker import check_workflow
+from skillrun.events import Event, Said
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.person import open_person
+from skillrun.questions.person import open_person
 from skillrun.runtime import session
-from skillrun.runtime.events import Event, Said
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.run_folders import RunFolders
+from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.outcome import Outcome
+from skillrun.syntax.diagnostics import render_problem
 
 pytestmark = pytest.mark.finding("FL3")
 

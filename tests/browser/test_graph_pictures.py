@@ -9,11 +9,11 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, Page
 
+from skillrun.checker.checker import check_workflow
 from skillrun.cli.graph.model import build_graph
 from skillrun.cli.graph.svg import WIDTH, draw_svg
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 from tests.browser.conftest import PATIENCE
 
 GALLERY: Final = Path(__file__).parents[1] / "examples" / "valid" / "gallery"

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import atheris
 
-with atheris.instrument_imports(include=["skillrun.language", "skillrun.collaboration"]):
-    from skillrun.language.check.inference import Inference
-    from skillrun.language.files.parse import (
+with atheris.instrument_imports(include=["skillrun.language", "skillrun.scoring"]):
+    from skillrun.checker.inference import Inference
+    from skillrun.definitions.parse import (
         parse_agent_skill,
         parse_bank,
         parse_phase,
@@ -24,13 +24,13 @@ with atheris.instrument_imports(include=["skillrun.language", "skillrun.collabor
         parse_role,
         parse_workflow,
     )
-    from skillrun.language.replies.values import parse_reply
-    from skillrun.language.templates.expressions import RenderError, compile_string
-    from skillrun.language.text.diagnostics import GivenUp, Problems
-    from skillrun.language.text.document import parse_document
-    from skillrun.language.text.source import Document, Source
-    from skillrun.language.types.schemas import Shape
-    from skillrun.language.types.types import ANY
+    from skillrun.structured_output.values import parse_reply
+    from skillrun.syntax.diagnostics import GivenUp, Problems
+    from skillrun.syntax.document import parse_document
+    from skillrun.syntax.source import Document, Source
+    from skillrun.templates.expressions import RenderError, compile_string
+    from skillrun.types.schemas import Shape
+    from skillrun.types.types import ANY
 
 REPOSITORY: Final = Path(__file__).parents[2]
 FOUND: Final = REPOSITORY / ".chaos"

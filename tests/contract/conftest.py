@@ -13,21 +13,21 @@ from typing import Protocol
 
 import pytest
 
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.folder import FolderFiles
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.disk.lock import FolderLease
-from skillrun.runtime.store.files import Files
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.lease import Lease
-from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal, MemoryLease
-from skillrun.runtime.store.postgres.database import Database
-from skillrun.runtime.store.postgres.journal import PostgresJournal
-from skillrun.runtime.store.postgres.lease import PostgresLease
-from skillrun.runtime.store.postgres.migrations import migrate
-from skillrun.runtime.store.postgres.row import RunRow
-from skillrun.runtime.store.postgres.stored_run import StoreRun
-from skillrun.tools.tree import Tree
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.journal import PostgresJournal
+from skillrun.extensions.workers.postgres.lease import PostgresLease
+from skillrun.extensions.workers.postgres.migrations import migrate
+from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.extensions.workers.postgres.stored_run import StoreRun
+from skillrun.repository.tree import Tree
+from skillrun.store import checkpoints
+from skillrun.store.files import Files
+from skillrun.store.journal import Journal
+from skillrun.store.lease import Lease
+from skillrun.store.local.folder import FolderFiles
+from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.lock import FolderLease
+from skillrun.store.memory import MemoryFiles, MemoryJournal, MemoryLease
 from tests.servers.postgres import empty
 
 

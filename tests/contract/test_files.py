@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.files import FileChanged, Files, content_of
-from skillrun.tools.paths import PathRefused
+from skillrun.repository.paths import PathRefused
+from skillrun.store import checkpoints
+from skillrun.store.files import FileChanged, Files, content_of
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import KINDS, Store
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.chained import ChainedJournal
-from skillrun.runtime.store.journal import Journal, JournalDamaged, JournalUnwritable, Kind
-from skillrun.runtime.store.memory import MemoryJournal
+from skillrun.store import checkpoints
+from skillrun.store.chained import ChainedJournal
+from skillrun.store.journal import Journal, JournalDamaged, JournalUnwritable, Kind
+from skillrun.store.memory import MemoryJournal
 from tests.contract.conftest import KINDS, Store
 
 ALL: tuple[Kind, ...] = get_args(Kind)

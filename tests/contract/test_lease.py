@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.lease import RunLost
+from skillrun.store.lease import RunLost
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import Store
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.files import Files
-from skillrun.runtime.store.ledger import Ledger, Written
-from skillrun.runtime.store.run_store import RunStore
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import PastRound, Summary
+from skillrun.store.files import Files
+from skillrun.store.ledger import Ledger, Written
+from skillrun.store.run_store import RunStore
+from skillrun.store.state import State
+from skillrun.store.summary import PastRound, Summary
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import Store
 
 

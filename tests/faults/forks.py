@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 from skillrun.cli.main import main
 from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import ModelError, Reply, Request
-from skillrun.runtime.store import checkpoints
+from skillrun.store import checkpoints
 
 LONGEST: Final = 60.0  # seconds; a process that takes longer hangs
 CAUGHT: Final = 70  # the exit code of a process whose exception came out of `main`

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from skillrun.language.types.samples import TAME, sample
+from skillrun.types.samples import TAME, sample
 from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked
 

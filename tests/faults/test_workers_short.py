@@ -6,11 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from skillrun.runtime.store.postgres.database import Database
-from skillrun.runtime.store.postgres.lease import PostgresLease
-from skillrun.runtime.store.postgres.migrations import migrate, steps
-from skillrun.runtime.store.postgres.queue import Queue
-from skillrun.runtime.store.postgres.row import RunRow
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.lease import PostgresLease
+from skillrun.extensions.workers.postgres.migrations import migrate, steps
+from skillrun.extensions.workers.postgres.queue import Queue
+from skillrun.extensions.workers.postgres.row import RunRow
 from tests.faults.workers import Size, main, tried
 from tests.servers.postgres import empty
 
@@ -37,7 +37,7 @@ def test_runs_in_flight_on_the_version_before_are_there_after_a_migration(monkey
     with empty() as url, closing(Database(url)) as database:
         with monkeypatch.context() as before:
             older = {number: text for number, text in known.items() if number < max(known)}
-            before.setattr("skillrun.runtime.store.postgres.migrations.steps", lambda: older)
+            before.setattr("skillrun.extensions.workers.postgres.migrations.steps", lambda: older)
             assert migrate(database) == list(older)
         database.rows(
             "INSERT INTO runs (name, status, request, epoch, lease_until)"

@@ -16,8 +16,8 @@ from hashlib import sha256
 from itertools import accumulate
 from typing import Any, Final
 
-from skillrun.runtime.store.postgres.database import Database
-from skillrun.runtime.store.postgres.stored_run import StoreRuns
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.stored_run import StoreRuns
 from tests.servers import openai
 from tests.servers.wire import Answer, Asked
 

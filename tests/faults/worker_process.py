@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.cli.main import main
-from skillrun.runtime.store import checkpoints
+from skillrun.store import checkpoints
 from tests.faults.forks import disk, warm
 
 
@@ -74,7 +74,7 @@ def begun(job: Mapping[str, Any]) -> int:
 
 if __name__ == "__main__":
     warm()
-    import skillrun.workers.worker  # noqa: F401 (what a worker imports)
+    import skillrun.extensions.workers.worker  # noqa: F401 (what a worker imports)
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:

@@ -18,8 +18,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.store.local.journal import read_journal
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.faults.processes import Done, Forks
 
 PROJECT: Final = Path(__file__).with_name("project")

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.store.local.journal import read_journal
 
 HERE: Final = Path(__file__).parent
 PROJECT: Final = HERE / "project"

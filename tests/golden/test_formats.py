@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from skillrun.runtime.store.disk.journal import read_journal
+from skillrun.store.local.journal import read_journal
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
 from tests.golden.runs import HERE, KINDS, make_project
 

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.check.program import Program
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
+from skillrun.checker.checker import check_workflow
+from skillrun.checker.program import Program
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.people.person import open_person
+from skillrun.questions.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.folder import stored
-from skillrun.runtime.store.disk.journal import read_journal
-from skillrun.runtime.store.disk.own_key import key_folder
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.journal import Kind
-from skillrun.runtime.store.seal import seal_of
+from skillrun.store.journal import Kind
+from skillrun.store.local.folder import stored
+from skillrun.store.local.journal import read_journal
+from skillrun.store.local.own_key import key_folder
+from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.seal import seal_of
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
 from tests.golden.runs import CASES, KEY, NAME, RUNS, described, fill_in, make_project, unpack
 

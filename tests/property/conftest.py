@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.language.library.library import Library
+from skillrun.library.library import Library
 from tests.shipped import checked_library
 
 

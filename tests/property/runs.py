@@ -17,27 +17,27 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.check.program import Program
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import render_problem
+from skillrun.checker.checker import check_workflow
+from skillrun.checker.program import Program
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.answers import Answer, QuestionRecord
-from skillrun.people.person import Questions
-from skillrun.people.prepared import Read
+from skillrun.questions.answers import Answer, QuestionRecord
+from skillrun.questions.person import Questions
+from skillrun.questions.prepared import Read
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.disk.run_folders import RunFolders
-from skillrun.runtime.store.frontmatter import from_frontmatter
-from skillrun.runtime.store.journal import Journal
+from skillrun.store import checkpoints
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.journal import Journal
+from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.outcome import Outcome
+from skillrun.syntax.diagnostics import render_problem
 from tests.property.workflows import Workflows
 
 NAME = "run"

@@ -18,15 +18,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
-from skillrun.language.library.wishes import origins
-from skillrun.language.text.diagnostics import Problems, SkillrunError, render_problem
-from skillrun.language.text.document import read_yaml
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
+from skillrun.library.wishes import origins
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import ModelError, Usage
 from skillrun.models.scripted import ScriptedGateway, read_script
-from skillrun.people.prepared import read_answers
+from skillrun.questions.prepared import read_answers
+from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem
+from skillrun.syntax.document import read_yaml
 from tests.conftest import TIMES
 from tests.unit.models.settings import request
 

@@ -15,11 +15,11 @@ from random import SystemRandom
 
 import pytest
 
-from skillrun.language.check.checker import check_library
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import Problem, render_problem
-from skillrun.language.text.source import MAX_BYTES
+from skillrun.checker.checker import check_library
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
+from skillrun.syntax.diagnostics import Problem, render_problem
+from skillrun.syntax.source import MAX_BYTES
 from tests.property.bombs import BOMBS
 from tests.property.mutants import LIBRARY, mutants
 from tests.property.sizes import CASES
@@ -32,9 +32,9 @@ MUTANTS = 10 * TIMES
 CHECK = """
 import json, resource, signal, sys, time
 from pathlib import Path
-from skillrun.language.check.checker import check_library
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, search_path
+from skillrun.checker.checker import check_library
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, search_path
 resource.setrlimit(resource.RLIMIT_AS, (MEGABYTES << 20, MEGABYTES << 20))
 def late(*_): raise SystemExit("too late")
 signal.signal(signal.SIGALRM, late)
@@ -51,9 +51,9 @@ for folder in sorted(Path.cwd().iterdir()):
 # The same for templates.
 RENDER = """
 import resource, signal
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.templates.expressions import RenderError, compile_string
-from skillrun.language.text.source import Text
+from skillrun.syntax.diagnostics import Problems
+from skillrun.templates.expressions import RenderError, compile_string
+from skillrun.syntax.source import Text
 from tests.property.bombs import BOMBS, NAMES
 resource.setrlimit(resource.RLIMIT_AS, (MEGABYTES << 20, MEGABYTES << 20))
 def late(*_): raise SystemExit("too late")

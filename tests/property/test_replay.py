@@ -44,7 +44,7 @@ class Still(datetime):
 @pytest.fixture(autouse=True, scope="module")
 def _one_moment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("skillrun.runtime.clock.datetime", Still)
+        patch.setattr("skillrun.store.clock.datetime", Still)
         yield
 
 

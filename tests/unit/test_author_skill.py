@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from docsite.author_skill import REFERENCES
-from skillrun.language.files.verbs import RESERVED, VERBS
-from skillrun.language.templates.vocabulary import BUILTINS
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.document import parse_document
-from skillrun.language.text.reading import read_source
-from skillrun.language.text.source import plain
+from skillrun.definitions.verbs import RESERVED, VERBS
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.document import parse_document
+from skillrun.syntax.reading import read_source
+from skillrun.syntax.source import plain
+from skillrun.templates.vocabulary import BUILTINS
 
 pytestmark = pytest.mark.row("A4")
 SKILL = Path(__file__).parents[2] / "starters" / "skill" / "skillrun-author"

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from skillrun.checker.checker import check_library
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.check.checker import check_library
-from skillrun.language.files.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
-from skillrun.language.files.parse import parse_phase
-from skillrun.language.files.verbs import SUMMARY_KEYS, VERBS
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
-from skillrun.language.templates.expressions import FILTERS, FUNCTIONS, TESTS
-from skillrun.language.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS
-from skillrun.language.text.diagnostics import Problems, render_problem
-from skillrun.language.text.document import parse_document
-from skillrun.language.text.reading import read_source
-from skillrun.language.types.fields import KEYS as FIELD_KEYS
-from skillrun.language.types.fields import TYPES
+from skillrun.definitions.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
+from skillrun.definitions.parse import parse_phase
+from skillrun.definitions.verbs import SUMMARY_KEYS, VERBS
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
+from skillrun.syntax.diagnostics import Problems, render_problem
+from skillrun.syntax.document import parse_document
+from skillrun.syntax.reading import read_source
+from skillrun.templates.expressions import FILTERS, FUNCTIONS, TESTS
+from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS
+from skillrun.types.fields import KEYS as FIELD_KEYS
+from skillrun.types.fields import TYPES
 
 TOP = Path(__file__).parents[2]
 README, MANUAL = TOP / "README.md", TOP / "docs" / "language.md"

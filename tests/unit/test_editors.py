@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.cases.reading import FOLDER
 from skillrun.cli.registry import COMMANDS
-from skillrun.language.library.listing import FOLDERS
+from skillrun.definitions.case_reader import FOLDER
+from skillrun.library.listing import FOLDERS
 
 TOP = Path(__file__).parents[2]
 VSCODE = TOP / "editors" / "vscode"

@@ -13,10 +13,10 @@ from bench import record_demo
 from bench.record_demo import FINISHED, Recording, misfit
 from skillrun.cli.loading import load_script
 from skillrun.cli.printing import Output
-from skillrun.language.library.roots import package_library
+from skillrun.library.roots import package_library
 from skillrun.models.messages import Block, Message, Request, ToolCall
 from skillrun.models.scripted import Rule
-from skillrun.runtime.outcome import Outcome
+from skillrun.store.outcome import Outcome
 
 MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
 pytestmark = pytest.mark.row("N1")

@@ -13,7 +13,7 @@ import pytest
 
 import skillrun
 from docsite.reference import PAGES
-from skillrun.language.text.codes import CODES
+from skillrun.syntax.codes import CODES
 
 TOP = Path(__file__).parents[2]
 REFERENCE = TOP / "docs" / "reference"

@@ -16,8 +16,8 @@ from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import StandIn
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.runtime.admission import claims_text, foreign_claims, refuse_undecided
-from skillrun.runtime.store.seal import CHANGE
-from skillrun.runtime.store.stored_run import StoredRun
+from skillrun.store.seal import CHANGE
+from skillrun.store.stored_run import StoredRun
 
 QUESTION: Final = "Take over what it says?"
 NO: Final = "No goes on with what holds here."

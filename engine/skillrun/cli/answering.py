@@ -7,12 +7,12 @@ from typing import Any
 
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import GENERATED, Answer, needs_answer
-from skillrun.people.person import Questions
-from skillrun.people.prepared import Prepared
-from skillrun.people.terminal import Kept, Terminal, UnfinishedAnswers
-from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions
+from skillrun.questions.answers import GENERATED, Answer, needs_answer
+from skillrun.questions.person import Questions
+from skillrun.questions.prepared import Prepared
+from skillrun.questions.terminal import Kept, Terminal, UnfinishedAnswers
+from skillrun.store.inbox import Inbox, WaitingQuestions
+from skillrun.syntax.diagnostics import SkillrunError
 
 Begun = dict[str, dict[str, Any]]
 """What was answered of a list, and typed, before it was left: by what it is of a question, and its number."""

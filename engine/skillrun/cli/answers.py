@@ -13,14 +13,14 @@ from skillrun.cli import completing, options
 from skillrun.cli.answering import answer_here, leave, prepared_answers
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output
-from skillrun.cli.store import go_on, open_store
 from skillrun.cli.words import counted, line_of
-from skillrun.language.text.diagnostics import SkillrunError, UsageError
-from skillrun.people.answers import choices_of, on_one_line
-from skillrun.people.person import has_terminal
-from skillrun.people.prepared import own_name, read_answers
-from skillrun.runtime.questions.inbox import Inbox, WaitingQuestions, waiting_questions
-from skillrun.runtime.store.stored_run import StoredRun
+from skillrun.extensions.workers.commands.open_store import go_on, open_store
+from skillrun.questions.answers import choices_of, on_one_line
+from skillrun.questions.person import has_terminal
+from skillrun.questions.prepared import own_name, read_answers
+from skillrun.store.inbox import Inbox, WaitingQuestions, waiting_questions
+from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 PATIENCE: Final = 5.0  # seconds until a process that has the run has taken the answers
 BETWEEN: Final = 0.1

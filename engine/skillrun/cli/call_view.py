@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from skillrun.cli.words import counted, duration, money, table
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.text.diagnostics import hanging, printable
 from skillrun.models.messages import Block, Request, Usage
-from skillrun.runtime.store.conversations import Conversation, ToolUse, Turn
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.conversations import Conversation, ToolUse, Turn
+from skillrun.syntax.diagnostics import hanging, printable
 
 GLANCE: Final = 60  # characters of a part that are shown of it at a glance
 MOST_LINES: Final = 12  # of a tool's result, where not all is wanted

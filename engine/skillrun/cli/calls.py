@@ -11,11 +11,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from skillrun.language.files.places import unmarked
-from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
-from skillrun.language.types.fields import SLUG
-from skillrun.runtime.store.conversations import FRESH, Conversation, conversations
-from skillrun.runtime.store.stored_run import StoredRun
+from skillrun.definitions.places import unmarked
+from skillrun.store.conversations import FRESH, Conversation, conversations
+from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
+from skillrun.types.fields import SLUG
 
 MOST_NAMED: Final = 12  # addresses in a hint
 _TURN: Final = re.compile(r"(\d+)\.(\d+)")

@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from skillrun.cli.here import project_here
 from skillrun.cli.registry import COMMANDS
-from skillrun.runtime.store.disk.run_list import newest_first
+from skillrun.store.local.run_list import newest_first
 
 Items = list[CompletionItem[str]]
 Completer = Callable[[click.Context, click.Parameter, str], Items]
@@ -67,7 +67,7 @@ def phases_of(workflow: str, incomplete: str) -> Items:
 
 def cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The cases of the workflow that stands before them."""
-    from skillrun.cases.reading import case_files
+    from skillrun.definitions.case_reader import case_files
 
     workflow = context.params.get("workflow")
     return starting_with(incomplete, (case.name for case in case_files(project_here()) if case.workflow == workflow))
@@ -75,7 +75,7 @@ def cases(context: click.Context, _parameter: click.Parameter, incomplete: str) 
 
 def shipped(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The shipped files that a project can have a copy of."""
-    from skillrun.language.library.roots import shipped_files
+    from skillrun.library.roots import shipped_files
 
     return starting_with(incomplete, (path for path in shipped_files() if not path.startswith("config/")))
 

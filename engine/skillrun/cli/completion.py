@@ -18,7 +18,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import VARIABLE
-from skillrun.language.text.diagnostics import printable
+from skillrun.syntax.diagnostics import printable
 
 PLAIN: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or a flag; no shell reads more into it
 LONGEST: Final = 70  # characters of what is said of a word

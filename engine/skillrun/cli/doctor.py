@@ -12,16 +12,16 @@ from typing import Final
 
 import click
 
+from skillrun.checker.checker import check_library
 from skillrun.cli.loading import cache_folder, open_catalogue, open_library
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, two_columns
 from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model
-from skillrun.language.check.checker import check_library
-from skillrun.language.library.library import Library
-from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.library.library import Library
 from skillrun.models.catalogue import Catalogue
+from skillrun.syntax.diagnostics import SkillrunError
 
 LOCAL: Final = "xllamacpp"
 NO_MODEL: Final = "set the key of a provider, or install xllamacpp"

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError
 
 USUAL: Final = ("sensible-editor", "nano", "vim", "vi")
 WAY: Final = "set `EDITOR`, as in `export EDITOR=nano`"

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from skillrun.language.library.roots import enclosing_project
+from skillrun.library.roots import enclosing_project
 
 PARTS: Final = (".", "workflows", "skills", "roles", "config")
 

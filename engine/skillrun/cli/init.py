@@ -13,8 +13,8 @@ from skillrun.cli.here import from_here
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.shipped import has_file, put, starter
-from skillrun.language.library.roots import enclosing_project
-from skillrun.language.text.diagnostics import UsageError
+from skillrun.library.roots import enclosing_project
+from skillrun.syntax.diagnostics import UsageError
 
 EXAMPLE: Final = "hello.md"
 HOOK: Final = ".pre-commit-config.yaml"

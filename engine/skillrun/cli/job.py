@@ -16,11 +16,11 @@ from skillrun.cli.options import GIVEN, parameter_name, paths_in_project
 from skillrun.cli.presence import Presence
 from skillrun.cli.printing import Output
 from skillrun.cli.trust import trusted
-from skillrun.language.library.named import models_in
-from skillrun.language.text.diagnostics import UsageError
-from skillrun.language.text.source import MAX_BYTES
-from skillrun.language.types.fields import Field
+from skillrun.library.named import models_in
 from skillrun.runtime.inputs import checked_inputs
+from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.source import MAX_BYTES
+from skillrun.types.fields import Field
 
 
 @dataclass(frozen=True)

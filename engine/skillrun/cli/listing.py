@@ -16,8 +16,8 @@ from skillrun.cli.here import project_here
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import two_columns
-from skillrun.language.library.roots import search_path
-from skillrun.language.text.opening import leads_out, open_file
+from skillrun.library.roots import search_path
+from skillrun.syntax.opening import leads_out, open_file
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
 BEGINNING: Final = 4_000  # bytes of a file in which its description stands, as a rule
@@ -73,10 +73,10 @@ def _description(path: Path, inside: Path | None) -> str:
 
 def _read(path: Path, inside: Path | None) -> str:
     """The description of a file whose frontmatter has to be read as YAML for it."""
-    from skillrun.language.text.diagnostics import Problems
-    from skillrun.language.text.document import frontmatter
-    from skillrun.language.text.reading import read_source
-    from skillrun.language.text.source import MAX_PROSE, Scalar
+    from skillrun.syntax.diagnostics import Problems
+    from skillrun.syntax.document import frontmatter
+    from skillrun.syntax.reading import read_source
+    from skillrun.syntax.source import MAX_PROSE, Scalar
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Final
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.times import RunTimes, waiting_part
 from skillrun.cli.words import duration, line_of, spent
-from skillrun.language.files.places import enclosing_items
-from skillrun.language.text.diagnostics import hanging, printable
-from skillrun.models.messages import Usage
-from skillrun.runtime.events import (
+from skillrun.definitions.places import enclosing_items
+from skillrun.events import (
     Answered,
     Asked,
     CallEnded,
@@ -30,8 +28,10 @@ from skillrun.runtime.events import (
     RunStarted,
     WentBack,
 )
+from skillrun.models.messages import Usage
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.summary import WAITS
+from skillrun.store.summary import WAITS
+from skillrun.syntax.diagnostics import hanging, printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

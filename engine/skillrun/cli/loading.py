@@ -17,24 +17,24 @@ from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 
 if TYPE_CHECKING:
-    from skillrun.language.check.program import Program
-    from skillrun.language.library.library import Library
-    from skillrun.language.library.wishes import Wish
-    from skillrun.language.text.diagnostics import Problem
+    from skillrun.checker.program import Program
+    from skillrun.events import Listener
+    from skillrun.library.library import Library
+    from skillrun.library.wishes import Wish
     from skillrun.models.catalogue import Catalogue
     from skillrun.models.entries import Resolved
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
     from skillrun.models.slots import Slots
-    from skillrun.runtime.events import Listener
     from skillrun.runtime.run import Respondent, Session
+    from skillrun.syntax.diagnostics import Problem
 
 NOTHING: Final = "Nothing was run and nothing was spent."
 
 
 def open_library(project: Path | None = None) -> Library:
-    from skillrun.language.library.library import Library
-    from skillrun.language.library.roots import search_path
+    from skillrun.library.library import Library
+    from skillrun.library.roots import search_path
 
     return Library(search_path((project or project_here()).resolve()))
 
@@ -44,7 +44,7 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
 
     `trusted`: what the project's files want is taken as trusted.
     """
-    from skillrun.language.library.wishes import origins
+    from skillrun.library.wishes import origins
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
@@ -64,12 +64,12 @@ def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
 
 def untrusted_wishes(library: Library) -> tuple[Wish, ...]:
     """What the project's files want beyond what any project may have, where nobody has agreed to it."""
-    from skillrun.language.library.wishes import consent_digest, wishes
+    from skillrun.library.wishes import consent_digest, wishes
 
     wanted = wishes(library)
     if not wanted:
         return ()
-    from skillrun.people.consent import has_consent
+    from skillrun.questions.consent import has_consent
 
     return () if has_consent(library.project, consent_digest(wanted)) else wanted
 
@@ -128,7 +128,7 @@ class Loaded:
 
         The small embedded model takes nobody's place in a run that other machines could do.
         """
-        from skillrun.language.text.diagnostics import SkillrunError
+        from skillrun.syntax.diagnostics import SkillrunError
 
         self.check_models(override, inputs, keys=True, pinned=pinned)
         for name, resolved in self.resolved(override, pinned).items():
@@ -149,9 +149,9 @@ class Loaded:
         The small embedded model needs no key, but an extra.
         """
         from skillrun.installation import extra_hint, has_local_model
-        from skillrun.language.library.lookups import Lookups
-        from skillrun.language.library.named import models_in
-        from skillrun.language.text.diagnostics import SkillrunError, UsageError
+        from skillrun.library.lookups import Lookups
+        from skillrun.library.named import models_in
+        from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.wrong(override)):
             raise UsageError(wrong.message, wrong.hint)
@@ -194,7 +194,7 @@ def load(
     name: str, out: Output, library: Library | None = None, consequence: str = NOTHING, *, trusted: bool = False
 ) -> Loaded:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
-    from skillrun.language.check.checker import check_workflow
+    from skillrun.checker.checker import check_workflow
 
     library = library or open_library()
     look_for(name, library)
@@ -207,7 +207,7 @@ def load(
 
 def load_at(project: Path, name: str) -> Loaded | list[Problem]:
     """The checked workflow of another project than this one; its problems where it has errors."""
-    from skillrun.language.check.checker import check_workflow
+    from skillrun.checker.checker import check_workflow
 
     library = open_library(project)
     program = check_workflow(library, name, COMMANDS)
@@ -221,7 +221,7 @@ def look_for(name: str, library: Library) -> None:
     """Raises UsageError when there is no such workflow."""
     if library.locate(f"workflows/{name}.md") is None:
         from skillrun.cli.usage import path_hint
-        from skillrun.language.text.diagnostics import UsageError, allowed, did_you_mean
+        from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
 
         known = library.names("workflows")
         hint = other_project_hint(name) or path_hint(name, known) or did_you_mean(name, known) or allowed(known)
@@ -255,7 +255,7 @@ def placed(problems: Iterable[Problem], folder: str) -> list[Problem]:
 
 def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING, *, code: int = 1) -> None:
     """Print the problems; with an error among them, say what that means and end the command."""
-    from skillrun.language.text.diagnostics import render_problem
+    from skillrun.syntax.diagnostics import render_problem
 
     problems = list(problems)
     for problem in problems:
@@ -268,9 +268,9 @@ def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING,
 
 def load_script(path: Path | None, out: Output) -> Script | None:
     """The replies of a scripted model; prints what is wrong with them, and ends the command."""
-    from skillrun.language.text.diagnostics import Problems
-    from skillrun.language.text.document import read_yaml
     from skillrun.models.scripted import read_script as rules_in
+    from skillrun.syntax.diagnostics import Problems
+    from skillrun.syntax.document import read_yaml
 
     if path is None:
         return None

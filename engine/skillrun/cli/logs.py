@@ -12,7 +12,7 @@ import click
 from skillrun.cli import completing, options
 from skillrun.cli.printing import Output
 from skillrun.cli.words import line_of
-from skillrun.runtime.store.stored_run import NotBegun, StoredRun
+from skillrun.store.stored_run import NotBegun, StoredRun
 
 POLL: Final = 0.5  # seconds between two looks whether a run has begun
 

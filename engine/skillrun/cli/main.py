@@ -15,7 +15,7 @@ import click
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.registry import COMMANDS, GROUPS, VARIABLE
-from skillrun.language.text.diagnostics import printable
+from skillrun.syntax.diagnostics import printable
 from skillrun.version import __version__
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Skillrun(click.Group):
 
             return name, FirstArgument(name, first, lambda: self.get_command(ctx, name)), args
         if name == "dev" and args:  # it takes what the workflow behind it takes
-            from skillrun.cli.dev import dev_command
+            from skillrun.watch.command import dev_command
 
             return args[0], dev_command(args[0]), args[1:]
         return name, self.get_command(ctx, name) or click.Command(name), args
@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
         silence()
         return 1
     except Exception as error:  # noqa: BLE001 (what is no error of the user's is a bug: it goes to a file)
-        from skillrun.language.text.diagnostics import SkillrunError
+        from skillrun.syntax.diagnostics import SkillrunError
 
         if isinstance(error, SkillrunError):
             return _refused(error.message, error.next_step, error.exit_code)

@@ -13,8 +13,8 @@ from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.shipped import has_file, put, starter
-from skillrun.language.library.roots import search_path
-from skillrun.language.text.diagnostics import UsageError
+from skillrun.library.roots import search_path
+from skillrun.syntax.diagnostics import UsageError
 
 KINDS: Final = ("workflow", "phase", "protocol", "role")
 LONGEST: Final = 60

@@ -15,10 +15,10 @@ import click
 from skillrun.cli.here import from_here, in_project, project_here
 
 if TYPE_CHECKING:
-    from skillrun.language.files.definitions import Workflow
-    from skillrun.language.types.fields import Field
+    from skillrun.definitions.definitions import Workflow
     from skillrun.models.slots import Slots
-    from skillrun.runtime.store.stored_run import Runs, StoredRun
+    from skillrun.store.stored_run import Runs, StoredRun
+    from skillrun.types.fields import Field
 
 GIVEN: Final = "input_"
 STORE: Final = "SKILLRUN_STORE"
@@ -57,8 +57,8 @@ class Queue(click.ParamType[str]):
 
 def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
     """`calls=20,price=1.5` as numbers by name."""
-    from skillrun.language.text.diagnostics import allowed, did_you_mean
-    from skillrun.runtime.budgets import NAMES
+    from skillrun.library.budgets import NAMES
+    from skillrun.syntax.diagnostics import allowed, did_you_mean
 
     limits: dict[str, float] = {}
     for part in text.split(",") if text else ():
@@ -84,7 +84,7 @@ def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Pat
     project = project_here()
     runs = from_here(project / runs)
     if runs.is_symlink() and not runs.resolve().is_relative_to(project.resolve()):
-        from skillrun.language.text.diagnostics import UsageError
+        from skillrun.syntax.diagnostics import UsageError
 
         raise UsageError(f"`{runs}` is a link that leads out of the project", f"`--out {runs}` uses it all the same")
     return runs
@@ -158,17 +158,17 @@ def runs_at(runs: Path) -> Runs:
     """Where the runs are: in the folder, or in the store that somebody names."""
     url = store_url()
     if url:
-        from skillrun.cli.store import open_store
+        from skillrun.extensions.workers.commands.open_store import open_store
 
         return open_store(url).runs
-    from skillrun.runtime.store.disk.run_folders import RunFolders
+    from skillrun.store.local.run_folders import RunFolders
 
     return RunFolders(runs)
 
 
 def named_store() -> str:
     """The URL of the store. Raises UsageError where none is named."""
-    from skillrun.language.text.diagnostics import UsageError
+    from skillrun.syntax.diagnostics import UsageError
 
     url = store_url()
     if not url:
@@ -182,23 +182,23 @@ def store_url() -> str:
     typed = context.find_root().meta.get(STORE, "") if context is not None else ""
     if typed or STORE in os.environ:
         return str(typed or os.environ[STORE])
-    from skillrun.language.library.own_settings import own_store
-    from skillrun.language.library.roots import search_path
+    from skillrun.library.own_settings import own_store
+    from skillrun.library.roots import search_path
 
     return own_store(search_path(project_here()))
 
 
 def slots_for(runs: Runs) -> Slots | None:
     """What counts calls over all machines, for runs in a store; None for those in a folder."""
-    from skillrun.cli.store import open_store, slots_of
-    from skillrun.runtime.store.disk.run_folders import RunFolders
+    from skillrun.extensions.workers.commands.open_store import open_store, slots_of
+    from skillrun.store.local.run_folders import RunFolders
 
     return None if isinstance(runs, RunFolders) else slots_of(open_store(named_store()))
 
 
 def run_named(run: str, runs: Path) -> tuple[Runs, str]:
     """Where a run is that is given by its slug, or by the path of its folder, and what it is called there."""
-    from skillrun.runtime.store.disk.run_folders import RunFolders
+    from skillrun.store.local.run_folders import RunFolders
 
     path = path_of(run, runs)
     return (RunFolders(path.parent), path.name) if os.sep in run else (runs_at(runs), run)

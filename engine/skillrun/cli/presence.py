@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillrun.people.person import Person
-    from skillrun.people.prepared import Prepared
+    from skillrun.questions.person import Person
+    from skillrun.questions.prepared import Prepared
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class Presence:
 
     def prepared(self) -> Prepared:
         """The prepared answers, none of them taken yet. Raises SkillrunError when they cannot be read."""
-        from skillrun.people.prepared import Prepared, read_answers
+        from skillrun.questions.prepared import Prepared, read_answers
 
         return read_answers(self.answers) if self.answers else Prepared()
 
     @property
     def typed(self) -> dict[str, str]:
         """The flags, as they are typed again."""
-        from skillrun.people.person import flags_of
+        from skillrun.questions.person import flags_of
 
         return flags_of(self.answers, unattended=self.unattended)
 
     def person(self, around: Callable[[], AbstractContextManager[object]] = nullcontext) -> Person:
         """Who answers; `around` is entered while somebody is asked. Raises SkillrunError."""
-        from skillrun.people.person import open_person
+        from skillrun.questions.person import open_person
 
         return open_person(
             unattended=self.unattended, answers=self.answers, interactive=self.interactive, around=around

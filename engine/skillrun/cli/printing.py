@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.language.text.diagnostics import printable
+from skillrun.syntax.diagnostics import printable
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from skillrun.language.library.roots import Root
-from skillrun.language.text.codes import CODES
-from skillrun.language.text.diagnostics import Problem, escaped
+from skillrun.library.roots import Root
+from skillrun.syntax.codes import CODES
+from skillrun.syntax.diagnostics import Problem, escaped
 from skillrun.version import __version__
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"

@@ -9,9 +9,9 @@ import click
 from skillrun.cli.options import as_json, runs_at, runs_folder
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import choices_of, on_one_line
-from skillrun.runtime.questions.inbox import Inbox, waiting_questions
+from skillrun.questions.answers import choices_of, on_one_line
+from skillrun.store.inbox import Inbox, waiting_questions
+from skillrun.syntax.diagnostics import SkillrunError
 
 
 @click.command(help="List the open questions of all runs.")

@@ -12,27 +12,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from skillrun.checker.program import Program
 from skillrun.cli.loading import Loaded
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted, equations, money, table
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.check.program import Program
-from skillrun.language.files.places import eaches_of
-from skillrun.language.library.sizes import Size, measured, step_of
-from skillrun.language.replies.attached import last_block
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.types import identifier
+from skillrun.definitions.places import eaches_of
+from skillrun.events import CallEnded, Event, RunStarted
+from skillrun.library.sizes import Size, measured, step_of
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
-from skillrun.people.person import Questions
-from skillrun.people.prepared import Prepared, Read
-from skillrun.runtime.events import CallEnded, Event, RunStarted
-from skillrun.runtime.outcome import Outcome
+from skillrun.questions.answers import DEFAULT, Answer, Question, QuestionRecord, answered, choices_of, default_of
+from skillrun.questions.person import Questions
+from skillrun.questions.prepared import Prepared, Read
 from skillrun.runtime.session import rehearse
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.summaries import TIER
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.outcome import Outcome
+from skillrun.structured_output.attached import last_block
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.types import identifier
 
 LENGTHS: Final = (
     "Reply lengths and turns with tools: {measured} of {steps} measured in finished runs (`skillrun sizes`), "

@@ -17,13 +17,13 @@ from skillrun.cli.loading import load
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import rehearsed
 from skillrun.cli.words import because, counted, table
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.files.definitions import Workflow
-from skillrun.language.files.places import unmarked
-from skillrun.language.text.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, printable
+from skillrun.definitions.definitions import Workflow
+from skillrun.definitions.places import unmarked
 from skillrun.models.messages import Block, Request
 from skillrun.runtime.inputs import checked_inputs
-from skillrun.runtime.store.stored_run import StoredRun
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, printable
 
 HELP: Final = """Print a prompt of PHASE exactly as it would be sent. Results of earlier phases are placeholders.
 

@@ -20,20 +20,20 @@ from skillrun.cli.running import carry_out
 from skillrun.cli.story import story
 from skillrun.cli.trust import trusted
 from skillrun.cli.words import counted, money
-from skillrun.language.library.library import Library
-from skillrun.language.text.diagnostics import UsageError
+from skillrun.library.library import Library
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.people.refusal import check_answers
+from skillrun.questions.refusal import check_answers
 from skillrun.runtime import session as sessions
 from skillrun.runtime.admission import decided_state
-from skillrun.runtime.clock import moment
 from skillrun.runtime.foretelling import Forecast, WouldAsk, forecast
 from skillrun.runtime.forward import changed_files
-from skillrun.runtime.next_step import Resume
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.run_folder import RunFolder
-from skillrun.runtime.store.state import STATE
+from skillrun.store.clock import moment
+from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.next_step import Resume
+from skillrun.store.outcome import Outcome
+from skillrun.store.state import STATE
+from skillrun.syntax.diagnostics import UsageError
 
 UNTOUCHED: Final = "No model was called and nothing was spent; the run is unchanged."
 GUESSED: Final = "Possible calls depend on replies that this preview made up: a real run may make fewer, or others."

@@ -18,15 +18,15 @@ from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
 from skillrun.cli.words import phase_at, spent, status_line
-from skillrun.language.text.diagnostics import SkillrunError, hanging
+from skillrun.extensions.workers.telemetry.tracing import spans, traced
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.people.refusal import check_answers, refusal
-from skillrun.runtime.outcome import Outcome
+from skillrun.questions.refusal import check_answers, refusal
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
-from skillrun.runtime.store.frontmatter import legible
-from skillrun.runtime.store.stored_run import Runs, base_slug
-from skillrun.telemetry.tracing import spans, traced
+from skillrun.store.frontmatter import legible
+from skillrun.store.outcome import Outcome
+from skillrun.store.stored_run import Runs, base_slug
+from skillrun.syntax.diagnostics import SkillrunError, hanging
 
 
 def run_new(job: Job, out: Output) -> int:

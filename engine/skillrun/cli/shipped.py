@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from skillrun.language.library.roots import package_library
-from skillrun.tools.tree import Tree
+from skillrun.library.roots import package_library
+from skillrun.repository.tree import Tree
 
 STARTERS: Final = "starters"
 

@@ -15,9 +15,9 @@ from skillrun.cli.printing import Output
 from skillrun.cli.story import story
 from skillrun.cli.times import LEAST, time_line
 from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, status_text, table, yaml_line
-from skillrun.language.text.diagnostics import UsageError, hanging
-from skillrun.runtime.store.conversations import Conversation
-from skillrun.runtime.store.stored_run import StoredRun
+from skillrun.store.conversations import Conversation
+from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import UsageError, hanging
 
 PAUSE_FLAGS: Final = frozenset({"pause_type", "block_reason"})
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")

@@ -10,17 +10,17 @@ from typing import Final
 
 from skillrun.cli.times import RunTimes
 from skillrun.cli.words import line_of
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.fields import SLUG
 from skillrun.models.messages import Usage
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.artifact_names import is_artifact
-from skillrun.runtime.store.heard import KINDS, Record, moment_of
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.run_store import RunStore
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.stored_run import StoredRun
-from skillrun.runtime.store.summary import Summary
+from skillrun.store.artifact_names import is_artifact
+from skillrun.store.heard import KINDS, Record, moment_of
+from skillrun.store.journal import Journal
+from skillrun.store.run_store import RunStore
+from skillrun.store.state import State
+from skillrun.store.stored_run import StoredRun
+from skillrun.store.summary import Summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.fields import SLUG
 
 Paid = dict[tuple[str, int], Spent]
 """By phase and round."""

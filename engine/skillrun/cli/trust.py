@@ -15,12 +15,12 @@ from skillrun.cli.loading import NOTHING, Loaded, open_catalogue, open_library, 
 from skillrun.cli.options import as_json
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
-from skillrun.language.library.wishes import Wish, consent_digest, wishes
-from skillrun.people import consent
-from skillrun.people.person import has_terminal
+from skillrun.library.wishes import Wish, consent_digest, wishes
+from skillrun.questions import consent
+from skillrun.questions.person import has_terminal
 
 if TYPE_CHECKING:
-    from skillrun.language.library.library import Library
+    from skillrun.library.library import Library
     from skillrun.models.entries import Provider, Resolved
 
 NONE = "this project wants nothing that any project may not have; there is nothing to trust"
@@ -119,8 +119,8 @@ def meaning_of(wish: Wish) -> str:
 def _agreed(wanted: Sequence[Wish]) -> bool:
     import asyncio
 
-    from skillrun.people.answers import Question
-    from skillrun.people.terminal import Terminal
+    from skillrun.questions.answers import Question
+    from skillrun.questions.terminal import Terminal
 
     places = {wish.endpoint.base_url for wish in wanted}
     keys = {wish.endpoint.key for wish in wanted if wish.endpoint.key}

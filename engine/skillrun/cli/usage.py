@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from skillrun.cli.options import GIVEN
-from skillrun.language.text.diagnostics import Suggestion, UsageError, did_you_mean
+from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
 
 PROGRAM: Final = "skillrun"
 START: Final = "start a run with the name of its workflow: `skillrun {workflow} …`"

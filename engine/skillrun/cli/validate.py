@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import click
 
-from skillrun.cases.problems import case_problems
-from skillrun.cases.reading import case_files
+from skillrun.checker.checker import check_library
+from skillrun.checker.program import Program
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import open_library, placed, untrusted_wishes
 from skillrun.cli.options import as_json
@@ -21,11 +21,11 @@ from skillrun.cli.problem_formats import github_command, github_notice, sarif_lo
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
-from skillrun.language.check.checker import check_library
-from skillrun.language.check.program import Program
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import enclosing_project
-from skillrun.language.text.diagnostics import Problem, UsageError, render_problem
+from skillrun.definitions.case_reader import case_files
+from skillrun.extensions.testing.problems import case_problems
+from skillrun.library.library import Library
+from skillrun.library.roots import enclosing_project
+from skillrun.syntax.diagnostics import Problem, UsageError, render_problem
 
 Format = Literal["text", "json", "sarif", "github"]
 FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from skillrun.language.text.diagnostics import hanging
+from skillrun.syntax.diagnostics import hanging
 
 Data = Mapping[str, Any]
 NEEDS_INPUT: Final = "needs-user-input"
@@ -134,7 +134,7 @@ def _phase_ended(event: Data) -> str:
 
 
 def _asked(event: Data) -> list[str]:
-    from skillrun.people.answers import GENERATED  # not before it is needed: what it imports takes a while
+    from skillrun.questions.answers import GENERATED  # not before it is needed: what it imports takes a while
 
     worded = f" ({GENERATED})" if event.get("computed") else ""
     return [f"{event['phase']}: question{worded}: {question.get('text', '')}" for question in event["questions"]]
@@ -145,7 +145,7 @@ def _answered(event: Data) -> list[str]:
     gave them, and a person's it was said."""
     if event["replayed"]:
         return []
-    from skillrun.people.answers import PREPARED
+    from skillrun.questions.answers import PREPARED
 
     given: dict[str, dict[str, Any]] = {}
     for answer in event["answers"]:
@@ -160,7 +160,7 @@ def _answered(event: Data) -> list[str]:
 
 def _prepared_name(event: Data, id_: str) -> str:
     """What a file of prepared answers calls the question: one answer may have been taken in several passes."""
-    from skillrun.people.prepared import own_name  # not before it is needed: what it imports takes a while
+    from skillrun.questions.prepared import own_name  # not before it is needed: what it imports takes a while
 
     return own_name(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": id_})
 

@@ -11,12 +11,12 @@ from click.core import ParameterSource
 from skillrun.cli import completing, options
 from skillrun.cli.options import GIVEN, parameter_name
 from skillrun.cli.printing import Output
-from skillrun.language.text.diagnostics import printable
+from skillrun.syntax.diagnostics import printable
 
 if TYPE_CHECKING:
-    from skillrun.language.files.definitions import Workflow
-    from skillrun.language.library.library import Library
-    from skillrun.language.types.fields import Field
+    from skillrun.definitions.definitions import Workflow
+    from skillrun.library.library import Library
+    from skillrun.types.fields import Field
 
 RESUMED: Final = "resumed"  # the run to go on with
 NEW_ONLY: Final = ("dry_run", "slug", "model")  # of the options
@@ -107,7 +107,7 @@ def _start(name: str, values: Mapping[str, Any]) -> int:
 def _go_on(name: str, run: str, values: Mapping[str, Any]) -> int:
     """As `skillrun resume RUN`, with a run of this workflow. Raises UsageError for what only a new run takes."""
     from skillrun.cli.resume import go_on, resuming
-    from skillrun.language.text.diagnostics import UsageError
+    from skillrun.syntax.diagnostics import UsageError
 
     source = click.get_current_context().get_parameter_source
     new = (key for key in values if key.startswith(GIVEN) or key in NEW_ONLY)
@@ -153,8 +153,8 @@ def _metavar(field: Field, names: Names) -> str:
 
 def _choices(field: Field, names: Names) -> list[str] | None:
     """The values of an enum; None where its template reads what only a run knows."""
-    from skillrun.language.text.diagnostics import SkillrunError
-    from skillrun.language.types.converting import values_of
+    from skillrun.syntax.diagnostics import SkillrunError
+    from skillrun.types.converting import values_of
 
     try:
         return [str(value) for value in values_of(field.item, names) or ()]
@@ -174,7 +174,7 @@ def _completer(field: Field, names: Names) -> completing.Completer | None:
 def _words(field: Field, names: Names) -> str:
     """The description, and the default or that it has to be given."""
     from skillrun.cli.words import yaml_line
-    from skillrun.language.text.diagnostics import SkillrunError
+    from skillrun.syntax.diagnostics import SkillrunError
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
     words += ["may be given several times"] if field.array else []

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from skillrun.language.library.addresses import (
+from skillrun.library.addresses import (
     HTTP_HINT,
     KINDS,
     PROVIDER,
@@ -23,13 +23,13 @@ from skillrun.language.library.addresses import (
     AddressError,
     parse_address,
 )
-from skillrun.language.library.model_names import MOST_STEPS
-from skillrun.language.library.models_yaml import TABLES
-from skillrun.language.library.wishes import Origin
-from skillrun.language.text.diagnostics import SkillrunError, allowed, did_you_mean
+from skillrun.library.model_names import MOST_STEPS
+from skillrun.library.models_yaml import TABLES
+from skillrun.library.wishes import Origin
 from skillrun.models import live
 from skillrun.models.entries import Embedded, Intent, Price, Provider, Resolved, Retry
 from skillrun.models.messages import Usage
+from skillrun.syntax.diagnostics import SkillrunError, allowed, did_you_mean
 
 NO_KEY: Final = "no provider key is set: the small embedded model"
 KEY, URL = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the address beside it

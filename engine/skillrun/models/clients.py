@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.language.library.addresses import parse_address
+from skillrun.library.addresses import parse_address
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import without_userinfo
 

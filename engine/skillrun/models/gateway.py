@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
-from skillrun.language.library.addresses import parse_address
+from skillrun.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import Provider
 from skillrun.models.failures import model_error

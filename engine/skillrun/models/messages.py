@@ -12,8 +12,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, get_args
 
-from skillrun.language.text.border import clean
-from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.syntax.border import clean
+from skillrun.syntax.diagnostics import SkillrunError
 
 MessageRole = Literal["user", "assistant", "tool"]
 Stop = Literal["end", "tool", "length", "refusal", "other"]

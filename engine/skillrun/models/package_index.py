@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass, url2pathname
 
-from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError
 
 if TYPE_CHECKING:
     import httpx2

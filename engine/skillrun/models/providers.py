@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.language.replies.values import MAX_REPLY
 from skillrun.models.clients import sdk_client
 from skillrun.models.dialects import TOTAL, dialect
 from skillrun.models.failures import model_error
 from skillrun.models.messages import Block, ModelError, Reply, Request, Stop, ToolCall
 from skillrun.models.redaction import Redactor
 from skillrun.models.usage_bounds import plausible_usage
+from skillrun.structured_output.values import MAX_REPLY
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ToolCallPart, UserContent

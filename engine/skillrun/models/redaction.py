@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from skillrun.language.text.diagnostics import SEQUENCE
+from skillrun.syntax.diagnostics import SEQUENCE
 
 PIECE = 8
 """Characters in a row of a key that are taken out. Fewer are no secret, and occur in ordinary words."""

@@ -14,13 +14,8 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, get_args
 
-from skillrun.language.files.reader import Reader
-from skillrun.language.files.verbs import Key, Keys
-from skillrun.language.replies.attached import attach, last_block
-from skillrun.language.replies.record_schemas import each_answered
-from skillrun.language.templates.expressions import Value
-from skillrun.language.text import source
-from skillrun.language.text.diagnostics import Problems
+from skillrun.definitions.reader import Reader
+from skillrun.definitions.verbs import Key, Keys
 from skillrun.models.messages import (
     ERROR_KINDS,
     UNTOLD,
@@ -34,6 +29,11 @@ from skillrun.models.messages import (
     ToolCall,
     Usage,
 )
+from skillrun.structured_output.attached import attach, last_block
+from skillrun.structured_output.record_schemas import each_answered
+from skillrun.syntax import source
+from skillrun.syntax.diagnostics import Problems
+from skillrun.templates.expressions import Value
 
 WORDS = (
     "account", "boundary", "cache", "change", "client", "column", "contract", "cost", "data", "default", "edge",
@@ -226,7 +226,7 @@ def _with_record(text: str, given: Any, request: Request) -> str:
 
 
 def _value(request: Request, schema: Mapping[str, Any]) -> Any:
-    from skillrun.language.types.samples import TAME, WILD, sample
+    from skillrun.types.samples import TAME, WILD, sample
 
     bounds = WILD if request.model.startswith(NOISE) else TAME
     return each_answered(sample(schema, request.fingerprint(), bounds), schema)
@@ -253,6 +253,6 @@ def _part(seed: bytes) -> str:
 
 @lru_cache(maxsize=1024)
 def _tokens(text: str) -> int:
-    from skillrun.collaboration.compaction import estimate_tokens
+    from skillrun.scoring.compaction import estimate_tokens
 
     return estimate_tokens(text)

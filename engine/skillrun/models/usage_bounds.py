@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.models.messages import Block, Reply, Request, Usage
+from skillrun.scoring.compaction import estimate_tokens
 
 if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage

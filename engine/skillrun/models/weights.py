@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models import package_index
 from skillrun.models.messages import ModelError
 from skillrun.models.package_index import Wheel
 from skillrun.models.redaction import without_userinfo
+from skillrun.syntax.diagnostics import SkillrunError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

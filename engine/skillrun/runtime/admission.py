@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.text.source import plain
 from skillrun.runtime.run import Session
-from skillrun.runtime.store.disk.own_key import key_trouble
-from skillrun.runtime.store.seal import CHANGE, Claims, claims_of, disown
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.stored_run import StoredRun
+from skillrun.store.local.own_key import key_trouble
+from skillrun.store.seal import CHANGE, Claims, claims_of, disown
+from skillrun.store.state import State
+from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.source import plain
 
 FROM_ELSEWHERE: Final = "this run folder has come from elsewhere, or from an older skillrun"
 

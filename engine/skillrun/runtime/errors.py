@@ -6,9 +6,9 @@ import errno
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.results import EachResult, Failure, MemberReply
+from skillrun.store.next_step import NOTHING, NextStep
+from skillrun.syntax.diagnostics import SkillrunError
 
 
 class StepFailed(Exception):

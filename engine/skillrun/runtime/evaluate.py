@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from jinja2.exceptions import UndefinedError
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.templates.expressions import RenderError, Template
-from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.definitions.definitions import Step
+from skillrun.events import Said, Tripped
+from skillrun.repository.paths import PathRefused
+from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, failure_value
-from skillrun.runtime.events import Said, Tripped
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.questions.asking import offer_retry
 from skillrun.runtime.scope import frame_names, truth
 from skillrun.runtime.steps import VERBS, Act
 from skillrun.runtime.steps.partial import Partial
-from skillrun.tools.paths import PathRefused
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.templates.expressions import RenderError, Template
 
 UNCOUNTED = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
 ASKING = frozenset({"agent", "panel", "run", "each"})  # what stands in for one of these is less than it

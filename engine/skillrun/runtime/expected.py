@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from skillrun.language.types.records import is_number, is_whole
-from skillrun.runtime.events import Expected
+from skillrun.events import Expected
 from skillrun.runtime.run import Run
+from skillrun.types.records import is_number, is_whole
 
 Figures = Mapping[str, Any]
 

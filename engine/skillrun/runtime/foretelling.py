@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.runtime.events import (
+from skillrun.events import (
     Answered,
     CallEnded,
     Event,
     PhaseStarted,
     WentBack,
 )
+from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import rehearse
-from skillrun.runtime.store.stored_run import StoredRun
+from skillrun.store.stored_run import StoredRun
 
 
 @dataclass(frozen=True)

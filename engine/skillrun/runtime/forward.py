@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from skillrun.language.check.program import Program
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.given import fallen_back, given_values
-from skillrun.runtime.store.files import sha256_of
-from skillrun.runtime.store.run_store import RunStore
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import Summary
+from skillrun.checker.program import Program
+from skillrun.store.files import sha256_of
+from skillrun.store.run_store import RunStore
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.given import fallen_back, given_values
 
 
 async def brought_forward(program: Program, store: RunStore) -> tuple[State, list[str], list[str]]:

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from skillrun.language.files.definitions import Prompt, Step
-from skillrun.language.templates.expressions import ABSENT, Absent
-from skillrun.language.types.schemas import Shape, quoted
-from skillrun.language.types.types import identifier
-from skillrun.language.types.written_schemas import written_shape
+from skillrun.definitions.definitions import Prompt, Step
 from skillrun.models.messages import Message
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import PhaseRun, Run
+from skillrun.store.outcome import Outcome
+from skillrun.templates.expressions import ABSENT, Absent
+from skillrun.types.schemas import Shape, quoted
+from skillrun.types.types import identifier
+from skillrun.types.written_schemas import written_shape
 
 
 class Evaluator(Protocol):

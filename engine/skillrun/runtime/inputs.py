@@ -8,13 +8,13 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from skillrun.language.check.program import Program
-from skillrun.language.files.definitions import Workflow
-from skillrun.language.library.named import unknown_names
-from skillrun.language.text.border import clean
-from skillrun.language.text.diagnostics import UsageError
-from skillrun.language.types.fields import Field
-from skillrun.language.types.given import given_values
+from skillrun.checker.program import Program
+from skillrun.definitions.definitions import Workflow
+from skillrun.library.named import unknown_names
+from skillrun.syntax.border import clean
+from skillrun.syntax.diagnostics import UsageError
+from skillrun.types.fields import Field
+from skillrun.types.given import given_values
 
 
 def checked_inputs(

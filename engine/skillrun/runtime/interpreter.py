@@ -6,15 +6,15 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.clock import moment
+from skillrun.events import RunEnded, RunStarted
 from skillrun.runtime.errors import BudgetSpent, file_trouble
-from skillrun.runtime.events import RunEnded, RunStarted
-from skillrun.runtime.next_step import RESUME_RUN, NextStep
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run
 from skillrun.runtime.scheduler import Scheduler, spent_of
-from skillrun.runtime.store.lease import RunLost
+from skillrun.store.clock import moment
+from skillrun.store.lease import RunLost
+from skillrun.store.next_step import RESUME_RUN, NextStep
+from skillrun.store.outcome import Outcome
+from skillrun.syntax.diagnostics import SkillrunError
 
 
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:

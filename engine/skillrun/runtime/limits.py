@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skillrun.library.budgets import NAMES, WORDS
 from skillrun.models.messages import Usage
-from skillrun.runtime.budgets import NAMES, WORDS
 from skillrun.runtime.errors import BudgetSpent
-from skillrun.runtime.next_step import NextStep, Resume
-from skillrun.runtime.store.journal import Journal
+from skillrun.store.journal import Journal
+from skillrun.store.next_step import NextStep, Resume
 
 
 @dataclass

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from skillrun.language.files.definitions import PhaseUse
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.given import given_values
-from skillrun.language.types.schemas import quoted
-from skillrun.people.answers import Question
-from skillrun.runtime.events import Notice
+from skillrun.definitions.definitions import PhaseUse
+from skillrun.events import Notice
+from skillrun.questions.answers import Question
+from skillrun.runtime.asking.asking import RETRY, put_questions
 from skillrun.runtime.frame import Evaluator
-from skillrun.runtime.questions.asking import RETRY, put_questions
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, past_summaries
-from skillrun.runtime.store.summary import WAITS, Summary
 from skillrun.runtime.summaries import FINAL, bare_summary
+from skillrun.store.summary import WAITS, Summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.given import given_values
+from skillrun.types.schemas import quoted
 
 SKIP: Final = "skip"
 

@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from skillrun.language.check.program import Program
-from skillrun.language.files.definitions import Phase
-from skillrun.language.library.configuration import Feature, resolve_features
-from skillrun.language.library.modes import MODES
-from skillrun.language.library.sizes import Size
+from skillrun.checker.program import Program
+from skillrun.definitions.definitions import Phase
+from skillrun.events import Event, Events, Listener, Notice, Said
+from skillrun.library.configuration import Feature, resolve_features
+from skillrun.library.modes import MODES
+from skillrun.library.sizes import Size
 from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.events import Event, Events, Listener, Notice, Said
 from skillrun.runtime.limits import Limits
 from skillrun.runtime.phase_account import Account, Attempts, Omission
 from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.journal import Journal
-from skillrun.runtime.store.run_store import RunStore
-from skillrun.runtime.store.seal import seal_of
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import Summary
+from skillrun.store.journal import Journal
+from skillrun.store.run_store import RunStore
+from skillrun.store.seal import seal_of
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
     from skillrun.models.entries import Resolved
-    from skillrun.people.answers import Answer, Question, QuestionRecord
-    from skillrun.people.person import Questions
-    from skillrun.people.prepared import Read
+    from skillrun.questions.answers import Answer, Question, QuestionRecord
+    from skillrun.questions.person import Questions
+    from skillrun.questions.prepared import Read
 
 
 class Respondent(Protocol):

@@ -11,23 +11,23 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from skillrun.language.templates.absent import Absent
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.clock import moment
+from skillrun.events import Notice, PhaseEnded, WentBack
+from skillrun.runtime.asking.awaited_files import tell_late
+from skillrun.runtime.asking.forms import reread_forms
 from skillrun.runtime.errors import file_trouble
 from skillrun.runtime.evaluate import evaluate
-from skillrun.runtime.events import Notice, PhaseEnded, WentBack
 from skillrun.runtime.expected import tell_way_back
-from skillrun.runtime.next_step import NOTHING, RESUME_RUN
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.phases import Ended, run_phase
-from skillrun.runtime.questions.awaited_files import tell_late
-from skillrun.runtime.questions.forms import reread_forms
 from skillrun.runtime.recovery import lost_phases, tell_edited, usable_summary
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_values, phase_value, truth
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.summary import WAITS, Summary
+from skillrun.store.clock import moment
+from skillrun.store.next_step import NOTHING, RESUME_RUN
+from skillrun.store.outcome import Outcome
+from skillrun.store.summary import WAITS, Summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.templates.absent import Absent
 
 
 def spent_of(run: Run) -> Spent:

@@ -1,4 +1,4 @@
-"""The values behind the names that templates read. `language/check/names` says the same as types."""
+"""The values behind the names that templates read. `checker/names` says the same as types."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.language.files.definitions import PhaseUse, Score, Step
-from skillrun.language.templates.expressions import ABSENT, Absent
-from skillrun.language.templates.limits import Fault
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.types import identifier
+from skillrun.definitions.definitions import PhaseUse, Score, Step
+from skillrun.runtime.asking.forms import form_answers
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import tell_repository
 from skillrun.runtime.frame import Evaluator, Frame, Task
 from skillrun.runtime.phase_account import Account, Prompts
-from skillrun.runtime.questions.forms import form_answers
 from skillrun.runtime.run import Before, PhaseRun, Run
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.files import sha256_of
-from skillrun.runtime.store.summary import Summary
+from skillrun.store.files import sha256_of
+from skillrun.store.summary import Summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.templates.expressions import ABSENT, Absent
+from skillrun.templates.limits import Fault
+from skillrun.types.types import identifier
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
     "artifacts": [],

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.files.definitions import Role
-from skillrun.language.library.named import model_of
-from skillrun.language.types.fields import Member, MemberError, parse_member
+from skillrun.definitions.definitions import Role
+from skillrun.library.named import model_of
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.types.fields import Member, MemberError, parse_member
 
 
 @dataclass(frozen=True)

@@ -14,30 +14,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.language.library.named import models_in
-from skillrun.language.text.diagnostics import SkillrunError, UsageError
-from skillrun.language.types.given import given_values
-from skillrun.runtime.admission import admitted, check_decided, shares
-from skillrun.runtime.budgets import budgets
-from skillrun.runtime.clock import moment
-from skillrun.runtime.events import (
+from skillrun.events import (
     Events,
     Listener,
     Notice,
 )
+from skillrun.library.budgets import budgets
+from skillrun.library.named import models_in
+from skillrun.runtime.admission import admitted, check_decided, shares
 from skillrun.runtime.forward import brought_forward, files_of
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.limits import Limits
-from skillrun.runtime.outcome import Outcome
 from skillrun.runtime.run import Run, Session
-from skillrun.runtime.store.index import AGAIN
-from skillrun.runtime.store.journal import Journal, JournalUnwritable
-from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.memory import MemoryFiles, MemoryJournal
-from skillrun.runtime.store.run_store import RunStore
-from skillrun.runtime.store.state import STATE, State
-from skillrun.runtime.store.stored_run import Runs, StoredRun
+from skillrun.store.clock import moment
+from skillrun.store.index import AGAIN
+from skillrun.store.journal import Journal, JournalUnwritable
+from skillrun.store.lease import RunLost
+from skillrun.store.memory import MemoryFiles, MemoryJournal
+from skillrun.store.outcome import Outcome
+from skillrun.store.run_store import RunStore
+from skillrun.store.state import STATE, State
+from skillrun.store.stored_run import Runs, StoredRun
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
+from skillrun.types.given import given_values
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from skillrun.models.messages import Usage
-from skillrun.runtime.store.summary import TOKENS, Summary, UsageRecord
+from skillrun.store.summary import TOKENS, Summary, UsageRecord
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from skillrun.language.files.verbs import SUMMARY_KEYS
-from skillrun.language.templates.absent import Absent
-from skillrun.language.templates.expressions import RenderError
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import Shape
+from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.runtime.calls.member import answer
 from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.prompt.beginning import pieces_of
-from skillrun.runtime.prompt.context import Asking, request_in
-from skillrun.runtime.prompt.material import Piece
-from skillrun.runtime.prompt.step_records import phase_record
+from skillrun.runtime.prompts.beginning import pieces_of
+from skillrun.runtime.prompts.context import Asking, request_in
+from skillrun.runtime.prompts.material import Piece
+from skillrun.runtime.prompts.step_records import phase_record
 from skillrun.runtime.run import PhaseRun
-from skillrun.runtime.store.frontmatter import plain_data
-from skillrun.runtime.store.summary import Summary
+from skillrun.store.frontmatter import plain_data
+from skillrun.store.summary import Summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.templates.absent import Absent
+from skillrun.templates.expressions import RenderError
+from skillrun.types.schemas import Shape
 
 FINAL: Final = ("completed", "skipped", "failed")
 TIER: Final = "fast"

@@ -16,9 +16,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from skillrun.cli.main import main
-from skillrun.people import person, terminal
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.questions import person, terminal
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Done
 
 TOPIC = "Neighbours share their tools"

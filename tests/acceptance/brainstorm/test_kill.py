@@ -15,19 +15,19 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
+from skillrun.checker.checker import check_workflow
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.people.person import open_person
+from skillrun.questions.person import open_person
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.own_key import own_key
-from skillrun.runtime.store.disk.run_folders import RunFolders
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store import checkpoints
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.own_key import own_key
+from skillrun.store.local.run_folders import RunFolders
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, TOPIC
 
 STORY, CONTEXT, COMPLETE = "00-brainstorming.md", "00-brainstorming.context.md", ".brainstorm-complete"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.models.messages import Request
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Call
 
 pytestmark = pytest.mark.row("A2")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.calls.conftest import REPLIES
 from tests.acceptance.conftest import Call, Done, Make
 from tests.launcher import start_skillrun

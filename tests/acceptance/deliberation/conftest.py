@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Done
 
 Rule = Mapping[str, Any]

@@ -25,7 +25,7 @@ def test_who_types_it_is_told_that_an_editor_starts_it(skillrun: Call, monkeypat
 
 
 def test_without_pygls_it_says_in_a_line_how_to_install_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith(("skillrun.editor", "pygls", "lsprotocol"))]:
+    for name in [name for name in sys.modules if name.startswith(("skillrun.extensions.lsp", "pygls", "lsprotocol"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "lsprotocol", None)
     done = skillrun("lsp")

@@ -15,11 +15,11 @@ import click
 import pytest
 
 from docsite.staging import pages
-from skillrun.cli.dev import dev_command
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.submit import submit_command
 from skillrun.cli.workflow import workflow_command
-from skillrun.language.library.roots import package_library
+from skillrun.extensions.workers.commands.submit import submit_command
+from skillrun.library.roots import package_library
+from skillrun.watch.command import dev_command
 from tests.acceptance.pages.session import Differs, Session, fences, typed
 
 TOP: Final = Path(__file__).parents[3]

@@ -20,8 +20,8 @@ from skillrun.cli import running
 from skillrun.cli.loading import Loaded, load_at
 from skillrun.cli.main import main
 from skillrun.cli.rehearsal import estimated
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Done
 
 REQUEST = "Add dark mode to the settings page"

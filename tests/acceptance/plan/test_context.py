@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.scoring.compaction import estimate_tokens
 from tests.acceptance.plan.conftest import NOTHING, Plans, Rule
 
 ODD = 'Add  *dark* mode\n\n- [ ] to {{ settings }} & <b>menus</b>\n\t`ünïcode` — "quoted"'

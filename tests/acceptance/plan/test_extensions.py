@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from skillrun.language.library.roots import package_library
+from skillrun.library.roots import package_library
 from tests.acceptance.plan.conftest import Plan, Plans, skillrun
 from tests.acceptance.plan.test_specify_gate import VAGUE, answered, questions, scores
 

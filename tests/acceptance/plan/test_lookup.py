@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.plan.conftest import Plan, Plans, Rule
 from tests.acceptance.plan.test_context import DECISION, NARROW, QUESTION, RISK
 

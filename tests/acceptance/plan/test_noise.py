@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.frontmatter import from_frontmatter
 from tests.acceptance.plan.conftest import Plan, share_estimate, skillrun
 from tests.acceptance.plan.test_specify_gate import GATE
 from tests.acceptance.plan.test_windows import in_window

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.plan.conftest import Plan, Plans
 
 CODE = {"shop/theme.py": "first\ncolour = 'light'\n", "shop/page.py": "page\n"}

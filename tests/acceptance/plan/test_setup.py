@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from skillrun.language.library.roots import package_library
+from skillrun.library.roots import package_library
 from tests.acceptance.plan.conftest import Plan, Plans
 
 RISKY = "Add a login with Stripe payments to src/shop/pay.py and src/shop/pay.py, then purge the old table"

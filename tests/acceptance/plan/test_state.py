@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.runtime.store.frontmatter import from_frontmatter, to_frontmatter
+from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from tests.acceptance.plan.conftest import CLEAR, Plan, Plans
 from tests.acceptance.plan.test_features import PAUSED
 

@@ -16,8 +16,8 @@ import pytest
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import Resolved
 from skillrun.models.messages import Block, Message
-from skillrun.runtime.prompt.context import LEAST_REPLY, size_of
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.runtime.prompts.context import LEAST_REPLY, size_of
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.plan.conftest import REQUEST, Plan, Plans, skillrun
 
 LONG = "\n\n".join(

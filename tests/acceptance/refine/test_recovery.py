@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.store.frontmatter import from_frontmatter, to_frontmatter
+from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from tests.acceptance.refine.conftest import IDEA, NAME, Refinement, skillrun
 
 FIELDS = {"phase", "number", "status", "checkpoint", "artifacts", "summary", "flags", "round"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
+from skillrun.scoring.compaction import estimate_tokens
 from tests.acceptance.refine.conftest import PRD, SECTIONS, Refinement, Rule, missing, question, scores
 
 LAST = 6

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import Resolved
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.frontmatter import from_frontmatter
 from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, missing, scores
 
 ALL = "SKILLRUN_EXAMPLES" in os.environ

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.frontmatter import from_frontmatter
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Done
 
 REQUEST = "Let `export` write at most 500 rows to a file"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.types.samples import sample
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.types.samples import sample
 from tests.acceptance.society.conftest import MODELS, REQUEST, Rule, Society, item, plan, point, review, skillrun
 from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked, serve

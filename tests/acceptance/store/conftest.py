@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from skillrun.cli import store as opening
 from skillrun.cli.options import STORE
-from skillrun.runtime.store.postgres.migrations import migrate
-from skillrun.workers.dispatch import install
+from skillrun.extensions.workers.commands import open_store as opening
+from skillrun.extensions.workers.dispatch import install
+from skillrun.extensions.workers.postgres.migrations import migrate
 from tests.servers.postgres import empty
 
 

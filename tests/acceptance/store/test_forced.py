@@ -11,7 +11,7 @@ from subprocess import DEVNULL, PIPE, Popen
 import pytest
 
 from skillrun.cli.options import STORE
-from skillrun.cli.store import open_database, open_store
+from skillrun.extensions.workers.commands.open_store import open_database, open_store
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_fair import CALLS, claude, notes, workers, written  # noqa: F401 (`notes` is a fixture)
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)

@@ -13,16 +13,16 @@ from subprocess import DEVNULL, PIPE
 
 import pytest
 
-from skillrun.cli.store import open_database, open_store
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.outcome import Outcome
-from skillrun.runtime.store.lease import RunLost
-from skillrun.runtime.store.postgres.database import StoreAway
-from skillrun.runtime.store.postgres.lease import PostgresLease, RunHeld
-from skillrun.runtime.store.postgres.queue import Due
-from skillrun.runtime.store.postgres.row import RunRow
-from skillrun.workers.dispatch import Dispatch
-from skillrun.workers.worker import Worker
+from skillrun.extensions.workers.commands.open_store import open_database, open_store
+from skillrun.extensions.workers.dispatch import Dispatch
+from skillrun.extensions.workers.postgres.database import StoreAway
+from skillrun.extensions.workers.postgres.lease import PostgresLease, RunHeld
+from skillrun.extensions.workers.postgres.queue import Due
+from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.extensions.workers.worker import Worker
+from skillrun.store.lease import RunLost
+from skillrun.store.outcome import Outcome
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.acceptance.conftest import Call, Make
 from tests.launcher import run_skillrun
 

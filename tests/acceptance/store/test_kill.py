@@ -9,7 +9,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-from skillrun.cli.store import open_database
+from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Make
 from tests.launcher import run_skillrun
 

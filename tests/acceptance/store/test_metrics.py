@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from skillrun.cli.store import open_database
-from skillrun.language.text.diagnostics import UsageError
+from skillrun.extensions.workers.commands.open_store import open_database
+from skillrun.extensions.workers.metrics import CountingGateway, Metrics, _answers, address_of
 from skillrun.models.messages import UNTOLD, ModelError, Request
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.workers.metrics import CountingGateway, Metrics, _answers, address_of
+from skillrun.syntax.diagnostics import UsageError
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, status, until
 from tests.launcher import run_python, start_skillrun

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from skillrun.cli.store import open_database
-from skillrun.runtime.store.postgres.pruning import Pruning
+from skillrun.extensions.workers.commands.open_store import open_database
+from skillrun.extensions.workers.postgres.pruning import Pruning
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED
 

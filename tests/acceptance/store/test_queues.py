@@ -7,12 +7,12 @@ from subprocess import Popen
 
 import pytest
 
-from skillrun.cli.store import open_database, open_store
-from skillrun.runtime.store.postgres.lease import PostgresLease
-from skillrun.runtime.store.postgres.queue import Due
-from skillrun.runtime.store.postgres.roster import Presence
-from skillrun.runtime.store.postgres.row import RunRow
-from skillrun.workers.dispatch import Dispatch
+from skillrun.extensions.workers.commands.open_store import open_database, open_store
+from skillrun.extensions.workers.dispatch import Dispatch
+from skillrun.extensions.workers.postgres.lease import PostgresLease
+from skillrun.extensions.workers.postgres.queue import Due
+from skillrun.extensions.workers.postgres.roster import Presence
+from skillrun.extensions.workers.postgres.row import RunRow
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.cli.store import open_database, open_store
-from skillrun.runtime.store.postgres.database import Database, Rows
-from skillrun.runtime.store.postgres.roster import Presence
-from skillrun.runtime.store.postgres.stored_run import _OVERVIEW
+from skillrun.extensions.workers.commands.open_store import open_database, open_store
+from skillrun.extensions.workers.postgres.database import Database, Rows
+from skillrun.extensions.workers.postgres.roster import Presence
+from skillrun.extensions.workers.postgres.stored_run import _OVERVIEW
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
 from tests.launcher import start_skillrun

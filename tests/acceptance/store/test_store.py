@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 
 from skillrun.cli.options import STORE
-from skillrun.cli.store import open_database
-from skillrun.runtime.store.postgres.migrations import migrate
+from skillrun.extensions.workers.commands.open_store import open_database
+from skillrun.extensions.workers.postgres.migrations import migrate
 from tests.acceptance.conftest import Call, Done, Make
 from tests.launcher import run_skillrun
 from tests.servers.wire_postgres import another_protocol, speaking
@@ -155,7 +155,7 @@ def test_a_database_becomes_a_store_once_and_a_newer_one_is_left_unchanged(
     assert "brought to version" in skillrun("store", "migrate").out
     assert "is up to date" in skillrun("store", "migrate").out
     assert "0 runs" in skillrun("store", "check").out
-    from skillrun.cli.store import open_store
+    from skillrun.extensions.workers.commands.open_store import open_store
 
     open_database(database).rows("DELETE FROM store_versions WHERE version = 2")
     open_store.cache_clear()

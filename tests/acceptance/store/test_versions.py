@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.cli.store import open_database
-from skillrun.runtime.store.postgres.migrations import steps
+from skillrun.extensions.workers.commands.open_store import open_database
+from skillrun.extensions.workers.postgres.migrations import steps
 from tests.acceptance.conftest import Call
 
 pytestmark = pytest.mark.row("W2")

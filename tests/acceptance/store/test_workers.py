@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.cli.store import open_database
+from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Call, Make
 from tests.launcher import run_skillrun, start_skillrun
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.cli.store import open_database, open_store
-from skillrun.runtime.store.postgres.edits import Changed, Edit, RunEdits
-from skillrun.tools.paths import PathRefused
+from skillrun.extensions.workers.commands.open_store import open_database, open_store
+from skillrun.extensions.workers.postgres.edits import Changed, Edit, RunEdits
+from skillrun.repository.paths import PathRefused
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED
 

@@ -6,7 +6,7 @@ import pytest
 
 from skillrun.cli.call_view import conversation_lines
 from skillrun.models.messages import Block, Message, Reply, Request, Usage
-from skillrun.runtime.store.conversations import Conversation, Turn
+from skillrun.store.conversations import Conversation, Turn
 
 
 @pytest.mark.row("A2")

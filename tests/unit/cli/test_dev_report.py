@@ -2,8 +2,8 @@
 
 import pytest
 
-from skillrun.cli.dev_report import event_line
-from skillrun.runtime.events import Asked, PhaseEnded
+from skillrun.events import Asked, PhaseEnded
+from skillrun.watch.evaluation_report import event_line
 
 
 @pytest.mark.finding("NC12")

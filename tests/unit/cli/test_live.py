@@ -9,7 +9,7 @@ from rich.console import Console
 
 from skillrun.cli.live import LiveView, Picture, PlainView
 from skillrun.cli.printing import Output
-from skillrun.runtime.events import (
+from skillrun.events import (
     Answered,
     Asked,
     CallEnded,

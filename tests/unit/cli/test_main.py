@@ -10,7 +10,7 @@ import pytest
 
 from skillrun.cli import main as command_line
 from skillrun.cli.main import main
-from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.syntax.diagnostics import SkillrunError
 
 
 def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:

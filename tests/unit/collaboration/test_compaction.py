@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.compaction import MARKER, accumulate, clip, estimate_tokens
+from skillrun.scoring.compaction import MARKER, accumulate, clip, estimate_tokens
 
 # Counts of cl100k_base, o200k_base and Claude's published tokenizer, the largest of the three.
 COUNTED = [

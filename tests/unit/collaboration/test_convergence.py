@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.convergence import convergence
-from skillrun.collaboration.overlap import overlap
+from skillrun.scoring.convergence import convergence
+from skillrun.scoring.overlap import overlap
 
 SETTINGS: dict[str, Any] = {
     "agreement_weight": 0.6,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.news import news
-from skillrun.collaboration.overlap import words
-from skillrun.language.templates.functions import new_in
-from skillrun.language.templates.limits import Fault
+from skillrun.scoring.news import news
+from skillrun.scoring.overlap import words
+from skillrun.templates.functions import new_in
+from skillrun.templates.limits import Fault
 
 WORDS = st.lists(st.sampled_from(sorted({"the", "cache", "holds", "ten", "rows", "each", "one", "is"})), max_size=12)
 REASONS = st.lists(WORDS.map(" ".join), max_size=4)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.overlap import dedupe, overlap
+from skillrun.scoring.overlap import dedupe, overlap
 
 TEXTS = st.lists(st.sampled_from(["who", "pays", "for", "it", "Who", "漢字", "don't", "?", ""]), max_size=8).map(
     " ".join

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.patterns import MAX_PATTERN, TEXT_CAP, distinct_words, hits, lines_with, refused
+from skillrun.scoring.patterns import MAX_PATTERN, TEXT_CAP, distinct_words, hits, lines_with, refused
 
 
 @pytest.mark.row("P10")

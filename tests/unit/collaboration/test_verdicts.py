@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.verdicts import latest, mean
+from skillrun.scoring.verdicts import latest, mean
 
 
 @pytest.mark.row("P13")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.dev.differences import FieldDifference, text_difference, value_differences
+from skillrun.cli.differences import FieldDifference, text_difference, value_differences
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=3),

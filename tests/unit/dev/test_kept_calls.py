@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from skillrun.dev.kept_calls import OBSOLETE, KeptCalls
 from skillrun.models.messages import UNTOLD, AttemptListener, Block, Message, ModelError, Reply, Request, Usage
-from skillrun.runtime.store.memory import MemoryJournal
+from skillrun.store.memory import MemoryJournal
+from skillrun.watch.kept_calls import OBSOLETE, KeptCalls
 
 pytestmark = pytest.mark.row("A1")
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.editor.knowledge import Knowledge
-from skillrun.language.check.checker import check_library
-from skillrun.language.check.rechecking import CheckedLibrary, recheck
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
-from skillrun.language.library.sightings import Sightings
+from skillrun.checker.checker import check_library
+from skillrun.checker.rechecking import CheckedLibrary, recheck
+from skillrun.extensions.lsp.knowledge import Knowledge
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
+from skillrun.library.sightings import Sightings
 
 MANUAL = Path(__file__).parents[3] / "docs" / "language.md"
 _FILE = re.compile(r"```(?:markdown|yaml) file=(\S+)\n(.*?)```", re.DOTALL)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.editor.completion import Suggestion, complete
+from skillrun.extensions.lsp.completion import Suggestion, complete
 from tests.unit.editor.conftest import Desk
 
 pytestmark = pytest.mark.row("A5")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.editor.hover import hover
+from skillrun.extensions.lsp.hover import hover
 from tests.unit.editor.conftest import Desk
 
 pytestmark = pytest.mark.row("A5")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.editor.knowledge import moved
+from skillrun.extensions.lsp.knowledge import moved
 
 pytestmark = pytest.mark.row("A5")
 

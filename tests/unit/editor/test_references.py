@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.editor.declarations import declared_in
-from skillrun.editor.knowledge import Stretch
-from skillrun.editor.references import definitions, of_file, references, things_at
-from skillrun.editor.renames import RenameRefused, Renaming, rename
-from skillrun.language.check.rechecking import recheck
-from skillrun.language.library.library import NOTHING_UNSAVED, Library
-from skillrun.language.library.roots import search_path
+from skillrun.checker.rechecking import recheck
+from skillrun.extensions.lsp.declarations import declared_in
+from skillrun.extensions.lsp.knowledge import Stretch
+from skillrun.extensions.lsp.references import definitions, of_file, references, things_at
+from skillrun.extensions.lsp.renames import RenameRefused, Renaming, rename
+from skillrun.library.library import NOTHING_UNSAVED, Library
+from skillrun.library.roots import search_path
 from tests.unit.editor.conftest import Desk, known
 
 pytestmark = pytest.mark.row("A5")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.replies.values import MAX_REPLY
 from skillrun.models import transport
 from skillrun.models.messages import ModelError, Reply, ToolSpec, Usage
+from skillrun.structured_output.values import MAX_REPLY
 from tests.servers import anthropic, openai
 from tests.servers.raw import Raw, bomb, endless, serve_raw
 from tests.servers.wire import Answer, serve

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.live import ModelList
 from skillrun.models.messages import Usage
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.unit.models.settings import catalogue, shipped
 
 CLAUDE = {"ANTHROPIC_API_KEY": "a"}

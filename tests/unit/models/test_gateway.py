@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models import gateway
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import ModelError, Untold
 from skillrun.models.redaction import Redactor
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, Asked, serve
 from tests.unit.models.conversation import KEY, converse

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
 from skillrun.models.clients import sdk_client
 from skillrun.models.entries import Provider
 from skillrun.models.messages import ModelError
+from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve
 from tests.unit.models.conversation import converse

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.types.samples import sample
 from skillrun.models.schema_limits import limited_schema, longest_reply
+from skillrun.types.samples import sample
 
 STRING: dict[str, Any] = {"type": "string"}
 

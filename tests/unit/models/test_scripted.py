@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.document import read_yaml
 from skillrun.models.messages import ModelError, Reply, ToolCall
 from skillrun.models.scripted import Rule, ScriptedGateway, read_script
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.document import read_yaml
 from tests.unit.models.settings import request
 
 SCHEMA = {

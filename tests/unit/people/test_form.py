@@ -11,13 +11,13 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import Answer, Question, on_one_line
-from skillrun.people.form import UnclearAnswers, read_form, write_form
-from skillrun.people.meaning import letter, meant_by
-from skillrun.people.phrases import Phrases
-from skillrun.runtime.store.disk.folder import FolderFiles
-from skillrun.tools.tree import Tree
+from skillrun.questions.answers import Answer, Question, on_one_line
+from skillrun.questions.form import UnclearAnswers, read_form, write_form
+from skillrun.questions.meaning import letter, meant_by
+from skillrun.questions.phrases import Phrases
+from skillrun.repository.tree import Tree
+from skillrun.store.local.folder import FolderFiles
+from skillrun.syntax.diagnostics import SkillrunError
 
 STORE: Question = {
     "id": "store",

@@ -7,11 +7,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillrun.people.answers import Question
-from skillrun.people.form import Filled, UnclearAnswers, read_form, write_form
-from skillrun.people.phrases import Phrases
-from skillrun.runtime.store.disk.folder import FolderFiles
-from skillrun.tools.tree import Tree
+from skillrun.questions.answers import Question
+from skillrun.questions.form import Filled, UnclearAnswers, read_form, write_form
+from skillrun.questions.phrases import Phrases
+from skillrun.repository.tree import Tree
+from skillrun.store.local.folder import FolderFiles
 
 CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
 PHRASES = Phrases.of(yaml.safe_load(CONFIG.read_text("utf-8")))

@@ -9,10 +9,10 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from skillrun.people.answers import Answer, Question
-from skillrun.people.person import Person, Questions, open_person
-from skillrun.people.prepared import Prepared
-from skillrun.people.terminal import Terminal
+from skillrun.questions.answers import Answer, Question
+from skillrun.questions.person import Person, Questions, open_person
+from skillrun.questions.prepared import Prepared
+from skillrun.questions.terminal import Terminal
 
 MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
 WHY: Question = {"id": "why", "text": "Why?"}

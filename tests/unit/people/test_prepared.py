@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.people.answers import Question
-from skillrun.people.prepared import Prepared, read_answers
+from skillrun.questions.answers import Question
+from skillrun.questions.prepared import Prepared, read_answers
+from skillrun.syntax.diagnostics import SkillrunError
 
 PREPARED = {"answered_by": "prepared"}
 MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}

@@ -5,13 +5,13 @@ from textwrap import dedent
 
 import pytest
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.check.program import Program
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, search_path
-from skillrun.language.text.diagnostics import render_problem
-from skillrun.people.prepared import Prepared, read_answers
-from skillrun.people.refusal import asks, check_answers, refusal
+from skillrun.checker.checker import check_workflow
+from skillrun.checker.program import Program
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, search_path
+from skillrun.questions.prepared import Prepared, read_answers
+from skillrun.questions.refusal import asks, check_answers, refusal
+from skillrun.syntax.diagnostics import render_problem
 
 WORKFLOW = """
 ---

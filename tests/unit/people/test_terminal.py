@@ -16,8 +16,8 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from skillrun.people.answers import Answer, Question
-from skillrun.people.terminal import Terminal, UnfinishedAnswers
+from skillrun.questions.answers import Answer, Question
+from skillrun.questions.terminal import Terminal, UnfinishedAnswers
 from tests.launcher import start_python
 
 DOWN, UP, ENTER, CTRL_C, BACK = "\x1b[B", "\x1b[A", "\r", "\x03", "\x1b[Z"
@@ -266,7 +266,7 @@ def test_other_work_goes_on_and_the_live_view_rests_while_the_person_thinks() ->
 
 PROGRAM = """
 import asyncio, signal
-from skillrun.people.terminal import Terminal
+from skillrun.questions.terminal import Terminal
 async def main():
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, lambda: print("the run heard it"))

@@ -11,7 +11,7 @@ import pytest
 from skillrun.models.messages import Usage
 from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.limits import Limits, Reservation
-from skillrun.runtime.store.memory import MemoryJournal
+from skillrun.store.memory import MemoryJournal
 
 pytestmark = pytest.mark.finding("FM1")
 

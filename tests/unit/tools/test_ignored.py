@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from skillrun.tools.ignored import Ignored
-from skillrun.tools.tree import Tree
+from skillrun.repository.ignored import Ignored
+from skillrun.repository.tree import Tree
 
 TREES: Final = int(os.environ.get("SKILLRUN_TREES", "60"))
 NAMES: Final = ["a", "b", "ab", "abc", "a.b", ".a", "a b", "b ", "é", "[a]", "a*", "A", "-", "!a", "#b", "a\\b", "aab"]

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.tools import parser_process
-from skillrun.tools.grammars import _BY_ENDING, PYTHON, Grammar, grammar_of
-from skillrun.tools.headings import headings
-from skillrun.tools.outline import outlined
-from skillrun.tools.parser import LARGEST, NoOutline, Parser
-from skillrun.tools.results import MAX_RESULT
+from skillrun.extensions.outline import parser_process
+from skillrun.extensions.outline.grammars import _BY_ENDING, PYTHON, Grammar, grammar_of
+from skillrun.extensions.outline.headings import headings
+from skillrun.extensions.outline.outline import outlined
+from skillrun.extensions.outline.parser import LARGEST, NoOutline, Parser
+from skillrun.repository.results import MAX_RESULT
 from tests.unit.tools.test_repository import SECRET, ask
 
 SOURCES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.language.text.diagnostics import UsageError
-from skillrun.tools.paths import checked_slug
+from skillrun.repository.paths import checked_slug
+from skillrun.syntax.diagnostics import UsageError
 
 
 @pytest.mark.row("B12")

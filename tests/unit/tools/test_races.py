@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.tools.readable import Readable
-from skillrun.tools.repository import Repository
-from skillrun.tools.tree import Tree
+from skillrun.repository.readable import Readable
+from skillrun.repository.repository import Repository
+from skillrun.repository.tree import Tree
 
 SWAPS: Final = int(os.environ.get("SKILLRUN_SWAPS", "20000"))
 SECRET: Final = "the secret of the folder next door"

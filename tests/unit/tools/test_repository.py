@@ -13,20 +13,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.files.verbs import LOOKUP
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
-from skillrun.language.library.secrets import secret_names
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.document import parse_document
-from skillrun.language.text.reading import read_source
-from skillrun.tools.readable import Readable
-from skillrun.tools.reading import RANGE, WHOLE
-from skillrun.tools.repository import TOOLS, Repository, specs
-from skillrun.tools.results import MAX_LINE, MAX_RESULT
-from skillrun.tools.searching import MAX_HITS
-from skillrun.tools.tree import Tree
+from skillrun.definitions.verbs import LOOKUP
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
+from skillrun.library.secrets import secret_names
+from skillrun.repository.readable import Readable
+from skillrun.repository.reading import RANGE, WHOLE
+from skillrun.repository.repository import TOOLS, Repository, specs
+from skillrun.repository.results import MAX_LINE, MAX_RESULT
+from skillrun.repository.searching import MAX_HITS
+from skillrun.repository.tree import Tree
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.document import parse_document
+from skillrun.syntax.reading import read_source
 
 SECRET = "the secret of the folder next door"
 SECRETS = secret_names(Library([Root(package_library(), "skillrun:", "library")]))
@@ -209,7 +209,7 @@ def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
 
 def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("readable", "searching"):
-        monkeypatch.setattr(f"skillrun.tools.{module}.SECONDS", 0)
+        monkeypatch.setattr(f"skillrun.repository.{module}.SECONDS", 0)
     (root / "evil.txt").write_text("a" * 5000 + "!")
     answer = ask(root, "Grep", pattern="(a+)+b", path="evil.txt")
     assert answer == "(stopped in evil.txt after 0 seconds; use a simpler pattern or a narrower path)"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.runtime.store.disk.atomic import write_atomic
-from skillrun.tools.paths import PathRefused
-from skillrun.tools.tree import Tree, entries
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.tree import Tree, entries
+from skillrun.store.local.atomic import write_atomic
 
 SECRET = b"secret"
 

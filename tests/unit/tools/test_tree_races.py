@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.runtime.store.disk.atomic import move, write_atomic
-from skillrun.tools.matching import matching
-from skillrun.tools.paths import PathRefused
-from skillrun.tools.tree import Tree
+from skillrun.repository.matching import matching
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.tree import Tree
+from skillrun.store.local.atomic import move, write_atomic
 
 SWAPS = int(os.environ.get("SKILLRUN_SWAPS") or 80_000)
 EXCHANGE = 2  # of renameat2(2)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError, UsageError
-from skillrun.runtime.store.files import sha256_of
-from skillrun.tools.readable import MOST_FILES, Readable
-from skillrun.workers.bundle import packed, unpacked
+from skillrun.extensions.workers.bundle import packed, unpacked
+from skillrun.repository.readable import MOST_FILES, Readable
+from skillrun.store.files import sha256_of
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 pytestmark = pytest.mark.row("W5")
 SECRETS = (".env", "*.pem", "id_rsa", "credentials*")
@@ -128,7 +128,7 @@ def test_a_file_that_changes_while_it_is_packed_is_told(
         return status
 
     monkeypatch.setattr(Readable, "files", late)
-    monkeypatch.setattr("skillrun.workers.bundle.os.fstat", growing)
+    monkeypatch.setattr("skillrun.extensions.workers.bundle.os.fstat", growing)
     with pytest.raises(SkillrunError) as error:
         packed(project, SECRETS)
     assert "src/main.py" in error.value.message

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError, UsageError
-from skillrun.tools.paths import PathRefused
-from skillrun.tools.readable import Readable, Withheld
-from skillrun.tools.tree import Tree
-from skillrun.workers import fetching
-from skillrun.workers.commit import Commit, is_remote
-from skillrun.workers.fetching import Commits, Unfetchable
+from skillrun.extensions.workers import fetching
+from skillrun.extensions.workers.commit import Commit, is_remote
+from skillrun.extensions.workers.fetching import Commits, Unfetchable
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.readable import Readable, Withheld
+from skillrun.repository.tree import Tree
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 pytestmark = pytest.mark.row("W5")
 NOBODY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@a", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@a"}

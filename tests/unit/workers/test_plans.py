@@ -9,11 +9,11 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from skillrun.runtime.store.postgres.database import Database
-from skillrun.runtime.store.postgres.lease import _CLAIM
-from skillrun.runtime.store.postgres.migrations import migrate
-from skillrun.runtime.store.postgres.queue import _DUE
-from skillrun.workers.dispatch import install
+from skillrun.extensions.workers.dispatch import install
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.lease import _CLAIM
+from skillrun.extensions.workers.postgres.migrations import migrate
+from skillrun.extensions.workers.postgres.queue import _DUE
 from tests.servers.postgres import empty
 
 pytestmark = pytest.mark.row("W4")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from skillrun.extensions.workers.postgres.database import Database, StoreAway
+from skillrun.extensions.workers.postgres.migrations import migrate
+from skillrun.extensions.workers.postgres.slots import Limits
+from skillrun.extensions.workers.slots import LeasedSlots
+from skillrun.extensions.workers.worker import Drain, DrainingSlots
 from skillrun.models.entries import Provider
-from skillrun.runtime.store.postgres.database import Database, StoreAway
-from skillrun.runtime.store.postgres.migrations import migrate
-from skillrun.runtime.store.postgres.slots import Limits
-from skillrun.workers.slots import LeasedSlots
-from skillrun.workers.worker import Drain, DrainingSlots
 from tests.servers.postgres import empty
 
 pytestmark = pytest.mark.row("W4")

@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from skillrun.cli.loading import Loaded, load_at
-from skillrun.runtime.store.postgres.queue import Queue, Wanted
-from skillrun.runtime.store.postgres.stored_run import StoreRuns
-from skillrun.workers import work
-from skillrun.workers.fetching import Commits
-from skillrun.workers.work import Workplace
+from skillrun.extensions.workers import work
+from skillrun.extensions.workers.fetching import Commits
+from skillrun.extensions.workers.postgres.queue import Queue, Wanted
+from skillrun.extensions.workers.postgres.stored_run import StoreRuns
+from skillrun.extensions.workers.work import Workplace
 from tests.acceptance.conftest import EXAMPLES
 
 pytestmark = pytest.mark.row("W2")

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from skillrun.language.files.definitions import Phase, Step, Workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.lookups import Settings
-from skillrun.language.templates.expressions import Value
-from skillrun.language.types.fields import MEMBER
-from skillrun.language.types.types import identifier
+from skillrun.definitions.definitions import Phase, Step, Workflow
+from skillrun.library.library import Library
+from skillrun.library.lookups import Settings
+from skillrun.templates.expressions import Value
+from skillrun.types.fields import MEMBER
+from skillrun.types.types import identifier
 
 MOST: Final = 40  # values of one expression; a picture has no room for more
 DEEPEST: Final = 40  # expressions and names inside one another

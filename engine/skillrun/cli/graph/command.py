@@ -30,9 +30,9 @@ printed, what can be read is drawn, and the exit code is 1."""
 @click.option("--all", "shows_all", is_flag=True, help="Show every step.")
 @as_json
 def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int:  # noqa: A002 (an option's name)
+    from skillrun.checker.checker import check_workflow
     from skillrun.cli.graph.model import build_graph
-    from skillrun.language.check.checker import check_workflow
-    from skillrun.language.text.diagnostics import render_problem
+    from skillrun.syntax.diagnostics import render_problem
 
     out = Output(json)
     library = open_library()

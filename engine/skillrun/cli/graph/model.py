@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
+from skillrun.checker.program import Program
 from skillrun.cli.graph.candidates import Candidates
-from skillrun.language.check.program import Program
-from skillrun.language.files.definitions import Phase, PhaseUse, Step, Workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.lookups import Lookups, Settings
-from skillrun.language.templates.expressions import Template, Value
+from skillrun.definitions.definitions import Phase, PhaseUse, Step, Workflow
+from skillrun.library.library import Library
+from skillrun.library.lookups import Lookups, Settings
+from skillrun.templates.expressions import Template, Value
 
 MINOR_VERBS: Final = ("set", "say")
 

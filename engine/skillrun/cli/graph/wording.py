@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
 from skillrun.cli.words import counted
-from skillrun.language.text.diagnostics import printable
+from skillrun.syntax.diagnostics import printable
 
 SegmentKind = Literal["words", "name", "role", "file", "code"]
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from skillrun.events import CallEnded, CallStarted
 from skillrun.models.messages import FATAL_KINDS, REFUSED_KINDS, ModelError, Reply, Request, Usage
-from skillrun.runtime.events import CallEnded, CallStarted
 from skillrun.runtime.limits import Reservation
-from skillrun.runtime.prompt.context import size_of
+from skillrun.runtime.prompts.context import size_of
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.store.checkpoints import reached
-from skillrun.runtime.store.journal import JournalUnwritable
+from skillrun.store.checkpoints import reached
+from skillrun.store.journal import JournalUnwritable
 
 MOST_TOKENS: Final = 10**12  # more than any prompt has
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.collaboration.compaction import KINDS, clip
-from skillrun.language.files.verbs import LOOKUP
-from skillrun.language.types.schemas import quoted
+from skillrun.definitions.verbs import LOOKUP
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.run import PhaseRun
+from skillrun.scoring.compaction import KINDS, clip
+from skillrun.types.schemas import quoted
 
 MOST: Final = 20  # ids in one call
 MOST_TOLD: Final = 60  # ids that there are
@@ -51,7 +51,7 @@ def tool_for(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     dropped = {str(omission["record"].get("id")) for omission in phase.account.prompts.dropped}
     if not any(entry.standing or entry.id in dropped for entry in recorded_entries(phase)):
         return ()
-    from skillrun.tools.repository import specs
+    from skillrun.repository.repository import specs
 
     text = phase.run.program.library.text("system/tools")
     sections = text.document.sections if text is not None else ()

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from skillrun.language.types.schemas import quoted
 from skillrun.models.messages import (
     FATAL_KINDS,
     REFUSED_KINDS,
@@ -25,9 +24,9 @@ from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.calls.reads import Lines
 from skillrun.runtime.calls.tool_use import messages_of, results_of
 from skillrun.runtime.calls.values import CUT_OFF, value_of, whole_part
-from skillrun.runtime.prompt.beginning import template
-from skillrun.runtime.prompt.context import LEAST_REPLY, size_of, size_of_tools
-from skillrun.runtime.prompt.step_records import (
+from skillrun.runtime.prompts.beginning import template
+from skillrun.runtime.prompts.context import LEAST_REPLY, size_of, size_of_tools
+from skillrun.runtime.prompts.step_records import (
     Attachment,
     DocumentReply,
     cut_inside,
@@ -36,6 +35,7 @@ from skillrun.runtime.prompt.step_records import (
     with_second_record,
 )
 from skillrun.runtime.run import PhaseRun
+from skillrun.types.schemas import quoted
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {

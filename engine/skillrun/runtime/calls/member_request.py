@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillrun.language.types.schemas import Dropped, Shape
 from skillrun.models.messages import Message, Request, ToolSpec
 from skillrun.runtime.calls.reads import Lines
-from skillrun.runtime.prompt.context import size_of, size_of_tools
-from skillrun.runtime.prompt.step_records import Attachment
+from skillrun.runtime.prompts.context import size_of, size_of_tools
+from skillrun.runtime.prompts.step_records import Attachment
+from skillrun.types.schemas import Dropped, Shape
 
 
 @dataclass(frozen=True)

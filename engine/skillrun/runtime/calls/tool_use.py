@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from skillrun.collaboration.compaction import clip, estimate_tokens
-from skillrun.language.files.verbs import LOOKUP
-from skillrun.language.templates.functions import untrusted
-from skillrun.language.text.border import clean
-from skillrun.language.types.schemas import quoted
+from skillrun.definitions.verbs import LOOKUP
+from skillrun.events import ToolUsed
 from skillrun.models.messages import Block, Message, ToolCall
 from skillrun.runtime.calls.lookup import look_up
 from skillrun.runtime.calls.member_request import MemberRequest
 from skillrun.runtime.calls.reads import Lines, lines_shown
 from skillrun.runtime.calls.tools import repository_of
-from skillrun.runtime.events import ToolUsed
-from skillrun.runtime.prompt.context import LEAST_REPLY
+from skillrun.runtime.prompts.context import LEAST_REPLY
 from skillrun.runtime.run import PhaseRun
+from skillrun.scoring.compaction import clip, estimate_tokens
+from skillrun.syntax.border import clean
+from skillrun.templates.functions import untrusted
+from skillrun.types.schemas import quoted
 
 
 async def results_of(

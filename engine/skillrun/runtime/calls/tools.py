@@ -11,17 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import quoted
+from skillrun.events import Notice
 from skillrun.models.messages import ToolSpec
-from skillrun.runtime.events import Notice
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import quoted
 
 if TYPE_CHECKING:
+    from skillrun.repository.readable import Readable
+    from skillrun.repository.repository import Repository
     from skillrun.runtime.seating import Seated
-    from skillrun.tools.readable import Readable
-    from skillrun.tools.repository import Repository
 
 TOLD: Final = 4  # names of what is withheld
 
@@ -31,7 +31,7 @@ def tools_of(frame: Frame, seated: Seated) -> tuple[ToolSpec, ...]:
     run, role = frame.run, seated.role
     if not role.tools or not frame.open.names["repository"] or not run.resolve(seated.member.model or role.model).tools:
         return ()
-    from skillrun.tools.repository import specs
+    from skillrun.repository.repository import specs
 
     text = run.program.library.text("system/tools")
     sections = text.document.sections if text is not None else ()
@@ -41,16 +41,16 @@ def tools_of(frame: Frame, seated: Seated) -> tuple[ToolSpec, ...]:
 
 def repository_of(phase: PhaseRun) -> Repository:
     """The folder that the workflow names, for reading."""
-    from skillrun.tools.repository import Repository
+    from skillrun.repository.repository import Repository
 
     return Repository(partial(opened_repository, phase.run, phase.names["repository"]))
 
 
 def opened_repository(run: Run, folder: str) -> Readable:
     """The folder, open. Raises SkillrunError where there is none, it leads out of the project or is withheld there."""
-    from skillrun.tools.paths import PathRefused
-    from skillrun.tools.readable import Readable
-    from skillrun.tools.tree import Tree
+    from skillrun.repository.paths import PathRefused
+    from skillrun.repository.readable import Readable
+    from skillrun.repository.tree import Tree
 
     try:
         if is_typed_outside(run, folder):
@@ -94,8 +94,8 @@ def typed_place(run: Run, path: str) -> tuple[Path, str] | None:
 
 def opened_project(run: Run) -> Readable:
     """The folder of the project, open for reading from."""
-    from skillrun.tools.readable import Readable
-    from skillrun.tools.tree import Tree
+    from skillrun.repository.readable import Readable
+    from skillrun.repository.tree import Tree
 
     return Readable(Tree(project_of(run), links=True), withheld_names(run))
 
@@ -113,7 +113,7 @@ def below_project(run: Run, path: str) -> str:
 
 
 def withheld_names(run: Run) -> tuple[str, ...]:
-    from skillrun.language.library.secrets import secret_names
+    from skillrun.library.secrets import secret_names
 
     return secret_names(run.program.library)
 
@@ -129,7 +129,7 @@ def tell_repository(run: Run, folder: str) -> None:
     """Say once which folder models may read, and what is withheld of it. Raises SkillrunError, as opening it does."""
     if not folder or folder in run.told_folders:
         return
-    from skillrun.tools.readable import one_line
+    from skillrun.repository.readable import one_line
 
     with opened_repository(run, folder) as repository:
         run.told_folders.add(folder)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from skillrun.language.replies.gathering import gather, list_field
-from skillrun.language.replies.values import parse_reply
-from skillrun.language.types.schemas import Dropped
+from skillrun.events import Pruned
 from skillrun.models.messages import Reply
 from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
-from skillrun.runtime.events import Pruned
 from skillrun.runtime.run import PhaseRun
+from skillrun.structured_output.gathering import gather, list_field
+from skillrun.structured_output.values import parse_reply
+from skillrun.types.schemas import Dropped
 
 CUT_OFF: Final = "the reply was cut off at the limit of its length"
 GATHER: Final = "gather"  # of `invalid`

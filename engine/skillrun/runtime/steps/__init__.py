@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from skillrun.language.files.definitions import Step
+from skillrun.definitions.definitions import Step
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps import (
     agent,

@@ -8,8 +8,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from skillrun.language.files.definitions import Prompt, Step
-from skillrun.language.types.schemas import Shape
+from skillrun.definitions.definitions import Prompt, Step
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.calls.lookup import tool_for
 from skillrun.runtime.calls.member import answer
@@ -19,11 +18,10 @@ from skillrun.runtime.calls.tools import tools_of
 from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import AgentFailed, StepFailed
 from skillrun.runtime.frame import Frame, Task
-from skillrun.runtime.next_step import NextStep
-from skillrun.runtime.prompt.beginning import pieces_of, worth_caching
-from skillrun.runtime.prompt.context import PromptParts, conversation, persistent, request_for, request_going_on
-from skillrun.runtime.prompt.material import Piece
-from skillrun.runtime.prompt.step_records import (
+from skillrun.runtime.prompts.beginning import pieces_of, worth_caching
+from skillrun.runtime.prompts.context import PromptParts, conversation, persistent, request_for, request_going_on
+from skillrun.runtime.prompts.material import Piece
+from skillrun.runtime.prompts.step_records import (
     Attachment,
     attachment_of,
     point_answers,
@@ -36,6 +34,8 @@ from skillrun.runtime.scope import frame_names
 from skillrun.runtime.seating import Seated, seat_all
 from skillrun.runtime.steps.partial import Partial
 from skillrun.runtime.steps.writing import put_reply
+from skillrun.store.next_step import NextStep
+from skillrun.types.schemas import Shape
 
 
 async def act(step: Step, frame: Frame) -> AgentResult | Partial:

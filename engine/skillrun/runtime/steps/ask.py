@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.templates.absent import Absent
-from skillrun.language.types.schemas import quoted
-from skillrun.people.answers import Question
-from skillrun.people.person import Questions
-from skillrun.people.prepared import PreparedUnfit
-from skillrun.people.wording import one_stop
+from skillrun.definitions.definitions import Step
+from skillrun.events import Answered, Said
+from skillrun.questions.answers import Question
+from skillrun.questions.person import Questions
+from skillrun.questions.prepared import PreparedUnfit
+from skillrun.questions.wording import one_stop
+from skillrun.runtime.asking.asking import GO_ON, paused, put_questions, unfit_error
+from skillrun.runtime.asking.awaited_files import late_files, passed_over_files, pattern_folder
+from skillrun.runtime.asking.forms import phrases_of, question_record
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Answered, Said
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.questions.asking import GO_ON, paused, put_questions, unfit_error
-from skillrun.runtime.questions.awaited_files import late_files, passed_over_files, pattern_folder
-from skillrun.runtime.questions.forms import phrases_of, question_record
-from skillrun.runtime.store.files import sha256_of
-from skillrun.runtime.store.journal_bodies import ToolBody
+from skillrun.store.files import sha256_of
+from skillrun.store.journal_bodies import ToolBody
+from skillrun.templates.absent import Absent
+from skillrun.types.schemas import quoted
 
 SHARED: Final = ("choices", "multiple", "other", "default", "skip")  # keys of the step, for each of its questions
 MAY_STAY_OPEN: Final = frozenset({"default", "skip", "form", "enough"})  # keys that let a question stay open

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.templates.absent import Absent
-from skillrun.language.templates.expressions import ABSENT
-from skillrun.language.types.fields import Field, coerce
-from skillrun.language.types.given import projected
-from skillrun.language.types.types import identifier
+from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names
+from skillrun.templates.absent import Absent
+from skillrun.templates.expressions import ABSENT
+from skillrun.types.fields import Field, coerce
+from skillrun.types.given import projected
+from skillrun.types.types import identifier
 
 
 async def act(step: Step, frame: Frame) -> None:

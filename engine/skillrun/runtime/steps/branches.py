@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillrun.language.files.verbs import RECORD_KEYS
+from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_account import Account, StepRecords
-from skillrun.runtime.prompt.step_records import renumbered
+from skillrun.runtime.prompts.step_records import renumbered
 from skillrun.runtime.scope import with_functions
 from skillrun.runtime.spent import Spent
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skillrun.language.files.definitions import Row, Step
-from skillrun.language.templates.absent import Absent
+from skillrun.definitions.definitions import Row, Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.results import Decision
 from skillrun.runtime.scope import frame_names, truth
+from skillrun.templates.absent import Absent
 
 
 async def act(step: Step, frame: Frame) -> Decision:

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.files.places import enclosing_items as items_within
-from skillrun.language.templates.absent import Absent
-from skillrun.language.types.schemas import quoted
-from skillrun.language.types.types import identifier
+from skillrun.definitions.definitions import Step
+from skillrun.definitions.places import enclosing_items as items_within
+from skillrun.events import ItemEnded
 from skillrun.runtime.errors import EachFailed, StepFailed, Stopped, Waiting
-from skillrun.runtime.events import ItemEnded
 from skillrun.runtime.expected import tell_items
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.next_step import NOTHING, NextStep
 from skillrun.runtime.results import EachResult
 from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, each_items
 from skillrun.runtime.steps.partial import Partial
-from skillrun.runtime.store.frontmatter import plain_data
+from skillrun.store.frontmatter import plain_data
+from skillrun.store.next_step import NOTHING, NextStep
+from skillrun.templates.absent import Absent
+from skillrun.types.schemas import quoted
+from skillrun.types.types import identifier
 
 AT_ONCE: Final = 5  # items at a time, where a step does not say
 MOST_NAMED: Final = 8  # failed items in a reason

@@ -9,23 +9,23 @@ from collections.abc import Iterable, Mapping
 from posixpath import normpath
 from typing import Any, Final, Literal
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.files.definitions import Step
-from skillrun.language.library.sizes import step_of
-from skillrun.language.templates.absent import Absent
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import quoted
+from skillrun.definitions.definitions import Step
+from skillrun.library.sizes import step_of
+from skillrun.repository.excerpts import Range, excerpts
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.readable import SECONDS, Readable, Withheld
+from skillrun.repository.tree import LONGEST
+from skillrun.repository.wildcards import NoPattern, wildcard
 from skillrun.runtime.calls.tools import opened_repository
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import Run
 from skillrun.runtime.steps.observation import observe
-from skillrun.runtime.store.journal_bodies import ToolBody
-from skillrun.tools.excerpts import Range, excerpts
-from skillrun.tools.paths import PathRefused
-from skillrun.tools.readable import SECONDS, Readable, Withheld
-from skillrun.tools.tree import LONGEST
-from skillrun.tools.wildcards import NoPattern, wildcard
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.store.journal_bodies import ToolBody
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.templates.absent import Absent
+from skillrun.types.schemas import quoted
 
 MOST: Final = 1_000  # paths that one step looks for
 LINE: Final = "     1\tof the code base that nobody has read yet"

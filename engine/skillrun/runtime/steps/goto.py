@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from skillrun.language.files.definitions import Step
+from skillrun.definitions.definitions import Step
+from skillrun.events import Tripped
+from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.breakers import Limit
 from skillrun.runtime.errors import Back
-from skillrun.runtime.events import Tripped
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.questions.asking import offer_retry
 
 
 async def act(step: Step, frame: Frame) -> None:

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.templates.absent import Absent
-from skillrun.language.templates.functions import slug
-from skillrun.language.types.schemas import quoted
+from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.next_step import NextStep
-from skillrun.runtime.store.files import sha256_of
-from skillrun.runtime.store.frontmatter import plain_data
+from skillrun.store.files import sha256_of
+from skillrun.store.frontmatter import plain_data
+from skillrun.store.next_step import NextStep
+from skillrun.templates.absent import Absent
+from skillrun.templates.functions import slug
+from skillrun.types.schemas import quoted
 
 MOST: Final = 200  # items of one list, where `limits` does not say
 LONGEST: Final = 40  # characters of a key

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.text.border import clean
-from skillrun.language.text.diagnostics import SkillrunError
+from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.store.files import sha256_of
-from skillrun.runtime.store.journal_bodies import ToolBody
+from skillrun.store.files import sha256_of
+from skillrun.store.journal_bodies import ToolBody
+from skillrun.syntax.border import clean
+from skillrun.syntax.diagnostics import SkillrunError
 
 Look = Callable[[], Awaitable[ToolBody]]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skillrun.language.files.definitions import Protocol, Step
-from skillrun.language.templates.absent import Absent
-from skillrun.language.types.given import given_values
+from skillrun.definitions.definitions import Protocol, Step
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame, Task
 from skillrun.runtime.scope import frame_names, new_frame
 from skillrun.runtime.seating import seat_all
+from skillrun.templates.absent import Absent
+from skillrun.types.given import given_values
 
 
 async def act(step: Step, frame: Frame) -> Mapping[str, object]:

@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import Shape, quoted
+from skillrun.definitions.definitions import Step
+from skillrun.repository.paths import PathRefused, checked_slug
+from skillrun.repository.readable import SECONDS, Readable, parts_of
+from skillrun.repository.tree import LONGEST, Tree
+from skillrun.repository.wildcards import NoPattern, wildcard
 from skillrun.runtime.calls.tools import below_project, opened_project, typed_paths, typed_place, withheld_names
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps.observation import observe
-from skillrun.runtime.store.frontmatter import from_frontmatter
-from skillrun.runtime.store.journal_bodies import ToolBody
-from skillrun.runtime.store.run_store import RunStore
-from skillrun.tools.paths import PathRefused, checked_slug
-from skillrun.tools.readable import SECONDS, Readable, parts_of
-from skillrun.tools.tree import LONGEST, Tree
-from skillrun.tools.wildcards import NoPattern, wildcard
+from skillrun.store.frontmatter import from_frontmatter
+from skillrun.store.journal_bodies import ToolBody
+from skillrun.store.run_store import RunStore
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import Shape, quoted
 
 MOST: Final = 5_000_000  # bytes that one step reads
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skillrun.language.files.definitions import Step
-from skillrun.runtime.events import Tripped
+from skillrun.definitions.definitions import Step
+from skillrun.events import Tripped
+from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.questions.asking import offer_retry
 from skillrun.runtime.scope import frame_names, locals_of, truth
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.files.definitions import Step
-from skillrun.language.types.given import given_values
+from skillrun.checker.checker import check_workflow
+from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed, Waiting
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.spent import Spent
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import Summary
 from skillrun.runtime.summaries import bare_summary, degraded_of
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
+from skillrun.types.given import given_values
 
 
 async def act(step: Step, frame: Frame) -> Mapping[str, object]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from skillrun.language.files.definitions import Step
-from skillrun.people.wording import one_stop
-from skillrun.runtime.events import Said
+from skillrun.definitions.definitions import Step
+from skillrun.events import Said
+from skillrun.questions.wording import one_stop
 from skillrun.runtime.frame import Frame
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.files.verbs import VERBS
-from skillrun.language.text.diagnostics import allowed
-from skillrun.language.types.schemas import quoted
+from skillrun.definitions.definitions import Step
+from skillrun.definitions.verbs import VERBS
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame
+from skillrun.syntax.diagnostics import allowed
+from skillrun.types.schemas import quoted
 
 
 async def act(step: Step, frame: Frame) -> None:

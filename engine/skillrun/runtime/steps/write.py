@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from skillrun.language.files.definitions import Step
+from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names
 from skillrun.runtime.steps.writing import put_text
-from skillrun.runtime.store.frontmatter import to_frontmatter
+from skillrun.store.frontmatter import to_frontmatter
 
 
 async def act(step: Step, frame: Frame) -> Mapping[str, object]:

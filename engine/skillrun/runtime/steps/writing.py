@@ -5,21 +5,21 @@ from __future__ import annotations
 import errno
 from typing import Any, Final
 
-from skillrun.language.files.definitions import Step
-from skillrun.language.text.border import clean
-from skillrun.language.types.schemas import quoted
-from skillrun.people.answers import Question
+from skillrun.definitions.definitions import Step
+from skillrun.events import Wrote
+from skillrun.questions.answers import Question
+from skillrun.repository.paths import PathRefused
+from skillrun.runtime.asking.asking import put_questions
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.events import Wrote
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.questions.asking import put_questions
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import overwritten
-from skillrun.runtime.store.artifact_names import names_beside
-from skillrun.runtime.store.files import sha256_of
-from skillrun.runtime.store.frontmatter import to_frontmatter
-from skillrun.runtime.store.ledger import Written
-from skillrun.tools.paths import PathRefused
+from skillrun.store.artifact_names import names_beside
+from skillrun.store.files import sha256_of
+from skillrun.store.frontmatter import to_frontmatter
+from skillrun.store.ledger import Written
+from skillrun.syntax.border import clean
+from skillrun.types.schemas import quoted
 
 IMPOSSIBLE: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
 """What a file system says of a name: too long, or a folder has it, or a file stands where a folder would have to be."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.graph.model import StepNode, build_graph
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import search_path
+from skillrun.library.library import Library
+from skillrun.library.roots import search_path
 
 Draw = Callable[[str], list[StepNode]]
 CONFIG = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.cli.report.told_calls import _letters
+from skillrun.extensions.report.told_calls import _letters
 
 
 @pytest.mark.row("A6")

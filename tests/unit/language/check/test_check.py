@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.language.check.checker import check_library, check_workflow
-from skillrun.language.check.program import Program
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root
-from skillrun.language.text.diagnostics import render_problem
+from skillrun.checker.checker import check_library, check_workflow
+from skillrun.checker.program import Program
+from skillrun.library.library import Library
+from skillrun.library.roots import Root
+from skillrun.syntax.diagnostics import render_problem
 from tests.property import mutants
 from tests.shipped import SHIPPED, checked_library
 

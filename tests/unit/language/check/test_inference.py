@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.language.check.inference import Inference
-from skillrun.language.templates.expressions import compile_bare, compile_string
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Text
-from skillrun.language.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, of_value, record
+from skillrun.checker.inference import Inference
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Text
+from skillrun.templates.expressions import compile_bare, compile_string
+from skillrun.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, of_value, record
 
 MODE = TEXT._replace(values=("rapid", "deep"))
 NAMES: dict[str, Type] = {

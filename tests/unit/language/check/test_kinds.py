@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.check.checker import check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root
+from skillrun.checker.checker import check_workflow
+from skillrun.library.library import Library
+from skillrun.library.roots import Root
 from tests.shipped import SHIPPED, checked_library
 from tests.unit.language.check.test_check import write
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.check.checker import check_library
-from skillrun.language.check.rechecking import CheckedLibrary, Outdated, recheck
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
+from skillrun.checker.checker import check_library
+from skillrun.checker.rechecking import CheckedLibrary, Outdated, recheck
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 CASES = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())

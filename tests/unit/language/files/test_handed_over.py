@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.files.handed_over import documents_handed_over
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
+from skillrun.definitions.handed_over import documents_handed_over
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
 
 WORKFLOW = """---
 name: w

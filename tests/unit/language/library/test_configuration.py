@@ -9,11 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.library.configuration import check_switches, merge, resolve_features
-from skillrun.language.library.roots import package_library
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.document import parse_config
-from skillrun.language.text.source import Mapping, Source
+from skillrun.library.configuration import check_switches, merge, resolve_features
+from skillrun.library.roots import package_library
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.document import parse_config
+from skillrun.syntax.source import Mapping, Source
 
 SHIPPED = """
 threshold: 8

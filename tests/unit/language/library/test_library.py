@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.check.checker import check_library, check_workflow
-from skillrun.language.library.library import Library
-from skillrun.language.library.roots import Root, package_library
+from skillrun.checker.checker import check_library, check_workflow
+from skillrun.library.library import Library
+from skillrun.library.roots import Root, package_library
 
 WORKFLOW = "---\nname: {name}\ndescription: {text}\nphases:\n  say:\n---\n"
 PHASE = "---\nkind: phase\nsteps:\n  - say: {text}\n---\n"

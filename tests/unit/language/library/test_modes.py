@@ -9,11 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.library.configuration import laid_over, resolve_features
-from skillrun.language.library.modes import merge_by_mode, varying
-from skillrun.language.library.moved import in_new_places, moves_of
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import plain
+from skillrun.library.configuration import laid_over, resolve_features
+from skillrun.library.modes import merge_by_mode, varying
+from skillrun.library.moved import in_new_places, moves_of
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import plain
 from tests.unit.language.library.test_configuration import layer
 
 SHIPPED = """

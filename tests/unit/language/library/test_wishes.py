@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.library.library import Library
-from skillrun.language.library.models_yaml import providers_of, vetted
-from skillrun.language.library.roots import Root, package_library
-from skillrun.language.library.wishes import consent_digest, origins, wishes
-from skillrun.language.text.document import parse_config
-from skillrun.language.text.source import Source
+from skillrun.library.library import Library
+from skillrun.library.models_yaml import providers_of, vetted
+from skillrun.library.roots import Root, package_library
+from skillrun.library.wishes import consent_digest, origins, wishes
+from skillrun.syntax.document import parse_config
+from skillrun.syntax.source import Source
 
 pytestmark = [pytest.mark.finding("FZ2"), pytest.mark.row("Z2")]
 

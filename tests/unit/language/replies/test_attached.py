@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.replies.attached import _last, attach, last_block, take_off
-from skillrun.language.text.border import clean
-from skillrun.language.types.schemas import Shape
-from skillrun.language.types.skeletons import notes, skeleton
+from skillrun.structured_output.attached import _last, attach, last_block, take_off
+from skillrun.syntax.border import clean
+from skillrun.types.schemas import Shape
+from skillrun.types.skeletons import notes, skeleton
 from tests.unit.language.types.test_picoschema import schema
 
 SHAPE = Shape(

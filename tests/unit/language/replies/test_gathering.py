@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillrun.language.replies.gathering import gather, list_field
-from skillrun.language.replies.lenient import MAX_DEPTH
-from skillrun.language.replies.values import MAX_REPLY
+from skillrun.structured_output.gathering import gather, list_field
+from skillrun.structured_output.lenient import MAX_DEPTH
+from skillrun.structured_output.values import MAX_REPLY
 
 QUESTION = {
     "type": "object",
@@ -172,7 +172,7 @@ def test_no_valid_item_is_lost_among_prose(parts: list[tuple[str, list[dict[str,
 
 
 def _valid(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from skillrun.language.text.border import clean
+    from skillrun.syntax.border import clean
 
     return [one for one in clean(items) if one["text"]]
 
@@ -224,7 +224,7 @@ def test_a_text_is_not_cut_at_quotes_of_its_own(reply: str, expected: list[str])
 
 
 def test_a_flood_of_fields_that_nobody_asked_for_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from skillrun.language.types import schemas
+    from skillrun.types import schemas
 
     compared: list[str] = []
 

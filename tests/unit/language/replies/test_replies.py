@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.replies.values import MAX_REPLY, parse_reply
-from skillrun.language.types.samples import sample
+from skillrun.structured_output.values import MAX_REPLY, parse_reply
+from skillrun.types.samples import sample
 
 QUESTION = {
     "type": "object",

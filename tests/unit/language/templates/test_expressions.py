@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.templates.expressions import Absent, RenderError, Template, compile_bare, compile_string
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Text
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Text
+from skillrun.templates.expressions import Absent, RenderError, Template, compile_bare, compile_string
 
 
 def template(value: str, bare: bool = False) -> Template:

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.templates.expressions import (
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Text
+from skillrun.templates.expressions import (
     ABSENT,
     FILTERS,
     TESTS,
@@ -15,8 +17,6 @@ from skillrun.language.templates.expressions import (
     compile_bare,
     compile_string,
 )
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Text
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-1000, 1000) | st.floats(-1e6, 1e6) | st.text(max_size=5),

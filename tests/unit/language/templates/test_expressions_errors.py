@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import nodes
 
-from skillrun.language.templates.expressions import FILTERS, FUNCTIONS, RenderError, compile_bare, compile_string
-from skillrun.language.text.diagnostics import Problem, Problems
-from skillrun.language.text.source import Scalar, Source, Text
-from skillrun.language.text.yaml import parse_yaml
+from skillrun.syntax.diagnostics import Problem, Problems
+from skillrun.syntax.source import Scalar, Source, Text
+from skillrun.syntax.yaml import parse_yaml
+from skillrun.templates.expressions import FILTERS, FUNCTIONS, RenderError, compile_bare, compile_string
 
 
 def problem(value: str, bare: bool = False) -> Problem:

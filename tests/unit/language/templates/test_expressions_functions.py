@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.templates import limits
-from skillrun.language.templates.expressions import Absent, RenderError, compile_string
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Text
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Text
+from skillrun.templates import limits
+from skillrun.templates.expressions import Absent, RenderError, compile_string
 
 
 def rendered(expression: str, **names: Any) -> Any:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.templates import limits
-from skillrun.language.templates.expressions import RenderError, compile_string
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Text
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Text
+from skillrun.templates import limits
+from skillrun.templates.expressions import RenderError, compile_string
 
 TWINS = "{% set a = [1] %}{% set b = [1] %}" + "{% set a = [a, a] %}{% set b = [b, b] %}" * 40
 BIG = "a" * 900_000

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import nodes
 
-from skillrun.language.templates.expressions import compile_string
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Text
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Text
+from skillrun.templates.expressions import compile_string
 
 SIGNS = [
     "+",

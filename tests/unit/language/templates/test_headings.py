@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.templates.absent import ABSENT
-from skillrun.language.templates.functions import section
-from skillrun.language.text.document import headings_of
+from skillrun.syntax.document import headings_of
+from skillrun.templates.absent import ABSENT
+from skillrun.templates.functions import section
 
 
 def names(text: str) -> list[str]:

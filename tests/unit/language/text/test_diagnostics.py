@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import (
+from skillrun.syntax.diagnostics import (
     Problem,
     Problems,
     SkillrunError,
@@ -13,7 +13,7 @@ from skillrun.language.text.diagnostics import (
     did_you_mean,
     render_problem,
 )
-from skillrun.language.text.source import Source, Span
+from skillrun.syntax.source import Source, Span
 
 
 def problem(line: str, column: int) -> Problem:

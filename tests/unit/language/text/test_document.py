@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import Problem, Problems
-from skillrun.language.text.document import check_sections, parse_config, parse_document
-from skillrun.language.text.source import Document, Mapping, Source, plain
+from skillrun.syntax.diagnostics import Problem, Problems
+from skillrun.syntax.document import check_sections, parse_config, parse_document
+from skillrun.syntax.source import Document, Mapping, Source, plain
 
 
 def parse(text: str) -> tuple[Document | None, list[Problem]]:

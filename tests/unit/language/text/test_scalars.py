@@ -8,9 +8,9 @@ import yaml
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Source, Text
-from skillrun.language.text.yaml import parse_yaml
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source, Text
+from skillrun.syntax.yaml import parse_yaml
 
 SPACE = " \t\n\N{NO-BREAK SPACE}"
 FRONT = "---\n# ü 😀\nfirst: 'é'\n"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Source
-from skillrun.language.text.yaml import parse_yaml
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Source
+from skillrun.syntax.yaml import parse_yaml
 
 QUOTE = "put the whole value in quotes"
 INDENT = "keys that belong together start in the same column"

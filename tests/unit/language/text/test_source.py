@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import Problem, Problems
-from skillrun.language.text.opening import LeadsOut, _walk, open_file
-from skillrun.language.text.reading import read_source
-from skillrun.language.text.source import MAX_BYTES, Source, Text
+from skillrun.syntax.diagnostics import Problem, Problems
+from skillrun.syntax.opening import LeadsOut, _walk, open_file
+from skillrun.syntax.reading import read_source
+from skillrun.syntax.source import MAX_BYTES, Source, Text
 
 
 def read(path: Path, content: bytes) -> tuple[Source | None, list[Problem]]:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import Problem, Problems
-from skillrun.language.text.source import Mapping, Node, Scalar, Sequence, Source, plain
-from skillrun.language.text.yaml import MAX_DEPTH, parse_yaml
+from skillrun.syntax.diagnostics import Problem, Problems
+from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source, plain
+from skillrun.syntax.yaml import MAX_DEPTH, parse_yaml
 
 
 def parse(text: str, start: int = 0) -> tuple[Node | None, list[Problem]]:

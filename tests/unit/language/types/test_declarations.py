@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.templates.expressions import Template
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Source
-from skillrun.language.text.yaml import parse_yaml
-from skillrun.language.types.converting import schema_of
-from skillrun.language.types.fields import Field, input_type
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Source
+from skillrun.syntax.yaml import parse_yaml
+from skillrun.templates.expressions import Template
+from skillrun.types.converting import schema_of
+from skillrun.types.fields import Field, input_type
 
 
 def read(text: str) -> tuple[tuple[Field, ...], list[tuple[int, int, str, str]]]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import Problems
-from skillrun.language.text.source import Source
-from skillrun.language.text.yaml import parse_yaml
-from skillrun.language.types.fields import MEMBER, SLUG, Coerced, Field, coerce, input_type
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Source
+from skillrun.syntax.yaml import parse_yaml
+from skillrun.types.fields import MEMBER, SLUG, Coerced, Field, coerce, input_type
 
 
 def field(text: str) -> Field:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import Problems, SkillrunError
-from skillrun.language.text.source import Source
-from skillrun.language.text.yaml import parse_yaml
-from skillrun.language.types.picoschema import ShapeSpec, parse_shape
+from skillrun.syntax.diagnostics import Problems, SkillrunError
+from skillrun.syntax.source import Source
+from skillrun.syntax.yaml import parse_yaml
+from skillrun.types.picoschema import ShapeSpec, parse_shape
 
 
 def read(text: str) -> tuple[ShapeSpec | None, list[tuple[int, int, str, str]]]:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.replies.values import parse_reply
-from skillrun.language.types.samples import sample
-from skillrun.language.types.schemas import Shape
-from skillrun.language.types.skeletons import skeleton
+from skillrun.structured_output.values import parse_reply
+from skillrun.types.samples import sample
+from skillrun.types.schemas import Shape
+from skillrun.types.skeletons import skeleton
 
 pytestmark = pytest.mark.row("N1")
 

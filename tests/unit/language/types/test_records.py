@@ -24,7 +24,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bench.records import pydantic_models
-from skillrun.language.types.records import (
+from skillrun.store.journal import KINDS
+from skillrun.store.journal_bodies import BODIES
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
+from skillrun.types.records import (
     Bounds,
     Number,
     Whole,
@@ -35,10 +39,6 @@ from skillrun.language.types.records import (
     required,
     words_of,
 )
-from skillrun.runtime.store.journal import KINDS
-from skillrun.runtime.store.journal_bodies import BODIES
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import Summary
 
 
 class Open(TypedDict):

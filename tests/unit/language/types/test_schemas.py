@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.language.types.schemas import Shape, ShapeError
-from skillrun.language.types.written_schemas import written_shape
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import Shape, ShapeError
+from skillrun.types.written_schemas import written_shape
 
 
 def closed(required: list[str] | None = None, **fields: Any) -> dict[str, Any]:

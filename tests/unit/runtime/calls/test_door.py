@@ -14,9 +14,9 @@ import pytest
 from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.runtime.calls.door import OnRecord
 from skillrun.runtime.limits import Limits, Reservation
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.journal import Journal, JournalUnwritable
-from skillrun.runtime.store.memory import MemoryJournal
+from skillrun.store import checkpoints
+from skillrun.store.journal import Journal, JournalUnwritable
+from skillrun.store.memory import MemoryJournal
 
 pytestmark = pytest.mark.finding("FM6")
 

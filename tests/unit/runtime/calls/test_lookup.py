@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.collaboration.compaction import estimate_tokens
 from skillrun.runtime.calls.lookup import look_up, recorded_entries, tool_for
+from skillrun.scoring.compaction import estimate_tokens
 
 pytestmark = pytest.mark.row("P9")
 

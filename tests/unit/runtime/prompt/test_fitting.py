@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.text.fences import Fences
-from skillrun.runtime.prompt.fitting import LEFT_OUT, Outline, units
+from skillrun.runtime.prompts.fitting import LEFT_OUT, Outline, units
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.syntax.fences import Fences
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma", "delta", "`code`", "**bold**", "e.g", "3.5", "漢字"])
 SENTENCE = st.lists(WORDS, min_size=1, max_size=12).map(lambda words: " ".join(words) + ".")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.runtime.store.frontmatter import legible
+from skillrun.store.frontmatter import legible
 
 ISSUE = {
     "number": 12,

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.collaboration.compaction import estimate_tokens
-from skillrun.language.templates.expressions import ABSENT
-from skillrun.language.templates.functions import untrusted
 from skillrun.models.messages import Block, Message, ToolSpec
-from skillrun.runtime.prompt.context import Asking, size_of_tools
-from skillrun.runtime.prompt.fitting import LEFT_OUT
-from skillrun.runtime.prompt.material import NAMED, WHOLE, Group, Piece, fit_levels, piece_of
+from skillrun.runtime.prompts.context import Asking, size_of_tools
+from skillrun.runtime.prompts.fitting import LEFT_OUT
+from skillrun.runtime.prompts.material import NAMED, WHOLE, Group, Piece, fit_levels, piece_of
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.templates.expressions import ABSENT
+from skillrun.templates.functions import untrusted
 
 
 def shown(told: Any) -> str:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.atomic import sweep, write_atomic
-from skillrun.runtime.store.files import sha256_of
-from skillrun.tools.tree import Tree
+from skillrun.repository.tree import Tree
+from skillrun.store import checkpoints
+from skillrun.store.files import sha256_of
+from skillrun.store.local.atomic import sweep, write_atomic
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from skillrun.runtime.store.disk.atomic import write_atomic
-from skillrun.tools.tree import Tree
+from skillrun.store.local.atomic import write_atomic
+from skillrun.repository.tree import Tree
 write_atomic(Tree(Path(sys.argv[1])), "a.md", "new")
 """
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.folder import stored
-from skillrun.runtime.store.disk.run_names import new_slug
+from skillrun.store.local.folder import stored
+from skillrun.store.local.run_names import new_slug
+from skillrun.syntax.diagnostics import SkillrunError
 
 SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 

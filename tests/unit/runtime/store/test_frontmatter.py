@@ -13,17 +13,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.language.text.border import clean
-from skillrun.people.answers import Question
-from skillrun.people.form import UnclearAnswers, read_form, write_form
-from skillrun.runtime.events import Said
-from skillrun.runtime.store.disk.folder import FolderFiles, stored
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.runtime.store.disk.transcript import Transcript
-from skillrun.runtime.store.frontmatter import from_frontmatter, to_frontmatter
-from skillrun.runtime.store.state import State
-from skillrun.runtime.store.summary import Summary
-from skillrun.tools.tree import Tree
+from skillrun.events import Said
+from skillrun.questions.answers import Question
+from skillrun.questions.form import UnclearAnswers, read_form, write_form
+from skillrun.repository.tree import Tree
+from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
+from skillrun.store.local.folder import FolderFiles, stored
+from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.transcript import Transcript
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
+from skillrun.syntax.border import clean
 
 IMPORTANT = [
     *range(0x300),

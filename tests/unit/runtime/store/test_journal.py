@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store import checkpoints
-from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
-from skillrun.runtime.store.journal import Journal, JournalUnwritable, Kind
-from skillrun.runtime.store.rows import packed, unpacked
+from skillrun.store import checkpoints
+from skillrun.store.journal import Journal, JournalUnwritable, Kind
+from skillrun.store.local.journal import SqliteJournal, read_journal
+from skillrun.store.rows import packed, unpacked
+from skillrun.syntax.diagnostics import SkillrunError
 
 ALL: tuple[Kind, ...] = get_args(Kind)
 Record = tuple[Kind, str, str, dict[str, Any]]

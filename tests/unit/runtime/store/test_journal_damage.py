@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.journal import SqliteJournal, read_journal
-from skillrun.runtime.store.disk.verification import SCHEMA_VERSION, JournalNewer, JournalOlder, JournalShortened
-from skillrun.runtime.store.journal import Journal, JournalDamaged, Kind
+from skillrun.store.journal import Journal, JournalDamaged, Kind
+from skillrun.store.local.journal import SqliteJournal, read_journal
+from skillrun.store.local.verification import SCHEMA_VERSION, JournalNewer, JournalOlder, JournalShortened
+from skillrun.syntax.diagnostics import SkillrunError
 
 RECORDS = 12
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.runtime.store.disk.atomic import sweep
-from skillrun.runtime.store.disk.journal import SqliteJournal
-from skillrun.tools.tree import Tree
+from skillrun.repository.tree import Tree
+from skillrun.store.local.atomic import sweep
+from skillrun.store.local.journal import SqliteJournal
 
 ALL = "SKILLRUN_CRASH_ALL" in os.environ  # otherwise every third point
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from skillrun.runtime.store.disk.journal import SqliteJournal
+from skillrun.store.local.journal import SqliteJournal
 
 async def call(number):
     address = f"a/{number}"

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.language.text.diagnostics import SkillrunError
-from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.store.local.lock import FolderLease
+from skillrun.syntax.diagnostics import SkillrunError
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from skillrun.runtime.store.disk.lock import FolderLease
+from skillrun.store.local.lock import FolderLease
 with FolderLease(Path(sys.argv[1])).hold():
     print("held", flush=True)
     sys.stdin.read()

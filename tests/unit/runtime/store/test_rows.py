@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.runtime.store.rows import body_from_bytes, body_to_bytes, chained
+from skillrun.store.rows import body_from_bytes, body_to_bytes, chained
 
 CHARACTERS = st.characters(exclude_categories=())  # half surrogate pairs and control characters too
 STRINGS = st.text(CHARACTERS, max_size=40) | st.builds(

@@ -6,9 +6,9 @@ from dataclasses import fields
 
 import pytest
 
-from skillrun.language.types.records import checks_of
-from skillrun.runtime.events import Event, Events, Notice
-from skillrun.runtime.store.heard import KINDS
+from skillrun.events import Event, Events, Notice
+from skillrun.store.heard import KINDS
+from skillrun.types.records import checks_of
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,0 +1,111 @@
+"""Why a name may be absent, in words and with the place that makes it so, for who is told that it may.
+
+Whether it may be is for `facts`; here is only what an author has written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from skillrun.definitions.definitions import Part, PhaseUse, Step
+from skillrun.syntax.source import Span
+from skillrun.templates.expressions import Value
+from skillrun.types.fields import Field
+from skillrun.types.types import Type, identifier
+
+
+class Absence(NamedTuple):
+    """What makes a name absent, and where it is written."""
+
+    words: str
+    span: Span
+
+    def told(self, here: Span) -> str:
+        """The words with the place, as seen from another one."""
+        line, _ = self.span.source.position(self.span.offset)
+        return f"{self.words} ({f'line {line}' if self.span.path == here.path else f'{self.span.path}:{line}'})"
+
+
+OPEN_BY_KEY: Final = MappingProxyType(
+    {
+        "skip": "`skip` lets the person leave the question open",
+        "enough": "`enough` lets the person end the list before the question is answered",
+        "form": "the `form` may be returned with the question open",
+    }
+)
+Absences = Mapping[str, Absence]
+"""By the path that may be absent, as expressions write it; `x.*` is each field of `x` that has no other reason."""
+
+
+def absent_fields(label: str, fields: Iterable[Field]) -> dict[str, Absence]:
+    """Of what is declared below a name: what nobody has to give, and variables that begin without a value."""
+    why = "it has no value before a phase sets it" if label == "state" else "it may be left out"
+    optional = (field for field in fields if not field.required and field.default is None)
+    return {f"{label}.{identifier(field.name)}": Absence(why, field.span) for field in optional}
+
+
+def absent_phases(uses: Iterable[PhaseUse], skipping: Collection[str | None]) -> dict[str, Absence]:
+    """Of phases; `skipping` are the breakers that skip."""
+    absences = {use.name: _absent_part(use, f"the phase `{use.name}`", skipping) for use in uses}
+    return {f"phases.{identifier(name)}": absence for name, absence in absences.items() if absence is not None}
+
+
+def absent_step(step: Step, *, skips: bool, around: Span | None) -> dict[str, Absence]:
+    """Of what a step's id gives; its breaker may skip it, and `around` is the condition that it stands under."""
+    name, called = identifier(step.id or ""), f"the step `{step.id}`"
+    absences = {}
+    if (absence := _absent_part(step, called, (step.retry,) if skips else ())) is not None:
+        absences[name] = absence
+    elif around is not None:
+        absences[name] = Absence(f"{called} stands under a condition", around)
+    if step.otherwise is not None:
+        absences[f"{name}.*"] = _failing(step, called)
+    elif step.verb == "ask":
+        open_question = find_open_question(step) or Absence("no question is asked when the list is empty", step.span)
+        absences[f"{name}.answer"] = open_question
+    return absences
+
+
+def find_open_question(step: Step) -> Absence | None:
+    """What lets the first question of an `ask` stay open; None where it needs an answer, if it is asked at all."""
+    if "files" in step.values:
+        return None
+    main = step.main
+    first = main.items[0] if main is not None and main.items else main
+    own = first.entries or {} if first is not None else {}
+    places = {**{key: step.place(key) for key in step.values}, **(first.keys if first is not None else {})}
+    values = {**step.values, **own}
+    for key, reason in OPEN_BY_KEY.items():
+        if key in values and values[key].literal is not False:
+            return Absence(reason, places[key])
+    default = values.get("default")
+    if default is not None and (default.computed or default.literal in (None, "", [])):
+        may_be = "may be" if default.computed else "is"
+        return Absence(f"`default` {may_be} empty, which leaves the question open", places["default"])
+    return None
+
+
+def absent_outputs(
+    label: str, called: str, values: Mapping[str, Value], types: Mapping[str, Type]
+) -> dict[str, Absence]:
+    """Of what is returned below a name: the outputs whose own values may be absent."""
+    fields = ((name, value) for name, value in values.items() if types[name].unless is not None)
+    return {
+        f"{label}.{identifier(name)}": Absence(f"{called} may give no `{name}`", value.span) for name, value in fields
+    }
+
+
+def _absent_part(part: Part, called: str, skipping: Collection[str | None]) -> Absence | None:
+    if part.when is not None:
+        return Absence(f"{called} has a `when`", part.when.text.at(0))
+    if part.otherwise is not None:
+        return _failing(part, called)
+    if part.retry is not None and part.retry in skipping:
+        return Absence(f"{called} may fail, and its breaker `{part.retry}` skips it", part.place("retry"))
+    return None
+
+
+def _failing(part: Part, called: str) -> Absence:
+    return Absence(f"{called} may fail, and then its `otherwise` stands in", part.place("otherwise"))

@@ -1,0 +1,46 @@
+"""Whether filters and functions can take what they are given, by its kind: a wrong one fails in every run.
+
+What each takes stands in its entry of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from jinja2 import nodes
+
+from skillrun.checker.comparisons import KINDS
+from skillrun.templates.builtin import REFUSED, Builtin, Inferring
+from skillrun.types.types import Type
+
+
+def check_arguments(
+    inferring: Inferring, node: nodes.Call | nodes.Filter, name: str, builtin: Builtin, types: list[Type]
+) -> None:
+    """Report what a filter or function is given and cannot take; `types` are those of its arguments in order."""
+    is_filter = isinstance(node, nodes.Filter)
+    value = [node.node] if is_filter else []
+    for place, (argument, given) in enumerate(zip([*value, *node.args], types, strict=True)):
+        if argument is None:
+            continue
+        if place == 0 and is_filter and given.kind in REFUSED[builtin.takes]:
+            inferring.report(node, "arguments", f"`{name}` takes a list; here is {KINDS[given.kind]}")
+        elif place in builtin.numbers:
+            _check_number(inferring, argument, name, given)
+    for option in node.kwargs:
+        if option.key in builtin.numbers:
+            _check_number(inferring, option.value, name, inferring.infer(option.value))
+    if builtin.takes == "a text" and types and types[0].kind in ("record", "list", "map"):
+        message = f"`{name}` searches a text; here is {KINDS[types[0].kind]}, which is searched as JSON"
+        hint = "write `| tojson` where that is meant, or name the text in it"
+        inferring.report(node, "arguments", message, hint, "warning")
+
+
+def _check_number(inferring: Inferring, node: nodes.Node, name: str, given: Type) -> None:
+    if given.kind in ("text", "list", "record", "map"):
+        message = f"`{name}` takes a number here, not {KINDS[given.kind]}"
+        inferring.report(node, "arguments", message, _without_quotes(given))
+
+
+def _without_quotes(given: Type) -> str:
+    """What to write instead of a number in quotes."""
+    literal = given.values[0] if given.kind == "text" and given.values and not given.tunable else ""
+    return f"write `{literal}` without quotes" if str(literal).isdigit() else ""

@@ -1,0 +1,78 @@
+"""Where a value of the config stands that an expression reads, and whether a workflow's `checks` of it hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jinja2 import nodes
+
+from skillrun.checker.facts import fact
+from skillrun.checker.scope import Reached, Scope
+from skillrun.definitions.definitions import Check
+from skillrun.library.lookups import Settings
+from skillrun.library.modes import MODES
+from skillrun.library.sightings import Homes
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Span
+from skillrun.templates.expressions import RenderError, Template
+from skillrun.types.types import identifier
+
+
+def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings) -> None:
+    """Report each check that does not hold, at what the strongest layer of the config says of it."""
+    problems = reached.problems
+    for check in checks:
+        before = len(list(problems))
+        scope = Scope(reached, settings, {"config": settings.config}, problems, homes=Homes(config=settings.name))
+        scope.look_around(check.span, "")
+        scope.condition(check.must)
+        if check.say is not None:
+            scope.needed(check.say, "say")
+        if check.must is None or check.say is None or settings.data is None or len(list(problems)) > before:
+            continue
+        for mode, data in (("", settings.data), *settings.modes.items()):
+            names = {"config": data}
+            try:
+                if not check.must.render(names):
+                    place = config_place(check.must, settings, mode) or check.span
+                    problems.report(place, "check", str(check.say.evaluate(names)))
+                    break
+            except RenderError as error:
+                problems.report(check.span, "check", f"this cannot be worked out: {error.message}")
+                break
+
+
+def config_place(template: Template, settings: Settings, mode: str = "") -> Span | None:
+    """Where the config says what the expression reads first, in the strongest of its files; None where none does.
+
+    What is said of the mode comes before what is said of all.
+    """
+    paths = list(_paths(template.expression)) if template.expression is not None else []
+    for layer in settings.layers:
+        for path in (*([MODES, identifier(mode), *path] for path in paths if mode), *paths):
+            if (entry := _entry(layer, path)) is not None:
+                return entry.value.span
+    return None
+
+
+def _paths(expression: nodes.Expr) -> Iterator[list[str]]:
+    """The paths below `config` that an expression reads, each as far as it goes, in the order in which they stand."""
+    inner: set[int] = set()
+    inner_paths = expression.find_all((nodes.Getattr, nodes.Getitem))
+    for node in [*([expression] if isinstance(expression, nodes.Getattr | nodes.Getitem) else []), *inner_paths]:
+        if id(node) not in inner:
+            inner.update(id(part) for part in node.find_all((nodes.Getattr, nodes.Getitem)))
+            owner, *path = fact(node).path or ("",)
+            if owner == "config" and path:
+                yield path
+
+
+def _entry(layer: Mapping, path: list[str]) -> MappingEntry | None:
+    entry: MappingEntry | None = None
+    node: Node = layer
+    for name in path:
+        entries = node.entries if isinstance(node, Mapping) else {}
+        entry = next((entry for key, entry in entries.items() if identifier(key) == name), None)
+        if entry is None:
+            return None
+        node = entry.value
+    return entry

@@ -1,0 +1,357 @@
+"""What the expressions of a template yield: a rule for each kind, which looks at the syntax tree and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from jinja2 import nodes
+
+from skillrun.checker.arguments import check_arguments
+from skillrun.checker.comparisons import doubtful
+from skillrun.checker.facts import denied, dotted_path, facts
+from skillrun.checker.hyphens import meant_by_difference
+from skillrun.checker.known import Known
+from skillrun.checker.record_reads import READ
+from skillrun.syntax.diagnostics import suggest
+from skillrun.templates.gives import constant, keyword
+from skillrun.templates.interpreter import written
+from skillrun.templates.tests import SIGNS
+from skillrun.templates.vocabulary import BUILTINS, TEXT_FILTERS
+from skillrun.types.types import (
+    ANY,
+    BOOLEAN,
+    NEVER,
+    NUMBER,
+    TEXT,
+    Fact,
+    Path,
+    Type,
+    identifier,
+    list_of,
+    merged,
+    of_value,
+    record,
+)
+
+STEPS: Final = 2_000  # expressions that are looked at for one template, some of them again, and
+STEPS_FOR_EACH: Final = 2  # so many more for each of its characters
+HISTORY: Final = "history"
+SUMMARY: Final = "*.summary"  # in `reads`: what a model says of some phase
+THEIR_TEXTS: Final = "others"  # the function that hears no more of a step than what was said in it
+RULED: Final = frozenset({"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"})
+"""The fields of a phase's summary that are filled in without a model."""
+_EMPTY: Final = dict.fromkeys(
+    ("config", "features"),
+    "the workflow's `config:` names the file in `config/` that has it; for most of what ships, `planning`",
+)
+_STRUCTURED: Final = {  # what has `.data` only where it is asked for, by a field that it always has
+    "replies": "give the step an `output:`; without one the reply is in `.text`",
+    "files": "give the step a `shape:`; without one what is read is in `.text`",
+}
+_TURNED: Final = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
+_DESCRIBED: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
+
+
+class Access(NamedTuple):
+    """A name that is read, or the field of a record: what the record is called, and how far behind the node it stands.
+
+    The key is empty where only the run knows which field it is.
+    """
+
+    node: nodes.Node
+    key: str
+    label: Path | None = None
+    shift: int = 0
+
+
+@dataclass
+class Expressions(Known):
+    """Infers the types of expressions.
+
+    `reads` are the names read, each with its first field and with as many as are written; `*` where one is read as a
+    whole. `calls` are the functions and filters with what they are given, `accesses` names and fields with their place.
+    """
+
+    reads: set[str] = field(default_factory=set)
+    _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
+    calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
+    left: int = field(init=False, default=0)
+    _outside: Mapping[str, Type] = field(init=False)  # the names that the template does not bind itself
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._outside = dict(self.names)
+        self.left = STEPS + STEPS_FOR_EACH * len(self.template.text.value)
+
+    def printed(self, node: nodes.Node) -> None:
+        type_ = self.infer(node)
+        while isinstance(node, nodes.Filter) and node.node is not None and node.name in TEXT_FILTERS:
+            node = node.node
+        guard = written(node)
+        hint = (
+            f"put it into `{{% if {guard} %}}`, or give it a `default`" if "…" not in guard else "give it a `default`"
+        )
+        self.needed(node, type_, hint)
+
+    def infer(self, node: nodes.Node) -> Type:
+        self.left -= 1
+        if self.left < 0:
+            hint = "use `set` for parts of it"
+            self.problems.give_up(self.template.span(node), "too-deep", "this is too intricate to be checked", hint)
+        rule = _RULES.get(type(node))
+        if rule is not None:
+            return rule(self, node)
+        for child in node.iter_child_nodes():
+            self.infer(child)
+        return BOOLEAN if isinstance(node, nodes.Not) else ANY
+
+    def name(self, node: nodes.Name) -> Type:
+        type_ = self.names.get(node.name)
+        if type_ is not None and type_ is self._outside.get(node.name):
+            self.accesses.append(Access(node, node.name))
+        if node.name == HISTORY:
+            self.reads.add(HISTORY)
+        if type_ is None:
+            hint = self.explain(node.name) or suggest(node.name, sorted(self.names))
+            self.report(node, "unknown-name", f"unknown name `{node.name}`", hint)
+            return ANY
+        return self.settled(node, type_)
+
+    def whole(self, node: nodes.Name) -> Type:
+        """A name that is read as a whole, or by fields that only the run knows."""
+        self.reads.add(f"{node.name}.*")
+        return self.name(node)
+
+    def look_up(self, node: nodes.Getattr | nodes.Getitem) -> Type:
+        key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
+        if key in RULED:
+            self._ruled.add(id(node.node))
+        if key == "summary" and id(node) not in self._ruled:
+            self.reads.add(SUMMARY)
+        of = node.node.name if isinstance(node.node, nodes.Name) else "*"
+        if of == "*" and (path := dotted_path(node)):
+            self.reads.add(path)
+        if isinstance(key, str) and (whose := self._owner_of_record(node.node)):
+            self._ruled.add(id(node.node))
+            self.reads.add(f"{whose}.{READ}.{identifier(key)}")
+        if key is None or (key == READ and id(node) not in self._ruled):
+            self.reads.add(f"{of}.{READ}")
+        if isinstance(node.node, nodes.Name) and isinstance(key, str):
+            if key != READ:
+                self.reads.add(f"{node.node.name}.{identifier(key)}")
+            owner = self.name(node.node)
+        else:
+            owner = self.infer(node.node)
+        index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
+        if key is None and owner.kind == "record":
+            self.accesses.append(Access(node, "", owner.label))
+        type_ = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
+        if owner.unless is not None:
+            type_ = type_.maybe(owner.unless)
+        type_ = self.settled(node, type_)
+        if type_.unless is not None:
+            self._unless[id(node)] = type_.unless - NEVER
+        return type_
+
+    def _owner_of_record(self, node: nodes.Node) -> str:
+        """Whose record it is: a name, or `*`; nothing where it is none."""
+        match node:
+            case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=key)) if key == READ:
+                owner = node.node
+                return owner.name if isinstance(owner, nodes.Name) else "*"
+        return ""
+
+    def field(self, node: nodes.Getattr | nodes.Getitem, owner: Type, key: Any) -> Type:
+        if owner.kind == "none":
+            return owner
+        if owner.kind == "record":
+            return (self.known_field(node, owner, key) if isinstance(key, str) else None) or ANY
+        if owner.kind == "list" and isinstance(key, str):
+            self.report(node, "unknown-field", f"a list has no `{key}`", "use `| map(attribute=…)` or a `for`")
+        elif owner.kind == "list" and isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
+            return owner
+        elif owner.kind in ("map", "list") and owner.item is not None:
+            return owner.item.maybe()
+        elif owner.kind in _DESCRIBED and isinstance(key, str):
+            message = f"`{written(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
+            self.report(node, "unknown-field", message)
+        return ANY
+
+    def some(self, owner: Type, index: Type) -> Type:
+        """One of a record's fields: any of them, or those that the index can name, as far as they are there."""
+        if index.kind != "text" or index.values is None:
+            return merged(owner.fields.values())
+        names = [str(value) for value in index.values]
+        lacking = frozenset(Fact((*owner.label, name)) for name in names if identifier(name) not in owner.fields)
+        any_of_them = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
+        return any_of_them.maybe(lacking) if lacking else any_of_them
+
+    def known_field(
+        self, node: nodes.Node, owner: Type, key: str, place: nodes.Node | None = None, shift: int = 0
+    ) -> Type | None:
+        """The field of a record; None, and a problem, where it does not have it."""
+        type_ = owner.fields.get(identifier(key))
+        if type_ is not None:
+            place = place or (node.arg if isinstance(node, nodes.Getitem) else node)
+            self.accesses.append(Access(place, key, owner.label, shift))
+        if type_ is None:
+            label = owner.called or "it"
+            special = self.explain(f"{label}.{identifier(key)}")
+            lacking = next((way for name, way in _STRUCTURED.items() if name in owner.fields and key == "data"), "")
+            hint = special or lacking or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
+            self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
+        return type_
+
+    def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
+        """The field at `path` of a list's items."""
+        current = items.item or ANY
+        _, reads_record, behind = f".{path}.".partition(f".{READ}.")
+        if reads_record:
+            self.reads.add(f"*.{READ}.{identifier(behind.split('.')[0])}".removesuffix("."))
+        place, shift = _argument(node, path), 1
+        for key in path.split("."):
+            if current.kind != "record":
+                return current if current.kind == "none" else ANY
+            current = self.known_field(node, current, key, place, shift) or ANY
+            shift += len(key) + 1
+        return current
+
+    def listing(self, node: nodes.List | nodes.Tuple) -> Type:
+        items = [self.infer(item) for item in node.items]
+        literal = [constant(item) for item in node.items]
+        values = (literal,) if all(value is not None for value in literal) else None
+        return list_of(merged(items))._replace(values=values)
+
+    def mapping(self, node: nodes.Dict) -> Type:
+        return record({str(constant(pair.key)): self.infer(pair.value) for pair in node.items}, "the mapping")
+
+    def both(self, node: nodes.And) -> Type:
+        left = self.infer(node.left)
+        with self.under(self.gained(node.left)):
+            right = self.infer(node.right)
+        return merged([left, right])._replace(unless=left.unless if left.unless is not None else right.unless)
+
+    def either(self, node: nodes.Or) -> Type:
+        left = self.infer(node.left)
+        with self.under(denied(node.left)):
+            right = self.infer(node.right)
+        return merged([left.present(), right])._replace(unless=right.unless)
+
+    def conditional(self, node: nodes.CondExpr) -> Type:
+        self.infer(node.test)
+        with self.under(self.gained(node.test)):
+            first = self.infer(node.expr1)
+        if node.expr2 is None:
+            return first.maybe(facts(node.test))
+        with self.under(denied(node.test)):
+            second = self.infer(node.expr2)
+        return merged([first, second])
+
+    def compare(self, node: nodes.Compare) -> Type:
+        side, left = node.expr, self.infer(node.expr)
+        for operand in node.ops:
+            right = self.infer(operand.expr)
+            if isinstance(side, nodes.Const) and operand.op not in ("in", "notin"):
+                self.compared(side, right, _TURNED.get(operand.op, operand.op), left, written(operand.expr))
+            else:
+                self.compared(operand.expr, left, operand.op, right, written(side))
+            side, left = operand.expr, right
+        return BOOLEAN
+
+    def compared(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
+        """Report at `node`, which is `right`, a comparison that cannot hold; `name` is what authors call `left`."""
+        if sign in ("in", "notin") and isinstance(node, nodes.List | nodes.Tuple):
+            for item in node.items:
+                self.compared(item, left, "eq", self.infer(item), name)
+        elif (doubt := doubtful(left, sign, right, name)) is not None:
+            self.report(node, *doubt)
+
+    def test(self, node: nodes.Test) -> Type:
+        left, right = self.infer(node.node), [self.infer(argument) for argument in node.args]
+        if node.name in SIGNS and right:
+            self.compared(node.args[0], left, SIGNS[node.name], right[0], written(node.node))
+        return BOOLEAN
+
+    def compute(self, node: nodes.BinExpr) -> Type:
+        if isinstance(node, nodes.Sub) and (meant := meant_by_difference(node, self.names)):
+            self.report(node.left, "hyphen", "a `-` in a name is written `_` in an expression", f"write `{meant}`")
+            return ANY
+        sides = [(side, self.infer(side)) for side in (node.left, node.right)]
+        for side, type_ in sides:
+            self.needed(side, type_, f"write `({written(side)} or …)`, or give it a `default`")
+        if not isinstance(node, nodes.Add):
+            return NUMBER
+        filled = any(type_.filled for _, type_ in sides)
+        return merged(type_ for _, type_ in sides)._replace(values=None, unless=None, filled=filled, bounds=None)
+
+    def concat(self, node: nodes.Concat) -> Type:
+        for part in node.nodes:
+            self.printed(part)
+        return TEXT
+
+    def call(self, node: nodes.Call) -> Type:
+        name = node.node.name if isinstance(node.node, nodes.Name) else ""
+        arguments = self.arguments(node) if name != THEIR_TEXTS else [self.heard(argument) for argument in node.args]
+        self.calls.append((name, node.args, arguments))
+        return self.called(node, name, arguments)
+
+    def heard(self, node: nodes.Expr) -> Type:
+        """A step of which only what was said is read."""
+        if not isinstance(node, nodes.Name):
+            return self.infer(node)
+        self.reads.add(f"{node.name}.replies")
+        return self.name(node)
+
+    def filter(self, node: nodes.Filter) -> Type:
+        type_ = self.infer(node.node) if node.node is not None else TEXT
+        arguments = self.arguments(node)
+        attribute = keyword(node, "attribute")
+        if isinstance(attribute, str) and node.name != "map":
+            self.attribute(node, type_, attribute)
+        self.calls.append((node.name, [node, *node.args], [type_, *arguments]))
+        return self.called(node, node.name, [type_, *arguments])
+
+    def called(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
+        """What a filter or function gives, whose arguments are checked."""
+        if name not in BUILTINS:
+            return ANY
+        check_arguments(self, node, name, BUILTINS[name], types)
+        return BUILTINS[name].result(self, node, types)
+
+    def given(self, node: nodes.Filter, types: list[Type]) -> Type:
+        """What a filter gives for values of these types."""
+        return BUILTINS[node.name].result(self, node, types) if node.name in BUILTINS else ANY
+
+    def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
+        for argument in node.kwargs:
+            self.infer(argument.value)
+        return [self.infer(argument) for argument in node.args]
+
+
+def _argument(node: nodes.Node, value: str) -> nodes.Node | None:
+    """The argument of a filter that is this text."""
+    arguments = [*node.args, *(each.value for each in node.kwargs)] if isinstance(node, nodes.Filter) else [node]
+    return next((each for each in arguments if isinstance(each, nodes.Const) and each.value == value), None)
+
+
+_RULES: Final[Mapping[type, Callable[[Expressions, Any], Type]]] = {
+    nodes.Name: Expressions.whole,
+    nodes.Getattr: Expressions.look_up,
+    nodes.Getitem: Expressions.look_up,
+    nodes.Const: lambda _, node: of_value(node.value),
+    nodes.List: Expressions.listing,
+    nodes.Tuple: Expressions.listing,
+    nodes.Dict: Expressions.mapping,
+    nodes.And: Expressions.both,
+    nodes.Or: Expressions.either,
+    nodes.CondExpr: Expressions.conditional,
+    nodes.Compare: Expressions.compare,
+    nodes.Test: Expressions.test,
+    **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), Expressions.compute),
+    nodes.Concat: Expressions.concat,
+    nodes.Call: Expressions.call,
+    nodes.Filter: Expressions.filter,
+}

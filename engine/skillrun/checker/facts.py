@@ -1,0 +1,107 @@
+"""What is known where a condition holds, and where it does not: paths that are present, and the condition itself.
+
+Where a path is known, so are its beginnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+from jinja2 import nodes
+
+from skillrun.types.types import Fact, Facts, Path, identifier
+
+REMEMBERED: Final = 1 << 14
+"""Nodes of which the facts are known: those of a file that has not changed are the same at the next check."""
+
+
+@lru_cache(REMEMBERED)
+def fact(node: nodes.Node) -> Fact:
+    """That what stands at a path is there, or that another expression is true."""
+    path = _path(node)
+    return Fact(path) if len(path) > 1 or isinstance(node, nodes.Name) else Fact(condition=path[0])
+
+
+def _path(node: nodes.Node) -> Path:
+    """A path by its names; one that begins with another expression has that as its tree writes itself."""
+    if isinstance(node, nodes.Name):
+        return (node.name,)
+    if isinstance(node, nodes.Getattr):
+        return (*_path(node.node), node.attr)
+    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
+        return (*_path(node.node), identifier(str(node.arg.value)))
+    return (repr(node),)
+
+
+def dotted_path(node: nodes.Node) -> str:
+    """The path below a name as `a.b.c`; nothing where it is below something else."""
+    owner = node
+    while isinstance(owner, nodes.Getattr) or (isinstance(owner, nodes.Getitem) and isinstance(owner.arg, nodes.Const)):
+        owner = owner.node
+    return ".".join(_path(node)) if isinstance(owner, nodes.Name) else ""
+
+
+@lru_cache(REMEMBERED)
+def facts(condition: nodes.Node) -> Facts:
+    """What is known when the condition holds."""
+    if isinstance(condition, nodes.And):
+        return facts(condition.left) | facts(condition.right)
+    if isinstance(condition, nodes.Or):
+        return (facts(condition.left) & facts(condition.right)) | {fact(condition)}
+    if isinstance(condition, nodes.Not):
+        return denied(condition.node) | {fact(condition)}
+    known = {fact(condition), *beginnings(condition)}
+    if isinstance(condition, nodes.Compare):
+        for side in (condition.expr, *(operand.expr for operand in condition.ops)):
+            known |= beginnings(side)
+    elif isinstance(condition, nodes.Filter) and condition.node is not None and condition.name != "default":
+        known |= facts(condition.node)
+    elif isinstance(condition, nodes.Test):  # nothing absent passes one
+        for side in (condition.node, *condition.args):
+            known |= beginnings(side)
+    return frozenset(known)
+
+
+def denied(condition: nodes.Node) -> Facts:
+    """What is known when the condition does not hold."""
+    if isinstance(condition, nodes.Not):
+        return facts(condition.node)
+    if isinstance(condition, nodes.Or):
+        return denied(condition.left) | denied(condition.right)
+    return frozenset({fact(nodes.Not(condition))})
+
+
+def mentions(known: Fact, name: str) -> bool:
+    """Whether a fact is one of a name, or of a field that is called so."""
+    return name in known.path or any(f"'{name}'" in written for written in (*known.path, known.condition))
+
+
+def conjuncts(condition: nodes.Expr | None) -> Facts:
+    """The parts of a condition that all have to hold."""
+
+    def split(node: nodes.Node) -> Iterator[Fact]:
+        if isinstance(node, nodes.And):
+            yield from split(node.left)
+            yield from split(node.right)
+        else:
+            yield fact(node)
+
+    return frozenset(split(condition)) if condition is not None else frozenset()
+
+
+@lru_cache(REMEMBERED)
+def paths_in(node: nodes.Node) -> tuple[nodes.Node, ...]:
+    """The node, and every path in it."""
+    return (node, *node.find_all((nodes.Getattr, nodes.Getitem)))
+
+
+def beginnings(node: nodes.Node) -> set[Fact]:
+    """The path that the node is, and each of its beginnings: all of them are present where it is."""
+    paths: set[Fact] = set()
+    current: nodes.Node | None = node
+    while isinstance(current, nodes.Getattr | nodes.Getitem | nodes.Name):
+        paths.add(fact(current))
+        current = None if isinstance(current, nodes.Name) else current.node
+    return paths

@@ -1,0 +1,113 @@
+"""What is allowed and hardly ever meant: placeholders of other notations, loops that ask the same again.
+
+Only warns, and only where a name of the file itself shows what was meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from jinja2 import nodes
+
+from skillrun.definitions.definitions import Step
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Span
+from skillrun.templates.expressions import Template
+from skillrun.types.fields import Field
+from skillrun.types.types import Type, identifier
+
+_PLACEHOLDER: Final = re.compile(
+    r"(?<![\w{<$\\])(?:\{(?P<brace>[a-zA-Z][\w-]{0,60})\}(?!\})|<(?P<angle>[a-zA-Z][\w-]{0,60})>"
+    r"|\$\{?(?P<dollar>[a-zA-Z]\w{0,60})\}?)"
+)
+_CODE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[\s\S]*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
+DECLARED: Final = ("inputs", "state")
+ASKING: Final = ("agent", "panel")
+
+
+def warn_of_placeholders(
+    template: Template, names: Mapping[str, Type], steps: Collection[str], problems: Problems
+) -> None:
+    """Warn of `{change}`, `<change>` and `$change` in a prompt where `change` is a step, an input or a variable."""
+    text = template.text.value
+    known = {name: f"{owner}.{name}" for owner in reversed(DECLARED) if owner in names for name in names[owner].fields}
+    bound = {identifier(step) for step in steps} & names.keys()
+    known |= {name: f"{name}.text" for name in bound if "text" in names[name].fields}
+    if not known or not any(sign in text for sign in "{<$"):
+        return
+    code: list[tuple[int, int]] | None = None
+    for start, part in _plain(template):
+        for match in _PLACEHOLDER.finditer(part):
+            name = next(group for group in match.groups() if group)
+            meant = known.get(identifier(name))
+            if meant is None or (match["angle"] and f"</{name}>" in text):
+                continue
+            code = [block.span() for block in _CODE.finditer(text)] if code is None else code
+            at = start + match.start()
+            if not any(begin <= at < end for begin, end in code):
+                hint = f"write `{{{{ {meant} }}}}`; in backticks it is left alone"
+                message = f"`{match[0]}` is only text here"
+                problems.report(template.text.at(at), "placeholder", message, hint, "warning")
+
+
+def replies_printed(template: Template) -> Iterator[Span]:
+    """Where a section prints the replies of `others(…)`."""
+    for output in template.tree.find_all(nodes.Output) if template.mentions("others") else ():
+        pending: list[nodes.Node] = list(output.nodes)
+        while pending:
+            match pending.pop():
+                case nodes.Call(node=nodes.Name(name="others")) as call:
+                    yield template.span(call)
+                case nodes.Or(left=left, right=right):
+                    pending += [left, right]
+                case nodes.CondExpr(expr1=left, expr2=right):
+                    pending += [side for side in (left, right) if side is not None]
+
+
+def unread(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
+    """The inputs that none of the names read is; `inputs.*` is all of them."""
+    return [field for field in inputs if not {"inputs.*", f"inputs.{identifier(field.name)}"} & {*reads}]
+
+
+def _plain(template: Template) -> Iterator[tuple[int, str]]:
+    """What stands outside of tags, and where."""
+    if template.constant:
+        yield 0, template.text.value
+    else:
+        yield from ((data.lineno, data.data) for data in template.tree.find_all(nodes.TemplateData))
+
+
+def asks_models_alone(steps: Collection[Step]) -> bool:
+    """Whether steps ask models, in conversations that begin anew, and nobody and nothing else."""
+    asking = [step for step in steps if step.verb in ASKING]
+    if not asking or any("session" in step.values for step in asking):
+        return False
+    return not any(step.verb in ("run", "ask", "read", "find", "") for step in steps)
+
+
+def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
+    """Whether a loop asks models, and nothing of what it asks can differ from one pass to the next.
+
+    `texts` are the sections of its steps and what else stands in their prompts.
+    """
+    inside = [inner for step in steps for inner in step.walk()]
+    if not asks_models_alone(inside):
+        return False
+    bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inside if step.id}
+    bound |= {identifier(step.item) for step in inside if step.verb == "each"}
+    for step in inside:
+        if step.verb == "set" and step.main is not None:
+            names = {identifier(name) for name in step.main.entries or {}}
+            bound |= names | {"state", "features", *(["config"] if "mode" in names else [])}
+    conditions = [step.when for step in inside if step.when is not None]
+    asking = (step for step in inside if step.verb in ASKING)
+    values = (value for step in asking for value in (step.main, *step.values.values()) if value is not None)
+    templates = [*texts, *conditions, *(template for value in values for template in value.templates())]
+    return not any(_reads(template, bound) for template in templates)
+
+
+def _reads(template: Template, names: set[str]) -> bool:
+    names_read = template.tree.find_all(nodes.Name) if not template.constant else ()
+    return any(node.name in names for node in names_read)

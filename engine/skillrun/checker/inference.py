@@ -1,0 +1,110 @@
+"""What a template yields, inferred from the syntax tree without running anything.
+
+Finds names that nothing defines, values printed into text that may be absent, and comparisons that never hold. Knows
+nothing of workflows: its caller says which names there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jinja2 import nodes
+
+from skillrun.checker.expression_types import Expressions
+from skillrun.checker.facts import beginnings, denied
+from skillrun.types.types import ANY, NOTHING, TEXT, Facts, Type, merged
+
+
+@dataclass
+class Inference(Expressions):
+    """Infers the types of one template, statement by statement."""
+
+    assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, and what they were before
+
+    def result(self) -> Type:
+        """The type of the whole: of the expression where it is a single one, otherwise text."""
+        if self.template.expression is not None:
+            return self.infer(self.template.expression)
+        self.statements(self.template.tree.body)
+        return TEXT
+
+    def holding(self) -> Facts:
+        """What is known where the template, a condition, holds."""
+        self.result()
+        expression = self.template.expression
+        return self.gained(expression) if expression is not None else NOTHING
+
+    def as_text(self) -> None:
+        """Check the whole as text, also where it is a single expression."""
+        if self.template.expression is not None:
+            self.printed(self.template.expression)
+        else:
+            self.result()
+
+    def statements(self, body: Iterable[nodes.Node]) -> None:
+        for node in body:
+            match node:
+                case nodes.Output():
+                    for part in node.nodes:
+                        if not isinstance(part, nodes.TemplateData):
+                            self.printed(part)
+                case nodes.If():
+                    self.branches(node)
+                case nodes.For():
+                    self.loop(node)
+                case nodes.Assign(target=nodes.Name(name=name)):
+                    self.assign(name, self.infer(node.node))
+                case nodes.AssignBlock(target=nodes.Name(name=name)):
+                    self.statements(node.body)
+                    self.assign(name, TEXT)
+
+    def assign(self, name: str, type_: Type) -> None:
+        self.assigned.append((name, self.names.get(name)))
+        self.names[name] = type_
+
+    def branches(self, node: nodes.If) -> None:
+        failed: Facts = NOTHING
+        ends: list[dict[str, Type]] = []
+        for branch in (node, *node.elif_):
+            with self.under(failed):
+                self.infer(branch.test)
+                with self.under(self.gained(branch.test)):
+                    ends.append(self.branch(branch.body))
+            failed |= denied(branch.test)
+        with self.under(failed):
+            ends.append(self.branch(node.else_))
+        for name in dict.fromkeys(name for end in ends for name in end):
+            options = [end.get(name) or self.names.get(name) for end in ends]
+            self.assign(name, merged(option for option in options if option is not None))
+
+    def branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
+        """What a branch sets; behind it, the names are as they were before it."""
+        mark = len(self.assigned)
+        self.statements(body)
+        undone, self.assigned[mark:] = self.assigned[mark:], []
+        bound = {name: self.names[name] for name, _ in undone}
+        for name, before in reversed(undone):
+            if before is None:
+                del self.names[name]
+            else:
+                self.names[name] = before
+        return bound
+
+    def loop(self, node: nodes.For) -> None:
+        items = self.infer(node.iter)
+        outer, self.names, mark = self.names, {**self.names, "loop": ANY}, len(self.assigned)
+        item = items.item if items.kind == "list" and items.item is not None else ANY
+        if isinstance(node.target, nodes.Name):
+            self.names[node.target.name] = TEXT if items.kind in ("map", "record") else item
+        else:
+            for target, end in zip(node.target.find_all(nodes.Name), ("first", "last"), strict=False):
+                self.names[target.name] = item.fields.get(end, ANY)
+        new = NOTHING
+        if node.test is not None:
+            self.infer(node.test)
+            new = self.gained(node.test)
+        with self.under(new | beginnings(node.iter)):
+            self.statements(node.body)
+        self.names, self.assigned[mark:] = outer, []
+        self.statements(node.else_)

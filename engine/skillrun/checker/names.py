@@ -1,0 +1,232 @@
+"""The names that templates can read, as types: what the interpreter gives to phases, protocols and prompts.
+
+The checker infers against these; `runtime/scope` gives the values. One name stands in both places or in neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from skillrun.templates.records import ANSWER, DROPPED, QUESTION, REPLY
+from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS
+from skillrun.types.fields import Field
+from skillrun.types.types import (
+    ANY,
+    BOOLEAN,
+    NUMBER,
+    TEXT,
+    Path,
+    Type,
+    declared_at,
+    list_of,
+    map_of,
+    one_of,
+    record,
+)
+
+_MAYBE: Final = TEXT.maybe()
+_TEXTS: Final = list_of(TEXT).maybe()
+OPEN_QUESTIONS: Final = list_of(
+    record(
+        {"id": TEXT, "question": TEXT, "text": _MAYBE, "priority": _MAYBE, "candidates": _TEXTS}, "the open question"
+    )
+)
+RECORDS: Final = {
+    "key_decisions": list_of(
+        record(
+            {"id": TEXT, "decision": TEXT, "rationale": _MAYBE, "confidence": _MAYBE, "resolves": _TEXTS},
+            "the decision",
+        )
+    ),
+    "open_questions": OPEN_QUESTIONS,
+    "risks_identified": list_of(
+        record({"id": TEXT, "risk": TEXT, "severity": _MAYBE, "mitigation": _MAYBE}, "the risk")
+    ),
+}
+"""What summaries keep for later phases."""
+PHASE_RECORD: Final = record({"summary": TEXT, **RECORDS})
+"""What a model says of a phase."""
+
+SUMMARY: Final = record(
+    {
+        "phase": TEXT,
+        "status": TEXT,
+        "summary": TEXT.maybe(),
+        "artifacts": list_of(TEXT),
+        "flags": map_of(ANY),
+        "quality_warnings": list_of(TEXT),
+        "left_out": _TEXTS,
+        **RECORDS,
+    },
+    "the summary",
+)
+FLAGS: Final = record(dict.fromkeys(("degraded", "degraded_because", "dropped", "recovered"), ANY.maybe()), "the flags")
+"""Those that the interpreter raises itself."""
+
+_USAGE: Final = {
+    "calls": NUMBER, "input": NUMBER, "output": NUMBER, "cache_read": NUMBER, "cache_write": NUMBER, "price": ANY,
+}  # fmt: skip
+_SAVED: Final = record({"cache": NUMBER, "sessions": NUMBER}, "run.usage.saved")
+_ESTIMATE: Final = {"calls": NUMBER, "turns": NUMBER, "tokens": NUMBER, "price": ANY}
+_OF_ONE: Final = {"items": NUMBER, "calls": NUMBER, "tokens": NUMBER, "price": ANY}
+_WHOLE: Final = {
+    **_ESTIMATE, "steps": NUMBER, "measured": NUMBER, "phases": map_of(record(_ESTIMATE, "the estimate")),
+    "each": map_of(record(_OF_ONE, "the estimate")).maybe(),
+}  # fmt: skip
+_CHOICES: Final = map_of(map_of(record(_WHOLE, "the estimate"))).maybe()
+ESTIMATE: Final = record({**_WHOLE, "answers": _CHOICES}, "run.estimate")
+"""`answers`: by a question's id, what each of its choices would make of it."""
+RUN: Final = record(
+    {
+        "name": TEXT,
+        "workflow": TEXT,
+        "round": NUMBER,
+        "started_at": TEXT,
+        "environment": TEXT._replace(values=("terminal", "ci", "editor")),
+        "answers": list_of(record({**QUESTION.fields, **ANSWER, "answer": ANY.maybe()}, "the answer")),
+        "window": NUMBER,
+        "models": map_of(TEXT),
+        "estimate": ESTIMATE.maybe(),
+        "usage": record({**_USAGE, "saved": _SAVED, "by_phase": map_of(record(_USAGE, "the usage"))}, "run.usage"),
+    },
+    "run",
+)
+_MEMBER: Final = {"id": TEXT, "role": TEXT, "model": TEXT, "lines": NUMBER, "tokens": NUMBER, "skills": list_of(TEXT)}
+MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()}, "member")
+VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
+REMEMBERS: Final = {"remembers": BOOLEAN}
+"""What its own prompts see of a member beside that."""
+
+_ERRORS: Final = list_of(record({"path": TEXT, "message": TEXT}, "the error"))
+_FORM: Final = {"form": TEXT, "notes": list_of(record({"field": TEXT, "text": TEXT}, "the note"))}
+SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
+    "request": {"request": TEXT, "records": BOOLEAN},
+    "material": {
+        "title": TEXT,
+        "parts": list_of(record({"member": TEXT, "path": TEXT, "reason": TEXT, "text": TEXT}, "the part")),
+        "size": NUMBER,
+        "left_out": NUMBER,
+        "sections": TEXT,
+        "more_sections": NUMBER,
+    },
+    "on-record": RECORDS,
+    "context-pack": {
+        "references": list_of(TEXT),
+        "references_dropped": list_of(TEXT),
+        "on_record": TEXT,
+        "dropped": list_of(TEXT),
+        "more_dropped": NUMBER,
+        "records": BOOLEAN,
+    },
+    "criteria": {"acceptance_criteria": TEXT.maybe()},
+    "points": {"points": TEXT},
+    "record": {**_FORM, "first": TEXT, "fields": list_of(TEXT), "points": NUMBER},
+    "record-again": {**_FORM, "errors": _ERRORS},
+    "repair": {"errors": _ERRORS, "schema": TEXT},
+    "role": {**MEMBER.fields, "body": TEXT, "skills": list_of(record({"name": TEXT, "body": TEXT}, "the skill"))},
+    "task": {"task": TEXT},
+    "tools": {},
+    "summarise": {
+        "phase": TEXT,
+        "description": TEXT,
+        "artifacts": list_of(record({"path": TEXT, "text": TEXT}, "the artifact")),
+        "outputs": map_of(ANY),
+        "open_questions": OPEN_QUESTIONS,
+    },
+}
+"""The engine's own templates in `skills/system/`, and what each of them reads."""
+
+ELSEWHERE: Final[Mapping[str, str]] = {
+    "member": "who speaks is known in the sections of `agent` and `panel`, and in `writes`",
+    "pass": "a pass is known inside `repeat` with `until` or `at_most`",
+    "failure": "why a step failed is known in its `otherwise`",
+    "task": "only a protocol has a task: the section of the step that calls it",
+    "seats": "only a protocol has seats",
+    "state": "a protocol does not see the state, hand it over in `with`; and `hint` is for before a run",
+    "phases": "only a phase, and the workflow's own outputs, see other phases",
+    "history": "only a phase sees earlier rounds",
+}
+"""Why a name of the language is not known in some places."""
+
+
+def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
+    """Declared inputs or state: those without a value and without a default may be absent.
+
+    `choices` are the types of the templates that yield an enum's values.
+    """
+    types = {field.name: _of_field(field, (label, field.name), choices.get(field.name)) for field in fields}
+    certain = {field.name for field in fields if field.required or field.default is not None}
+    return record({name: type_ if name in certain else type_.maybe() for name, type_ in types.items()}, label)
+
+
+def _of_field(field: Field, label: Path, choices: Type | None) -> Type:
+    type_ = declared_at(field.item, label)
+    if choices is not None:
+        known = choices.kind in ("record", "list") and choices.values is not None
+        type_ = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
+    return list_of(type_) if field.array else type_
+
+
+def base_types(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
+    """What every template of a workflow can read."""
+    names = {"inputs": inputs, "state": state, "config": config, "features": features, "run": RUN}
+    return names | dict.fromkeys(CONTEXT_FUNCTIONS, ANY)
+
+
+def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, Type] | None) -> Type:
+    """What later phases see of a phase. `artifacts` is None where their names are only known in the run."""
+    label = f"phases.{name}"
+    declared = outputs["flags"].fields if "flags" in outputs and outputs["flags"].kind == "record" else {}
+    flags = record({**FLAGS.fields, **{flag: ANY.maybe() for flag in declared}}, f"{label}.summary.flags")
+    return record(
+        {
+            "summary": SUMMARY._replace(fields={**SUMMARY.fields, "flags": flags}),
+            "outputs": record(outputs, f"{label}.outputs"),
+            "artifacts": map_of(TEXT) if artifacts is None else record(artifacts, f"{label}.artifacts"),
+        },
+        label,
+    )
+
+
+def history_type(phases: Iterable[str]) -> Type:
+    past = record({name: SUMMARY.maybe() for name in phases}, "past.phases")
+    return list_of(record({"round": NUMBER, "phases": past}, "the round"))
+
+
+def seats_type(names: tuple[str, ...]) -> Type:
+    return record(dict.fromkeys(names, TEXT) if names else {"members": list_of(MEMBER)}, "seats")
+
+
+POINTS: Final = list_of(ANY)
+"""What has been answered: any record, with `id` and, where it has been, `answer`."""
+
+
+def replies_type(
+    data: Type | None, label: str, *, several: bool, filled: bool, attached: Type | None = None, points: bool = False
+) -> Type:
+    """What the id of an agent's step gives; its lists are `filled` where somebody has to answer.
+
+    `data` is None where no shape asks for any, `attached` where no record comes with the reply.
+    """
+    reply = record(
+        {**REPLY.fields, "data": (data or ANY).maybe(), "record": (attached or ANY).maybe(), "points": POINTS.maybe()},
+        REPLY.label,
+    )
+    structured = {} if data is None else {"data": list_of(data, filled=filled) if several else data}
+    if attached is not None:
+        structured["record"] = list_of(attached) if several else attached.maybe()
+    if points:
+        structured["points"] = POINTS
+    return record(
+        {
+            "text": TEXT,
+            **structured,
+            "path": TEXT.maybe(),
+            "replies": list_of(reply, filled=filled),
+            "dropped": list_of(DROPPED),
+            "degraded": BOOLEAN,
+        },
+        label,
+    )

@@ -1,0 +1,79 @@
+"""What the phases of a workflow touch: state, names and artifacts, and which of them two at a time must not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+from skillrun.definitions.definitions import Phase, Step, Workflow
+from skillrun.syntax.diagnostics import Problems
+from skillrun.templates.expressions import Value
+from skillrun.types.types import identifier
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where.
+
+    `surely` are those that it writes in any case.
+    """
+
+    sets: Mapping[str, Value]
+    reads: frozenset[str]
+    writes: Mapping[str, Step]
+    surely: frozenset[str]
+
+
+def trace_of(phase: Phase, reads: set[str], writes: Mapping[str, Step], surely: Collection[str]) -> Trace:
+    sets = {
+        identifier(name): value
+        for step in phase.walk()
+        if step.verb == "set" and step.main is not None
+        for name, value in (step.main.entries or {}).items()
+    }
+    return Trace(sets, frozenset(reads), writes, frozenset(surely) & writes.keys())
+
+
+def check_parallel(workflow: Workflow, traces: Mapping[str, Trace], problems: Problems) -> None:
+    """Two phases that may run at the same time must not set, or set and read, one variable, or write one file."""
+    state = {identifier(variable.name) for variable in workflow.state}
+
+    def report(value: Value | Step, first: str, second: str, what: str) -> None:
+        message = f"{what}, and neither follows the other"
+        problems.report(value.span, "unordered", message, f"give `{second}` `after: [{first}]`")
+
+    for first, second in combinations(traces, 2):
+        if first in workflow.ancestors(second) or second in workflow.ancestors(first):
+            continue
+        mine, other = traces[first], traces[second]
+        for name in mine.sets.keys() & other.sets.keys() & state:
+            report(other.sets[name], first, second, f"`{first}` and `{second}` both set `state.{name}`")
+        for path in mine.writes.keys() & other.writes.keys():
+            report(other.writes[path], first, second, f"`{first}` and `{second}` both write `{path}`")
+        for setter, reader in permutations((first, second)):
+            for name in (traces[setter].sets.keys() & state) - traces[reader].sets.keys():
+                if f"state.{name}" in traces[reader].reads:
+                    what = f"`{setter}` sets `state.{name}`, which `{reader}` reads"
+                    report(traces[setter].sets[name], setter, reader, what)
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A file that a step writes; no path where only the run knows it, not `certain` where it may stay unwritten."""
+
+    path: str | None
+    step: Step
+    certain: bool
+
+
+def artifacts(steps: tuple[Step, ...], skipped: frozenset[str], *, certain: bool = True) -> Iterator[Artifact]:
+    """What the steps themselves write. `skipped` are the breakers that skip."""
+    for step in steps:
+        sure = certain and step.when is None and step.otherwise is None and step.retry not in skipped
+        if (value := step.artifact) is not None:
+            path = value.literal
+            yield Artifact(path if isinstance(path, str) else None, step, sure)
+        yield from artifacts(step.steps, skipped, certain=sure)
+        if step.otherwise is not None:
+            yield from artifacts((step.otherwise,), skipped, certain=False)

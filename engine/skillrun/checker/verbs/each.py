@@ -1,0 +1,116 @@
+"""Checks an `each`: what its items are, what its steps may set and write, and what its id gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Final
+
+from jinja2 import nodes
+
+from skillrun.checker.comparisons import KINDS
+from skillrun.checker.scope import Scope
+from skillrun.definitions.definitions import Step
+from skillrun.syntax.diagnostics import suggest
+from skillrun.templates.expressions import Value
+from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, list_of, record
+
+GIVEN: Final = "id"
+"""What a record of `.done` has beside the item and what its steps gave."""
+
+
+def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scope, Iterable[Step]], None]) -> Type:
+    """What the id gives: the items that succeeded, with what the steps gave for each, and those that failed."""
+    item = (main.item or ANY).present()._replace(values=None) if main.kind == "list" else ANY
+    name = identifier(step.item)
+    _check_name(scope, step, name)
+    _check_ids(scope, step, item)
+    before = {**scope.names, name: item}
+    inner = replace(scope, names=dict(before), loop="each", outside=frozenset(scope.names))
+    check_steps(inner, step.steps)
+    scope.writes_elsewhere |= inner.writes_elsewhere
+    own = {name, *(identifier(bound) for bound in _bound(step))}
+    for inner_step in (each for inside in step.steps for each in inside.walk()):
+        for what in (inner_step.artifact, inner_step.values.get("form")):
+            _check_apart(scope, what, own, _called(step, item))
+        if inner_step.verb == "run":
+            _check_run(scope, inner_step)
+    scope.inside.update(dict.fromkeys(map(identifier, _bound(step)), step.id or ""))
+    given = {key: type_ for key, type_ in inner.names.items() if before.get(key) is not type_ and key != "pass"}
+    label = step.id or "each"
+    done = record({**given, GIVEN: TEXT, name: item}, f"{label}.done")
+    failed = record({GIVEN: TEXT, name: item, "reason": TEXT}, f"{label}.failed")
+    return record({"done": list_of(done), "failed": list_of(failed), "degraded": BOOLEAN}, label)
+
+
+def _check_name(scope: Scope, step: Step, name: str) -> None:
+    """The item's name means nothing else where the steps are."""
+    span = step.place("as")
+    if name in scope.names or name in map(identifier, scope.local):
+        hint = "call the item something else: `as: …`"
+        scope.report(span, "duplicate-id", f"`{step.item}` is the name of something else", hint)
+    for bound in _bound(step):
+        if identifier(bound) == GIVEN:
+            scope.report(
+                scope.local.get(GIVEN, step.span), "reserved", f"`{GIVEN}` is that of the item", "choose another"
+            )
+
+
+def _check_ids(scope: Scope, step: Step, item: Type) -> None:
+    """The field that tells items apart is one that they have."""
+    if step.by is None:
+        return
+    span = step.place("by")
+    if item.kind == "record" and identifier(step.by) not in item.fields:
+        scope.report(span, "unknown-field", f"the items have no `{step.by}`", suggest(step.by, sorted(item.fields)))
+    elif item.kind in ("text", "number", "boolean"):
+        scope.report(span, "type", f"`by` names a field; each item is {KINDS[item.kind]}", "leave `by` out")
+
+
+def _bound(step: Step) -> list[str]:
+    """The names that the steps of one item bind."""
+    names = []
+    for inner in (each for inside in step.steps for each in inside.walk()):
+        if inner.id is not None:
+            names.append(inner.id)
+        if inner.verb == "set" and inner.main is not None:
+            names += list(inner.main.entries or {})
+        if inner.verb == "each":
+            names.append(inner.item)
+    return names
+
+
+def _called(step: Step, item: Type) -> str:
+    """How an item may be named in a text."""
+    name = identifier(step.item)
+    return f"{{{{ {f'{name} | slug' if item.kind == 'text' else f'{name}.{identifier(step.by or GIVEN)}'} }}}}"
+
+
+def _check_apart(scope: Scope, path: Value | None, own: set[str], item: str) -> None:
+    """Report a file whose name is the same for every item."""
+    if path is None or any(_reads(template.tree, own) for template in path.templates()):
+        return
+    written = path.template.text.value if path.template is not None else "name.md"
+    stem, dot, end = written.rpartition(".")
+    hint = f"let its name have the item in it, such as `{f'{stem}-{item}.{end}' if dot else f'{written}-{item}'}`"
+    scope.report(path.span, "same-file", f"every item writes `{written}`", hint)
+
+
+def _check_run(scope: Scope, entering: Step) -> None:
+    """Report a workflow that writes a file of one name whatever it is given."""
+    program = (
+        scope.reached.workflow(entering.text) if entering.text and not scope.reached.is_open(entering.text) else None
+    )
+    for phase in program.phases.values() if program is not None else ():
+        for step in phase.walk():
+            path = step.artifact.literal if step.artifact is not None else None
+            if isinstance(path, str):
+                message = f"every item's `{entering.text}` writes `{path}`"
+                hint = f"let its name come from an input of `{entering.text}`"
+                scope.report(
+                    entering.main.span if entering.main is not None else entering.span, "same-file", message, hint
+                )
+
+
+def _reads(tree: nodes.Node, names: set[str]) -> bool:
+    return any(node.name in names for node in tree.find_all(nodes.Name))

@@ -1,0 +1,59 @@
+"""What files are read, looked for and written: `read`, `find` and `write`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skillrun.checker.comparisons import KINDS
+from skillrun.checker.scope import Scope
+from skillrun.checker.verbs.results import Types, check_artifact, data_type
+from skillrun.definitions.definitions import Step
+from skillrun.syntax.source import Span
+from skillrun.types.types import ANY, TEXT, Type, list_of, record
+
+_DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
+
+
+def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
+    data = data_type(scope, step)
+    fields = {"text": TEXT, "files": list_of(TEXT), "documents": list_of(_DOCUMENT)}
+    fields |= {} if data is None else {"data": data}
+    return record(fields, step.id or "read")
+
+
+def check_find(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
+    """The items that it is given, in three lists; the texts of files, where they are asked for."""
+    item = main.item if main.kind == "list" and main.item is not None else ANY if main.kind == "any" else main
+    if main.kind in ("number", "boolean", "record", "map") or item.kind in ("number", "boolean", "list"):
+        hint = "a path, a list of paths, or a list of records with a `path`"
+        scope.report(_place(step), "type", f"`find` takes paths, not {KINDS[_wrong(main, item).kind]}", hint)
+    elif item.kind == "record" and "path" not in item.fields:
+        scope.report(_place(step), "type", "the records that `find` is given have no `path`", "name the field `path`")
+    items = list_of(item.present()._replace(values=None))
+    fields = {"found": items, "missing": items, "withheld": items}
+    fields |= {"texts": list_of(_DOCUMENT), "left_out": list_of(TEXT)} if "show" in beside else {}
+    return record(fields, step.id or "find")
+
+
+def _wrong(main: Type, item: Type) -> Type:
+    return item if main.kind == "list" else main
+
+
+def _place(step: Step) -> Span:
+    return step.main.span if step.main is not None else step.span
+
+
+def check_write(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
+    check_artifact(scope, step)
+    for name in beside["template"].values or () if "template" in beside else ():
+        text = scope.lookups.text(str(name), step.values["template"].span, "template")
+        if text is not None:
+            scope.printed(text.template)
+    wanted = data_type(scope, step)
+    if step.output is not None and "frontmatter" not in step.values:
+        hint = "add `frontmatter:`, or leave `shape` out"
+        scope.report(step.output.span, "missing-key", "`shape` is that of the frontmatter, and there is none", hint)
+    elif wanted is not None:
+        what = f"the frontmatter of `{step.id or 'write'}`"
+        scope.fit(step.values["frontmatter"].span, beside["frontmatter"], wanted, what)
+    return record({"path": TEXT, "text": TEXT}, step.id or "write")

@@ -1,0 +1,120 @@
+"""What is asked of members: an `agent`, and a `panel` with the protocols that it can be."""
+
+from __future__ import annotations
+
+from skillrun.checker.absences import absent_outputs
+from skillrun.checker.contracts import check_given, check_members, check_seats, check_twice, mention_given
+from skillrun.checker.names import replies_type
+from skillrun.checker.program import CheckedProtocol
+from skillrun.checker.scope import Scope
+from skillrun.checker.verbs.results import Types, check_artifact, check_gathered, data_type, record_type
+from skillrun.definitions.definitions import Protocol, Step
+from skillrun.library.lookups import UNKNOWN
+from skillrun.syntax.diagnostics import close_to
+from skillrun.types.fields import Field
+from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, merged, record
+
+
+def check_agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
+    check_members(scope, step, main)
+    if step.main is not None and step.main.entries is not None:
+        scope.report(step.main.span, "type", "expected a member or a list of members")
+    check_twice(scope, step, main)
+    check_artifact(scope, step)
+    data = data_type(scope, step)
+    check_gathered(scope, step)
+    least = step.values.get("at_least")
+    filled = least is None or least.literal != 0
+    if data is not None and main.kind == "any":
+        data = ANY  # nobody knows whether it is a list
+    attached, several = record_type(scope, step, beside), main.kind == "list"
+    if attached is not None and main.kind == "any":
+        attached = ANY
+    replies = replies_type(
+        data, step.id or "agent", several=several, filled=filled, attached=attached, points="points" in beside
+    )
+    return replies._replace(fields={**replies.fields, "path": TEXT}) if "writes" in beside else replies
+
+
+def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
+    check_members(scope, step, main)
+    data_type(scope, step)
+    value, named = step.values.get("protocol"), beside.get("protocol", ANY).values
+    known = scope.lookups.library.names("skills/protocols")
+    settings = scope.settings if named is not None else UNKNOWN  # whether it is called with this config is not sure
+    outputs: list[Type] = []
+    entered: list[CheckedProtocol] = []
+    inputs: dict[str, Field] = {}
+    for name in dict.fromkeys(known if named is None else map(str, named)) if value is not None else ():
+        assert value is not None
+        for span in scope.lookups.places(value, name, scope.settings) if named is not None else ():
+            scope.lookups.mention(span, "protocol", f"skills/protocols/{name}.md", name)
+        if name in scope.protocols:
+            scope.report(value.span, "cycle", f"the protocol `{name}` calls itself")
+        elif name not in known:
+            for span in scope.lookups.places(value, name, scope.settings):
+                scope.lookups.unknown(span, "protocol", name, known)
+        elif (checked := scope.reached.protocol(name, settings, scope.protocols)) is not None:
+            scope.writes_elsewhere |= checked.writes
+            outputs.append(record({**checked.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
+            entered.append(checked)
+            called = f"the protocol `{name}`"
+            scope.absences |= absent_outputs(step.id or "", called, checked.protocol.outputs, checked.outputs)
+            mention_given(scope, step, checked.protocol.inputs, f"skills/protocols/{name}.md")
+            inputs |= {identifier(field.name): field for field in checked.protocol.inputs}
+            if named is not None and len(named) == 1:
+                check_seats(scope, step, main, checked.protocol)
+    scope.entered[step.span] = tuple(entered)
+    homes = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in entered)
+    scope.homes.givers[step.id or "the panel"] = homes
+    protocols = [checked.protocol for checked in entered]
+    reading = [checked.protocol.name for checked in entered if checked.reads_task]
+    _warn_of_names(scope, protocols)
+    if any(not protocol.seats.names for protocol in protocols):
+        check_twice(scope, step, main)
+    _check_task(scope, step, protocols, reading)
+    if not outputs or value is None:
+        return ANY
+    if value.literal is not None:
+        check_given(scope, step, inputs, f"the protocol `{value.literal}`", beside.get("with", ANY))
+        return merged(outputs)
+    library = [protocol for protocol in map(scope.lookups.library.protocol, known) if protocol is not None]
+    inputs |= {identifier(field.name): field for other in library for field in other.inputs}
+    check_given(scope, step, inputs, "none of the protocols", beside.get("with", ANY), all_of_them=False)
+    return _of_any(merged(outputs), library)
+
+
+def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
+    """A panel has a section where a protocol of it reads its task, and none that nobody reads."""
+    if reading and step.id is None:
+        hint = "the id names its section in the body"
+        scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
+    elif reading and step.id not in scope.headings:
+        scope.report(
+            step.place("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body"
+        )
+    elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
+        names = " or ".join(f"`{protocol.name}`" for protocol in protocols)
+        message = f"nobody reads the section `{step.id}`: the protocol {names} has no `task` in its prompts"
+        scope.problems.report(prompt.heading, "unused-section", message, severity="warning")
+
+
+def _of_any(chosen: Type, library: list[Protocol]) -> Type:
+    """What a panel gives whose protocol is computed: also the outputs of protocols that are not chosen today."""
+    fields = dict(chosen.fields)
+    for name, value in ((identifier(name), value) for other in library for name, value in other.outputs.items()):
+        mine = fields.setdefault(name, ANY.maybe())
+        if mine.values and isinstance(value.literal, str):
+            fields[name] = mine._replace(values=tuple(dict.fromkeys((*mine.values, value.literal))))
+    return chosen._replace(fields=fields)
+
+
+def _warn_of_names(scope: Scope, protocols: list[Protocol]) -> None:
+    """Warn of outputs that protocols for one panel spell differently."""
+    for protocol in protocols:
+        others = {name: other.name for other in protocols for name in other.outputs if name not in protocol.outputs}
+        for name, value in protocol.outputs.items():
+            near = close_to(name, others)
+            if near and not all(name in other.outputs for other in protocols):
+                message = f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel may seat either"
+                scope.problems.report(value.span, "near-miss", message, severity="warning")

@@ -1,0 +1,33 @@
+"""Which artifacts a workflow hands over: the documents among its outputs. Reads no run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from skillrun.definitions.definitions import Workflow
+from skillrun.templates.expressions import RenderError
+
+_MARK: Final = "\0"  # in front of a name, so that no text of another kind is taken for one
+
+
+def documents_handed_over(workflow: Workflow, inputs: Mapping[str, Any], artifacts: Collection[str]) -> list[str]:
+    """Those of a run's artifacts that are an output of its workflow, in the order of the outputs.
+
+    An output is one where its value is the text of the artifact: `phases.<phase>.artifacts['<name>']`.
+    """
+    names = {name: f"{_MARK}{name}" for name in artifacts}
+    phases = {name.replace("-", "_"): {"artifacts": names} for name in workflow.phases}
+    return list(dict.fromkeys(_outputs(workflow, {"phases": phases, "inputs": dict(inputs)})))
+
+
+def _outputs(workflow: Workflow, names: Mapping[str, Any]) -> Iterator[str]:
+    for value in workflow.outputs.values():
+        if value.template is None or not value.template.mentions("phases"):
+            continue
+        try:
+            text = value.template.render(names)
+        except RenderError:  # it needs more of a run
+            continue
+        if isinstance(text, str) and text.startswith(_MARK):
+            yield text.removeprefix(_MARK)

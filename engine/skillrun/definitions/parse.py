@@ -1,0 +1,206 @@
+"""Turns documents into definitions, and reports what is wrong with each of them alone.
+
+Looks at one file at a time; what concerns several files is `check`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from skillrun.definitions.definitions import (
+    KINDS,
+    SKILL_KINDS,
+    AgentSkill,
+    Phase,
+    Prompt,
+    Protocol,
+    Role,
+    Step,
+    TextFile,
+    Workflow,
+)
+from skillrun.definitions.reader import Reader
+from skillrun.definitions.verbs import SUMMARY_KEYS
+from skillrun.syntax.diagnostics import Problems, Suggestion, allowed, close_to, did_you_mean, suggest
+from skillrun.syntax.document import check_sections
+from skillrun.syntax.source import Document, Section, Span, plain
+from skillrun.templates.expressions import Template, compile_string
+
+ACCEPTANCE: Final = "acceptance criteria"
+PREAMBLE: Final = "preamble"
+Bank = dict[str, list[dict[str, Any]]]
+"""The questions of each group of a question bank."""
+
+
+def parse_workflow(document: Document, name: str, problems: Problems) -> Workflow:
+    """The workflow in `document`; what cannot be read is left out and reported."""
+    fields = _read(document, "workflow", problems)
+    written = fields.get("name", name)
+    if written != name:
+        node = document.front.get("name")
+        span = node.span if node is not None else document.front.span
+        message = f"the workflow is called `{written}`, its file `{name}.md`"
+        problems.report(span, "name", message, "give both the same name")
+    check_sections(document, problems)
+    for section in document.sections:
+        close = did_you_mean(section.name.lower(), (PREAMBLE,))
+        if close:
+            problems.report(section.heading, "unused-section", f"nothing uses the section `{section.name}`", close)
+    uses = fields.get("phases", {}).values()
+    fields["phases"] = {use.name: replace(use, skill=use.skill or f"{name}/{use.name}") for use in uses}
+    help_, preamble = document.preface.value.strip(), _section(document, PREAMBLE, problems)
+    return Workflow(document=document, help=help_, preamble=preamble, **{**fields, "name": name})
+
+
+def parse_phase(document: Document, name: str, problems: Problems) -> Phase:
+    fields = _score(document, name, "phase", problems)
+    outputs = fields.get("outputs", {})
+    for key in SUMMARY_KEYS:
+        if key not in outputs and (slip := close_to(key, outputs)):
+            span = document.front.place("outputs", slip) or document.front.span
+            problems.report(span, "near-miss", f"`{slip}` is an output of its own", Suggestion.of(slip, key))
+    return Phase(**fields, acceptance=_section(document, ACCEPTANCE, problems))
+
+
+def parse_protocol(document: Document, name: str, problems: Problems) -> Protocol:
+    return Protocol(**_score(document, name, "protocol", problems))
+
+
+def parse_role(document: Document, name: str, problems: Problems) -> Role:
+    """A role; keys of other tools' subagent files are left alone, and the file's name is what counts."""
+    fields = _read(document, "role", problems)
+    written = fields.get("name") or name
+    if written != name:
+        message = f"the role is called `{written}`, but members name it by its file, `{name}`"
+        problems.report(document.front.entries["name"].value.span, "name", message, severity="warning")
+    given = {key: value for key, value in fields.items() if value}
+    return Role(document=document, body=document.body.value.strip(), **{**given, "name": name})
+
+
+def parse_agent_skill(document: Document, name: str, problems: Problems) -> AgentSkill:
+    fields = _read(document, "skill", problems)
+    return AgentSkill(document=document, body=document.body.value.strip(), **{**fields, "name": name})
+
+
+def parse_text(document: Document, name: str, problems: Problems) -> TextFile | None:
+    """A reference or a template, as its `kind` says."""
+    fields = _read(document, str(plain(document.front.entries["kind"].value)), problems)
+    template = compile_string(document.body, problems)
+    if (output := fields.get("output")) is not None and output.name:
+        message = "the shape of a template is its own, and not that of another one"
+        problems.report(output.span, "shape", message, "write its fields out")
+    return TextFile(name=name, document=document, template=template, **fields) if template is not None else None
+
+
+def check_kind(document: Document, kind: str, problems: Problems) -> bool:
+    """Whether `kind:` says what is expected, or anything where nobody expects a kind; a problem where it does not."""
+    node = document.front.get("kind")
+    written = plain(node) if node is not None else None
+    if written == kind:
+        return True
+    if node is None:
+        span = document.front.span if document.front.entries else Span(document.source, 0)
+        hint = f"`kind: {kind}` is expected here" if kind else allowed(SKILL_KINDS)
+        problems.report(span, "kind", "the file does not say its `kind`", hint)
+    elif written not in SKILL_KINDS:
+        problems.report(node.span, "kind", f"there is no kind `{written}`", suggest(str(written), SKILL_KINDS))
+    else:
+        problems.report(node.span, "kind", f"this is a {written}; here it stands for a {kind}")
+    return False
+
+
+def _read(document: Document, kind: str, problems: Problems) -> dict[str, Any]:
+    """What the frontmatter's keys hold; roles and Agent Skills may come from elsewhere, with more keys."""
+    fields = Reader(problems).read(document.front, KINDS[kind], foreign=kind in ("role", "skill"))
+    return {key: value.entries if key == "outputs" else value for key, value in fields.items()}
+
+
+def _section(document: Document, name: str, problems: Problems) -> Template | None:
+    """The section whose name stands for itself in every phase or workflow."""
+    section = next((section for section in document.sections if section.name.lower() == name), None)
+    return compile_string(section.text, problems) if section is not None else None
+
+
+def _score(document: Document, name: str, kind: str, problems: Problems) -> dict[str, Any]:
+    """What phases and protocols share."""
+    fields = _read(document, kind, problems)
+    check_sections(document, problems)
+    prompts = _prompts(document, fields.get("steps", ()), problems)
+    return {**fields, "name": name, "document": document, "prompts": prompts}
+
+
+def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) -> dict[str, Prompt]:
+    """The sections that steps use; a missing heading, and one that nothing uses, are problems."""
+    for step in (inner for top in steps for inner in top.walk()):
+        if step.has_section and step.id is None and step.verb != "panel":
+            hint = "the id names its section in the body"
+            problems.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
+    everything = [(step.id, step) for top in steps for step in top.walk() if step.id]
+    wanted = {name: step for name, step in reversed(everything) if step.has_section}
+    sections = {section.name: section for section in document.sections if section.name.lower() != ACCEPTANCE}
+    broken = {name for name, step in everything if not step.verb}
+    for name, section in sections.items():
+        if name not in wanted and name not in broken:
+            hint = suggest(name, wanted.keys() - sections.keys(), "a heading inside a prompt is written `\\##`")
+            problems.report(section.heading, "unused-section", f"no step uses the section `{name}`", hint)
+    for name, step in wanted.items():
+        if name not in sections and step.verb != "panel":  # of a panel its protocol tells
+            hint = f"add `## {name}` to the body"
+            problems.report(step.place("id"), "missing-section", f"`{name}` has no section", hint)
+    used = (_prompt(section, wanted.get(name), problems) for name, section in sections.items())
+    return {prompt.name: prompt for prompt in used if prompt is not None}
+
+
+def _prompt(section: Section, step: Step | None, problems: Problems) -> Prompt | None:
+    template = compile_string(section.text, problems)
+    if step is not None and step.verb != "write" and not section.text.value.strip():
+        problems.report(section.heading, "empty-section", f"the section `{section.name}` is empty")
+    return Prompt(section.name, section.heading, template) if template is not None else None
+
+
+def parse_bank(document: Document, _name: str, problems: Problems) -> Bank:
+    """Each group's questions as records: id (`group-1`), text, group, and choices where there are any."""
+    _read(document, "questions", problems)
+    check_sections(document, problems)
+    groups: Bank = {}
+    for line, place in _lines(document.preface.value) if document.sections else ():
+        if _item(line) is not None:
+            span = document.preface.at(place)
+            problems.report(span, "bank", "this question stands in no group", "a group starts with `## name`")
+    for section in document.sections:
+        questions: list[tuple[list[str], list[str]]] = []  # the lines of each, and its choices
+        for line, place in _lines(section.text.value):
+            text = _item(line)
+            if text is not None and line[0] not in " \t":
+                questions.append(([text], []))
+            elif text is not None and questions:
+                questions[-1][1].append(text)
+            elif line.strip() and questions and not questions[-1][1]:
+                questions[-1][0].append(line.strip())
+            elif line.strip():
+                span = section.text.at(place)
+                problems.report(span, "bank", "this line belongs to no question", "start a question with `- `")
+        if not questions:
+            problems.report(section.heading, "bank", f"the group `{section.name}` has no question", "add a list item")
+        groups[section.name] = [
+            {"id": f"{section.name}-{number}", "text": " ".join(lines), "group": section.name}
+            | ({"choices": choices} if choices else {})
+            for number, (lines, choices) in enumerate(questions, 1)
+        ]
+    return groups
+
+
+def _lines(text: str) -> Iterator[tuple[str, int]]:
+    """Each line and where it starts."""
+    place = 0
+    for line in text.split("\n"):
+        yield line, place
+        place += len(line) + 1
+
+
+def _item(line: str) -> str | None:
+    """The text of a list item, indented or not; None for any other line."""
+    sign, text = line.lstrip(" \t")[:1], line.lstrip(" \t")[1:]
+    return text.strip() if sign in ("-", "*", "+") and text[:1].isspace() and text.strip() else None

@@ -1,0 +1,67 @@
+"""`skillrun eject`: takes a copy of a shipped file into the project, to change it. Writes over nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+import click
+
+from skillrun.cli import completing
+from skillrun.cli.here import from_here, project_here
+from skillrun.cli.options import as_json
+from skillrun.cli.printing import Output
+from skillrun.cli.shipped import has_file
+from skillrun.extensions.authoring.ejected import LABEL, eject, own_files
+from skillrun.library.roots import package_library, shipped_files
+from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
+
+
+@click.command(
+    name="eject",
+    help="Copy the built-in file PATH, such as skills/plan/research.md, into the project, so that you can change it.",
+)
+@click.argument("path", shell_complete=completing.shipped)
+@as_json
+def eject_command(path: str, json: bool) -> int:
+    out, project = Output(json), project_here()
+    name = path.removeprefix(LABEL).removeprefix("./")
+    _check_shipped(name)
+    here = from_here(project / name)
+    file = next((file for file in own_files(project) if file.path == name), None)
+    if file is not None and file.mine is not None and file.original is not None:
+        raise UsageError(f"{here} was ejected already", "`skillrun outdated` says whether the shipped file has changed")
+    if has_file(project, name) and (file is None or file.mine != file.shipped):
+        hint = "it takes the place of the shipped file; `skillrun outdated --diff` shows how they differ"
+        raise UsageError(f"{here} already exists", hint)
+    made = eject(project, name)
+    for path_made in made:
+        out.line(f"made  {from_here(project / path_made)}")
+    out.line(f"next: edit {here}; `skillrun outdated` says when the shipped file has changed, `--merge` merges the two")
+    out.data({"made": made})
+    return 0
+
+
+def _check_shipped(name: str) -> None:
+    """Raises UsageError for what is no shipped file, or is none to take a copy of."""
+    known = shipped_files()
+    if name not in known:
+        inside = [path for path in known if path.startswith(f"{name.rstrip('/')}/")]
+        hint = f"one of {', '.join(inside)}" if inside else _meant(name, known)
+        raise UsageError(f"`{name}` is no shipped file", hint or f"they lie in {package_library()}")
+    if name.startswith("config/"):
+        hint = (
+            f"write into {name} of the project only the keys that you change; {package_library() / name} has them all"
+        )
+        raise UsageError(f"{name} needs no copy: config is merged key by key", hint)
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """The paths that a bare name may mean, or else the one that is near."""
+    last = PurePosixPath(name).name
+    named = [path for path in known if last in (PurePosixPath(path).name, PurePosixPath(path).stem)]
+    if not named and not (near := did_you_mean(name, known)):
+        stems = {PurePosixPath(path).stem: path for path in known}
+        near = did_you_mean(last, stems)
+        named = [stems[near.meant]] if isinstance(near, Suggestion) else []
+    return f"did you mean {' or '.join(f'`{path}`' for path in named)}?" if named else near

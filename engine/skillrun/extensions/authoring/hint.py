@@ -1,0 +1,113 @@
+"""`skillrun hint`: what the workflows have to say about a prompt, in one line. Made for prompt hooks.
+
+Whatever goes wrong with the prompt or the library, it ends with exit code 0 and without a line: a hook must not block
+the prompt of an editor or agent.
+"""
+
+from __future__ import annotations
+
+import io
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillrun.cli.printing import Output
+
+if TYPE_CHECKING:
+    from skillrun.library.library import Library
+
+SECONDS: Final = 1.5  # until it gives up
+LARGEST: Final = 1_000_000  # bytes of a prompt
+LONGEST: Final = 300  # characters of the line
+
+
+@click.command(
+    help="Print the `hint` that a workflow has for PROMPT, in one line. Made for prompt hooks.\n\n"
+    "Without PROMPT, read text or JSON from standard input."
+)
+@click.argument("prompt", nargs=-1)
+@click.option("--workflow", default="", metavar="NAME", help="Use this workflow. Default: the first that has a hint.")
+def hint(prompt: tuple[str, ...], workflow: str) -> int:
+    from skillrun.syntax.diagnostics import UsageError
+
+    stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
+    if not prompt and stdin.isatty():
+        raise UsageError("there is no prompt", '`skillrun hint "add a login page"`, or a prompt on standard input')
+    out = Output()
+    try:
+        with _in_time():
+            text = " ".join(prompt) or _prompt(stdin.read(LARGEST + 1))
+            line = _line(text, workflow) if text.strip() else ""
+        if line:
+            out.line(line)
+    except Exception as error:  # noqa: BLE001 (see the module's words)
+        out.note(f"no hint: {error}".splitlines()[0])
+    return 0
+
+
+def _line(prompt: str, workflow: str) -> str:
+    """The first line that a workflow's hint gives; empty where none has anything to say."""
+    from skillrun.cli.loading import open_library
+
+    library = open_library()
+    if workflow and library.locate(f"workflows/{workflow}.md") is None:
+        raise ValueError(f"there is no workflow `{workflow}`")
+    for name in [workflow] if workflow else library.names("workflows"):
+        line = _of_workflow(library, name, prompt)
+        if line:
+            return line
+    return ""
+
+
+def _of_workflow(library: Library, name: str, prompt: str) -> str:
+    from skillrun.types.given import given_values
+
+    workflow = library.workflow(name)
+    first = workflow.first_input if workflow is not None else None
+    if workflow is None or workflow.hint is None or first is None:
+        return ""
+    config = library.config(workflow.config) if workflow.config else None
+    names = {"config": config.data if config is not None else {}}
+    inputs, _, _ = given_values(workflow.inputs, {first.name: prompt}, names)
+    lines = str(workflow.hint.evaluate({**names, "inputs": inputs})).split("\n")
+    return next((" ".join(line.split())[:LONGEST] for line in lines if line.strip()), "")
+
+
+def _prompt(given: bytes) -> str:
+    """The prompt in what stood on standard input: a text, or the `prompt` of the JSON that agents send to hooks."""
+    import json
+
+    if len(given) > LARGEST:
+        raise ValueError(f"the prompt is longer than {LARGEST:,} bytes")
+    text = given.decode("utf-8-sig")
+    try:
+        event: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(event, dict):
+        return text
+    prompt = event.get("prompt", "")
+    return prompt if isinstance(prompt, str) else ""
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """Raises TimeoutError in what takes too long, and be it an input that never ends; where signals can do that."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def give_up(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"it took longer than {SECONDS} seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

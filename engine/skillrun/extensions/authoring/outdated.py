@@ -1,0 +1,102 @@
+"""`skillrun outdated`: which of the project's files stand in for shipped ones, and whether those have changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from pathlib import Path
+from typing import Final
+
+import click
+
+from skillrun.cli.here import from_here, in_project, project_here
+from skillrun.cli.options import as_json
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted
+from skillrun.extensions.authoring.ejected import LABEL, ORIGINALS, OwnFile, keep, own_files
+from skillrun.extensions.authoring.merging import merged
+from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
+
+WORDS: Final = {
+    "outdated": "the shipped file has changed since you took yours",
+    "conflict": "a merge has left its marks: keep what is right of both sides",
+    "gone": f"skillrun has this file no more; without the original in {ORIGINALS}/, yours is one like any other",
+    "removed": f"the project has it no more, and the shipped one counts; its original is left in {ORIGINALS}/",
+    "changed": "yours is changed, and the shipped file is as it was",
+    "by hand": "yours was not ejected, so that nobody knows which shipped file it began from",
+    "same": "as the shipped one; without it nothing would be different",
+}
+TO_DO: Final = ("outdated", "conflict", "gone")
+
+
+@click.command(
+    help="List the project's files that replace built-in ones, and whether the built-in ones have changed since.\n\n"
+    "With PATH, only these files. The exit code is 1 if a file is outdated."
+)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--diff", is_flag=True, help="Show the differences from the built-in files.")
+@click.option("--merge", is_flag=True, help="Merge the changes into your files, with conflict markers where needed.")
+@as_json
+def outdated(paths: tuple[str, ...], diff: bool, merge: bool, json: bool) -> int:
+    out, project = Output(json), project_here()
+    files = _chosen(own_files(project), paths)
+    if merge:
+        for file in files:
+            _merge(project, file, out)
+        files = _chosen(own_files(project), paths)
+    if not files:
+        out.line("no file of this project takes the place of a shipped one")
+    for file in files:
+        out.line(f"{file.status:8}  {from_here(project / file.path)}: {WORDS[file.status]}")
+    differences = {file.path: list(_difference(file)) for file in files} if diff else {}
+    for lines in differences.values():
+        out.line("\n".join(["", *lines])) if lines else None
+    old = [file for file in files if file.status == "outdated"]
+    if old:
+        out.line(
+            f"next: `skillrun outdated --merge` merges {counted(len(old), 'file')}, `--diff` shows what is different"
+        )
+    rows = [{"path": file.path, "status": file.status} for file in files]
+    out.data([{**row, "diff": differences[row["path"]]} if diff else row for row in rows])
+    return 1 if any(file.status in TO_DO for file in files) else 0
+
+
+def _chosen(files: list[OwnFile], paths: Sequence[str]) -> list[OwnFile]:
+    """Those that were named, by their path in the project or from here; all where none was. Raises UsageError."""
+    by_path = {file.path: file for file in files}
+    chosen = []
+    for path in paths:
+        names = (path.removeprefix(LABEL), os.path.normpath(in_project(path)))
+        file = next((by_path[name] for name in names if name in by_path), None)
+        if file is None:
+            hint = did_you_mean(path, by_path) or (
+                allowed(by_path) if by_path else "`skillrun eject PATH` takes a copy"
+            )
+            raise UsageError(f"`{path}` is no file of the project that takes the place of a shipped one", hint)
+        chosen.append(file)
+    return chosen if paths else files
+
+
+def _merge(project: Path, file: OwnFile, out: Output) -> None:
+    """Bring a file to what is shipped now, and say so; nothing for one that is not behind it."""
+    mine, original, shipped = file.mine, file.original, file.shipped
+    if mine is None or original is None or shipped is None or original == shipped or file.status == "conflict":
+        return
+    text, in_conflict = (mine, False) if mine == shipped else merged(mine, original, shipped)
+    keep(project, file.path, text, shipped)
+    rest = ", and where both sides have changed it has conflict marks now" if in_conflict else ""
+    out.line(f"merged    {from_here(project / file.path)}{rest}")
+
+
+def _difference(file: OwnFile) -> Iterator[str]:
+    """How the shipped file has changed since, and how the project's own differs from it."""
+    label = f"{LABEL}{file.path}"
+    if file.status == "outdated":
+        yield from _lines(file.original, file.shipped, f"{label} as it was ejected", label)
+    yield from _lines(file.shipped, file.mine, label, file.path)
+
+
+def _lines(before: str | None, after: str | None, name: str, other: str) -> Iterator[str]:
+    if before is not None and after is not None:
+        yield from unified_diff(before.splitlines(), after.splitlines(), name, other, lineterm="")

@@ -1,0 +1,47 @@
+"""`skillrun schema`: the shapes that templates have, as JSON Schema, for programs that read what workflows write."""
+
+from __future__ import annotations
+
+import json as encoding
+from typing import Final
+
+import click
+
+from skillrun.cli.loading import open_library, problems_here, refuse
+from skillrun.cli.options import as_json
+from skillrun.cli.printing import Output
+from skillrun.cli.words import two_columns
+from skillrun.definitions.definitions import TextFile
+from skillrun.library.library import Library
+from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
+
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+
+
+@click.command(
+    help="Print the format of the template NAME as JSON Schema. Without NAME, list the templates that have one."
+)
+@click.argument("name", required=False)
+@as_json
+def schema(name: str | None, json: bool) -> int:
+    out, library = Output(json), open_library()
+    if name is None:
+        templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
+        out.line(two_columns((skill, text.description) for skill, text in templates.items()))
+        out.data({skill: text.description for skill, text in templates.items()})
+        return 0
+    text = _template(library, name)
+    refuse(problems_here(library), out)
+    if text is None or text.output is None:
+        known = [skill for skill in library.skills() if _template(library, skill) is not None]
+        raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed(known))
+    document = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.outline}
+    out.line(encoding.dumps(document, indent=2, ensure_ascii=False))
+    out.data(document)
+    return 0
+
+
+def _template(library: Library, name: str) -> TextFile | None:
+    """A template that has a shape."""
+    text = library.text(name) if "/" in name and library.kind(name) == "template" else None
+    return text if text is not None and text.output is not None else None

@@ -1,0 +1,38 @@
+"""`skillrun sizes`: how long the replies of each step were in finished runs, as `config/sizes.yaml` takes it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from skillrun.cli import completing, options
+from skillrun.cli.printing import Output
+
+
+@click.command(
+    help="Measure the reply lengths of each step, for config/sizes.yaml. With several runs, print the medians."
+)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
+@options.runs_folder_as("folder")
+@options.as_json
+def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
+    from skillrun.store.measured import sizes_of
+
+    out = Output(json)
+    with ExitStack() as stack:
+        stored = [options.stored_run(run, folder) for run in runs]
+        by_step = sizes_of([stack.enter_context(closing(run.journal_to_read())) for run in stored])
+    out.line(f"# Medians of {', '.join(run.name for run in stored)}.")
+    out.line("steps:" if by_step else "steps: {}")
+    for step, size in by_step.items():
+        out.line(f"  {step}: {{reply: {size.reply}, turns: {size.turns}, found: {size.found}}}")
+    out.data(
+        {
+            "runs": [run.place for run in stored],
+            "steps": {step: asdict(size) for step, size in by_step.items()},
+        }
+    )
+    return 0

@@ -1,0 +1,57 @@
+"""`skillrun skill`: prints the Agent Skill for authors of workflows, or writes it into a folder of an assistant's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+
+from skillrun.cli.options import as_json
+from skillrun.cli.printing import Output
+from skillrun.cli.shipped import put, starter
+from skillrun.syntax.diagnostics import UsageError, suggest
+
+NAME: Final = "skillrun-author"
+MAIN: Final = f"{NAME}/SKILL.md"
+REFERENCES: Final = f"{NAME}/references/"
+
+
+@click.command(help="Print instructions for writing workflows, as an Agent Skill. With PART, print one reference.")
+@click.argument("part", default="")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the skill to DIR, such as .claude/skills or .agents/skills, instead of printing it.",
+)
+@as_json
+def skill(part: str, folder: Path | None, json: bool) -> int:
+    out, files = Output(json), starter("skill", {})
+    if folder is not None:
+        if part:
+            raise UsageError("`--to` writes the whole skill", f"leave `{part}` out")
+        return _write(folder, files, out)
+    name = f"{REFERENCES}{part.removesuffix('.md')}.md" if part else MAIN
+    if name not in files:
+        parts = [each.removeprefix(REFERENCES).removesuffix(".md") for each in files if each.startswith(REFERENCES)]
+        raise UsageError(f"the skill has no part `{part}`", suggest(part, parts))
+    out.line(files[name].rstrip("\n"))
+    out.data({"name": NAME, "file": name, "text": files[name]})
+    return 0
+
+
+def _write(folder: Path, files: dict[str, str], out: Output) -> int:
+    """Write what is not there. Raises UsageError, before anything is written, where another file is in a place."""
+    for name, text in files.items():
+        path = folder / name
+        if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
+            hint = f"it is changed, or of another skillrun: move {folder / NAME} away, and type this again"
+            raise UsageError(f"{path} already exists, with other content", hint)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = put(folder, files)
+    out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} is there, and as it ships")
+    out.data({"name": NAME, "folder": str(folder / NAME), "made": written})
+    return 0

@@ -1,0 +1,39 @@
+"""Places as an editor counts them: lines from 0, and columns in what it has agreed on, UTF-16 where it says nothing.
+
+`lines` are always those of the file that the place is in, without their ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lsprotocol import types
+from pygls.workspace import PositionCodec
+
+from skillrun.extensions.lsp.positions import Position, Range
+
+
+def client_position(position: Position, lines: Sequence[str], codec: PositionCodec) -> types.Position:
+    return types.Position(position.line - 1, codec.client_num_units(_line(lines, position.line)[: position.column - 1]))
+
+
+def client_range(range_: Range, lines: Sequence[str], codec: PositionCodec) -> types.Range:
+    return types.Range(client_position(range_.start, lines, codec), client_position(range_.end, lines, codec))
+
+
+def own_position(position: types.Position, lines: Sequence[str], codec: PositionCodec) -> Position:
+    """A place that the editor names, as authors count it; none is behind the end of its line."""
+    line = _line(lines, position.line + 1)
+    column, units = 0, 0
+    while units < position.character and column < len(line):
+        units += codec.client_num_units(line[column])
+        column += 1
+    return Position(position.line + 1, column + 1)
+
+
+def own_range(range_: types.Range, lines: Sequence[str], codec: PositionCodec) -> Range:
+    return Range(own_position(range_.start, lines, codec), own_position(range_.end, lines, codec))
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    return lines[number - 1] if number <= len(lines) else ""

@@ -1,0 +1,33 @@
+"""`skillrun lsp`: the language server, which an editor starts and speaks to over stdin and stdout."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from skillrun.cli.bugs import bug_report
+from skillrun.cli.registry import COMMANDS
+from skillrun.installation import extra_hint
+from skillrun.syntax.diagnostics import SkillrunError, UsageError
+
+
+@click.command(
+    help="Run the language server, which shows problems in an editor while you type.\n\n"
+    "Editors start it for files in workflows/, skills/, roles/, config/ and tests/ of a project and use the Language "
+    "Server Protocol over stdin and stdout. docs/editors.md describes the set-up for VS Code, Neovim, Helix, Zed and "
+    "JetBrains."
+)
+@click.option("--stdio", is_flag=True, help="Accepted for editors that pass it; has no effect.")
+def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
+    if sys.stdin.isatty():
+        hint = "`skillrun lsp --help` describes the set-up"
+        raise UsageError("`skillrun lsp` is started by an editor, not in a terminal", hint)
+    try:
+        from skillrun.extensions.lsp.serving import serve
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("pygls", "lsprotocol"):
+            raise
+        raise SkillrunError("the language server needs pygls", extra_hint("editor")) from None
+    serve(COMMANDS, lambda error: "; ".join(bug_report(error)))
+    return 0

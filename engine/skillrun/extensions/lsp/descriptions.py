@@ -1,0 +1,114 @@
+"""Types, keys and filters in the words of the manual, as markdown: for hover, and beside suggestions."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from skillrun.checker.comparisons import KINDS
+from skillrun.definitions.verbs import VERBS, Key
+from skillrun.templates.tests import TESTS
+from skillrun.templates.vocabulary import BUILTINS
+from skillrun.types.types import Type
+
+MOST: Final = 8  # values or fields that are told
+DEEP: Final = 2
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
+NAMES: Final = {
+    "inputs": "the typed inputs of the workflow, or of the protocol; never changed",
+    "state": "the typed variables of the workflow; a `set` is visible at once",
+    "config": "the workflow's merged config file",
+    "features": "each feature switch, resolved to true or false",
+    "phases": "the phases that this one follows: `.outputs`, `.artifacts['file.md']`, `.summary`",
+    "history": "earlier rounds, oldest first; each has `round` and `phases.<name>`",
+    "pass": "the pass of a `repeat`: `index`, and `previous.<id>`",
+    "run": "the run: `name`, `round`, `environment`, `models`, `usage`, `estimate` and more",
+    "member": "who is asked: `id`, `role`, `variant`, `lens`, `model`",
+    "failure": "why the step failed: `kind`, `reason`, `text`, `replies`",
+    "task": "the calling step's section",
+    "seats": "each seat's member, or `seats.members`",
+    "loop": "the pass of the `for`: `index`, `first`, `last`, `length` and more",
+}
+
+
+def type_in_words(type_: Type, deep: int = DEEP) -> str:
+    """What a value is, in a few words."""
+    words = _kind(type_, deep)
+    if type_.bounds is not None:
+        words += f" {type_.bounds[0]}..{type_.bounds[1]}"
+    if type_.kind in ("text", "number") and type_.values and len(type_.values) > 1:
+        words = f"one of {listed(type_.values)}"
+    return f"{words}, may be absent" if type_.unless is not None else words
+
+
+def _kind(type_: Type, deep: int) -> str:
+    if type_.kind in ("any", "none"):
+        return "anything" if type_.kind == "any" else "nothing"
+    if type_.kind == "list":
+        inner = type_in_words(type_.item, deep) if type_.item is not None and type_.item.kind != "any" else ""
+        return f"a list, each {inner}" if inner else "a list"
+    if type_.kind == "record" and type_.fields and deep:
+        return f"a record with {listed(type_.fields)}"
+    if type_.form == "integer":
+        return "a whole number"
+    return KINDS[type_.kind]
+
+
+def listed(names: object) -> str:
+    """Some names in backticks, and how many more there are."""
+    every = [str(name) for name in names] if hasattr(names, "__iter__") else []
+    more = f" and {len(every) - MOST} more" if len(every) > MOST else ""
+    return ", ".join(f"`{name}`" for name in every[:MOST]) + more
+
+
+def fields_in_words(type_: Type) -> str:
+    """The fields of a record, or of the records of a list, one in a line."""
+    of = type_.item if type_.kind == "list" and type_.item is not None else type_
+    lines = [f"- `{name}`: {type_in_words(field, 1)}" for name, field in list(of.fields.items())[: 3 * MOST]]
+    more = len(of.fields) - len(lines)
+    return "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])
+
+
+def key_in_words(name: str, key: Key) -> str:
+    """What a key of the language is for, what it takes, and of a verb the fields that its id gives."""
+    takes = ""
+    if key.values:
+        takes = f"one of {listed(key.values)}"
+    elif key.takes in ("integer", "number"):
+        takes = "a whole number" if key.takes == "integer" else "a number"
+        takes += f" of at least {key.least}" if key.least is not None else ""
+    elif key.takes in _TAKES:
+        takes = _TAKES[key.takes]
+    lines = [f"`{name}`: {key.doc}"]
+    lines += [f"Takes {takes}."] if takes else []
+    lines += ["Required."] if key.required else []
+    verb = VERBS.get(name)
+    if verb is not None and key is verb.main and verb.gives:
+        lines.append(f"Its id gives {', '.join(f'`.{field}`' for field in verb.gives)}.")
+    return "\n\n".join(lines)
+
+
+_TAKES: Final = {
+    "text": "text, rendered as a template",
+    "value": "a value; texts in it are templates",
+    "condition": "a bare expression",
+    "names": "a name, or a list of them",
+    "boolean": "`true` or `false`",
+    "mapping": "a mapping of names to values",
+    "list": "a list, or a template that gives one",
+    "questions": "the words of a question, a record with its `text`, or a list of these",
+    "shape": "a shape, or the name of a template that has one",
+    "steps": "a list of steps",
+    "step": "one step",
+}
+
+
+def builtin_in_words(name: str) -> str:
+    """What a filter or function does, from its row in the manual; of a test that it is one."""
+    builtin = BUILTINS.get(name)
+    if builtin is None:
+        return f"`{name}`: a test, written after `is`" if name in TESTS else ""
+    forms = ", ".join(f"`{form}`" for form in builtin.written) or f"`{name}`"
+    line = _LINK.sub(r"\1", builtin.line) or f"Jinja's, for {builtin.group}"
+    return f"{forms}: {line}"

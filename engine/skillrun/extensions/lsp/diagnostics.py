@@ -1,0 +1,71 @@
+"""A problem as an editor shows it, and what the editor may do about it; in the units in which the editor counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from lsprotocol import types
+from pygls.workspace import PositionCodec
+
+from skillrun.extensions.lsp.client_positions import client_range
+from skillrun.extensions.lsp.positions import Position, Range
+from skillrun.syntax.diagnostics import Problem
+
+OTHER: Final = "this is the other place"
+_WORD: Final = re.compile(r"##[ \t].*|[\w./:@-]*\w|\S")  # a heading, a name as authors write it, or a sign
+_SEVERITIES: Final = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
+
+
+def diagnostic(
+    problem: Problem, lines: Sequence[str], codec: PositionCodec, elsewhere: types.Location | None = None
+) -> types.Diagnostic:
+    """The problem with the stretch that it is about, and the other place; `lines` are those of its file."""
+    return types.Diagnostic(
+        range=client_range(stretch(problem, lines), lines, codec),
+        message="\n".join(filter(None, (problem.message, problem.hint))),
+        severity=_SEVERITIES[problem.severity],
+        code=problem.code,
+        source="skillrun",
+        related_information=[types.DiagnosticRelatedInformation(elsewhere, OTHER)] if elsewhere is not None else None,
+        data=_data(problem),
+    )
+
+
+def stretch(problem: Problem, lines: Sequence[str]) -> Range:
+    """The name that is to be replaced, or else what begins at the place of the problem."""
+    if (mending := problem.mending) is not None:
+        start = Position(mending.line, mending.column)
+        return Range(start, start._replace(column=mending.column + len(mending.written)))
+    return name_at(Position(problem.line, problem.column), lines)
+
+
+def name_at(start: Position, lines: Sequence[str]) -> Range:
+    """From a place to the end of the name, or of the sign, that stands there."""
+    line = lines[start.line - 1] if start.line <= len(lines) else ""
+    word = _WORD.match(line, start.column - 1)
+    return Range(start, start._replace(column=word.end() + 1 if word else start.column))
+
+
+def _data(problem: Problem) -> dict[str, Any] | None:
+    """What an editor gives back when it asks what may be done: the replacement, and what must stand there still."""
+    mending = problem.mending
+    if mending is None:
+        return None
+    return {"written": mending.written, "text": mending.text}
+
+
+def replacement(diagnostic: types.Diagnostic, uri: str, current: str) -> types.CodeAction | None:
+    """What writes the name that was meant; None where there is none, or where `current`, which is written there, is
+    something else by now."""
+    data = diagnostic.data
+    if not isinstance(data, dict) or data.get("written") != current or not isinstance(data.get("text"), str):
+        return None
+    return types.CodeAction(
+        title=f"Write `{data['text']}`",
+        kind=types.CodeActionKind.QuickFix,
+        diagnostics=[diagnostic],
+        is_preferred=True,
+        edit=types.WorkspaceEdit(changes={uri: [types.TextEdit(diagnostic.range, data["text"])]}),
+    )

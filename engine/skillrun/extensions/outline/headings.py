@@ -1,0 +1,65 @@
+"""The headings of a text, as its outline: `#` of markdown outside of fences, and titles that are underlined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from skillrun.extensions.outline.parser import Definition, shortened
+from skillrun.extensions.outline.parser_process import MOST
+from skillrun.repository.readable import one_line
+
+LONGEST: Final = 160  # characters of a title
+_MARKED: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_LINES: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
+
+
+def headings(lines: Sequence[str], *, marked: bool) -> list[Definition]:
+    """The headings with the lines up to the next one that is not below it. `marked`: it is markdown, where `#` makes
+    one and two kinds of underlining count; otherwise all kinds do, the first one met the highest."""
+    entries: list[tuple[int, int, str]] = []  # line, level, title
+    kinds = ["=", "-"] if marked else []
+    fence = ""
+    for number, line in enumerate(lines, 1):
+        if marked and (mark := _FENCE.match(line[:200])) and (not fence or mark[1].startswith(fence)):
+            fence = "" if fence else mark[1]
+            continue
+        if fence:
+            continue
+        text = line[: LONGEST * 2].rstrip()
+        title = lines[number - 2][: LONGEST * 2].rstrip() if number > 1 else ""
+        if marked and (mark := _MARKED.match(text)):
+            entries.append((number, len(mark[1]), (mark[2] or "").rstrip(" #")))
+        elif (under := _LINES.match(text)) and _is_title(title, text) and (not marked or under[1] in kinds):
+            if under[1] not in kinds:
+                kinds.append(under[1])
+            entries.append((number - 1, kinds.index(under[1]) + 1, title.strip()))
+        if len(entries) == MOST:
+            break
+    return _with_ends(entries, len(lines))
+
+
+def _with_ends(entries: Sequence[tuple[int, int, str]], count: int) -> list[Definition]:
+    """The headings with their last lines: that before the next one of the same level or a higher."""
+    ends: dict[int, int] = {}  # by level, of those that are still to come
+    highest = min((level for _, level, _ in entries), default=1)
+    definitions = []
+    for line, level, title in reversed(entries):
+        end = min((place for other, place in ends.items() if other <= level), default=count + 1)
+        header = one_line(title[:LONGEST])
+        definitions.append(Definition(line, end - 1, level - highest, header, shortened(header)))
+        ends[level] = line
+    return definitions[::-1]
+
+
+def _is_title(text: str, below: str) -> bool:
+    """Whether a line can be the title above its underlining: words, no longer than that is, and no list or table."""
+    return (
+        bool(text)
+        and not text[0].isspace()
+        and any(character.isalnum() for character in text)
+        and len(text) <= len(below) + 1
+        and not text.startswith(("- ", "* ", "> ", "|", ".. "))
+    )

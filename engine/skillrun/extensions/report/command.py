@@ -1,0 +1,108 @@
+"""`skillrun report`: a run as one HTML file that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from skillrun.cli import completing, options
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted
+
+BEGINS: Final = 2_000  # bytes in which a report says that it is one
+HELP: Final = """Write an HTML report of RUN: results, questions and answers, a timeline of calls, discussions, scores,
+prompts and replies, and usage.
+
+The report is one file without external resources: `report.html` in the run's folder, or `RUN-report.html` in the
+current folder for a run in a store. Works for unfinished runs, too."""
+
+
+@click.command(help=HELP)
+@click.argument("run", shell_complete=completing.runs)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the report to FILE. Replaces an earlier report, but no other file.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open the report in the browser.")
+@options.runs_folder
+@options.as_json
+def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
+    from skillrun.extensions.report.material import material_of
+    from skillrun.extensions.report.page import page_of
+    from skillrun.store.run_store import REPORT
+
+    out = Output(json)
+    stored = options.stored_run(run, runs)
+    target = output or (stored.folder / REPORT if stored.folder is not None else Path(f"{stored.name}-{REPORT}"))
+    replaced = _check_target(target)
+    material = material_of(stored)
+    for text in material.doubts:
+        out.note(f"warning: {text}")
+    page = page_of(material).encode("utf-8", "replace")
+    _write(target, page, shared=material.is_shared)
+    deliverable = material.deliverable.name if material.deliverable is not None else None
+    calls = sum(len(each.turns) for each in material.calls.conversations)
+    out.data(
+        {
+            "run": material.story["run"],
+            "status": material.story["status"],
+            "is_held": material.is_held,
+            "path": str(target),
+            "bytes": len(page),
+            "calls": calls,
+            "deliverable": deliverable,
+            "replaced": replaced,
+            "doubts": list(material.doubts),
+        }
+    )
+    out.line(f"{'replaced' if replaced else 'wrote'} {target}: {counted(calls, 'call')}, {len(page) / 1000:,.0f} KB")
+    if opens and click.launch(str(target)):
+        out.note(f"warning: no browser could be started; open {target} in one")
+    return 0
+
+
+def _check_target(target: Path) -> bool:
+    """Whether there is a report that will be replaced. Raises UsageError where there is something else."""
+    from skillrun.extensions.report.page import GENERATOR
+    from skillrun.syntax.diagnostics import UsageError
+
+    try:
+        if not target.is_symlink() and target.is_file():
+            with target.open("rb") as file:
+                if f'content="{GENERATOR}"'.encode() in file.read(BEGINS):
+                    return True
+        if not os.path.lexists(target):
+            if target.parent.is_dir():
+                return False
+            raise UsageError(f"there is no folder {target.parent}", "create it, or name another FILE")
+    except PermissionError as error:
+        raise UsageError(f"{target} cannot be read: {error.strerror}", "another place: `--output FILE`") from error
+    raise UsageError(f"{target} is there, and no report", "it is left alone; another place: `--output FILE`")
+
+
+def _write(target: Path, page: bytes, *, shared: bool) -> None:
+    """Write the file whole or not at all; for its owner alone, as the run's are, unless the run is shared."""
+    from skillrun.syntax.diagnostics import SkillrunError
+
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
+    except PermissionError as error:
+        raise SkillrunError(f"nothing may be written to {target.parent}", "another place: `--output FILE`") from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(page)
+        if shared:
+            mask: Any = os.umask(0)
+            os.umask(mask)
+            temporary.chmod(0o644 & ~mask)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

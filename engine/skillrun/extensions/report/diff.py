@@ -1,0 +1,300 @@
+"""`skillrun diff`: what differs between two runs, or between two prompts of one: prompts, tools, replies, artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from skillrun.cli import completing, options
+from skillrun.cli.call_view import name_of, place_of
+from skillrun.cli.calls import Place, RunCalls, calls_of, selected
+from skillrun.cli.difference_lines import cut_lines, field_lines
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted, money, table
+from skillrun.extensions.report.run_pairs import (
+    ArtifactPair,
+    Pair,
+    artifact_pairs,
+    artifact_versions,
+    pairs_of_runs,
+    pairs_of_versions,
+    used_by,
+)
+from skillrun.store.conversations import Conversation
+from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import UsageError
+
+HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", "price")
+MOST_NAMED: Final = 3
+HELP: Final = """Compare the calls and artifacts of two runs, RUN and OTHER.
+
+Without PHASE, print a table. With PHASE, print the differences in its prompts and replies. STEP or --full prints them
+in full length. Where a call has several prompts (rounds, edits, `dev`), the last one is compared, or --version N.
+
+With RUN alone, or RUN and PHASE, compare the last two prompts of each call, and the last two versions of each
+artifact."""
+
+
+@click.command(help=HELP)
+@click.argument("run", shell_complete=completing.runs)
+@click.argument("other", default="", shell_complete=completing.runs)
+@click.argument("phase", default="", shell_complete=completing.phases_of_run)
+@click.argument("step", default="")
+@click.argument("member", default="")
+@click.option("--full", is_flag=True, help="Print differences in full length.")
+@options.version
+@options.runs_folder
+@options.as_json
+def diff(run: str, other: str, phase: str, step: str, member: str, **options_given: Any) -> int:
+    out, runs = Output(options_given["json"]), options_given["runs"]
+    names = [name for name in (other, phase, step, member) if name]
+    compared = _compared(run, names, runs, options_given["version"] or 0)
+    for text in compared.notes:
+        out.note(f"warning: {text}")
+    out.data(compared.data())
+    full = options_given["full"] or bool(compared.place.step)
+    for line in compared.lines(full=full) if not out.json else ():
+        out.line(line)
+    return 0
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What two runs, or two versions in one, have beside each other; `sides` names the two."""
+
+    sides: tuple[str, str]
+    typed: str
+    place: Place
+    pairs: Sequence[Pair]
+    artifacts: Sequence[ArtifactPair]
+    notes: Sequence[str]
+    which: Sequence[str] = ()
+    """Which prompts stand beside each other, of calls that have had several."""
+
+    def data(self) -> dict[str, Any]:
+        """All of it, to its ends."""
+        return {
+            "sides": list(self.sides),
+            "calls": [_pair_data(pair) for pair in self.pairs],
+            "artifacts": [
+                {"name": each.name, "status": self._artifact_status(each), "difference": each.difference}
+                for each in self.artifacts
+            ],
+        }
+
+    def lines(self, *, full: bool) -> Iterator[str]:
+        """All that differs, and how much does not."""
+        differing = [pair for pair in self.pairs if not pair.is_same]
+        if differing:
+            yield from table(HEADER, [self._row(pair) for pair in differing], right=(4, 5, 6))
+        same = len(self.pairs) - len(differing)
+        if same or not (self.pairs or self.artifacts):
+            yield f"{counted(same, 'call')} {'is' if same == 1 else 'are'} the same"
+        yield from self.which
+        others = [each for each in self.artifacts if not each.is_same]
+        if self.artifacts:
+            yield from [""] if self.pairs else ()
+            yield "artifacts:"
+            yield from (f"  {each.name}: {self._artifact_status(each)}" for each in others)
+            if len(others) < len(self.artifacts):
+                yield f"  {len(self.artifacts) - len(others)} the same"
+        if self.place.phase or full:
+            for pair in differing:
+                yield from self._of_pair(pair, full=full)
+            for each in others:
+                if each.difference and not self.place.step:
+                    yield ""
+                    yield f"{each.name}:"
+                    yield from cut_lines(each.difference, full=full)
+        elif differing:
+            yield ""
+            yield f"the differences of a phase: `skillrun diff {self.typed} {differing[0].either.phase}`"
+        elif others:
+            yield ""
+            yield f"the differences: `skillrun diff {self.typed} --full`"
+
+    def _alone(self, *, in_before: bool) -> str:
+        return f"only in {self.sides[0] if in_before else self.sides[1]}"
+
+    def _artifact_status(self, pair: ArtifactPair) -> str:
+        if pair.before is None or pair.after is None:
+            return self._alone(in_before=pair.before is not None)
+        if pair.is_same:
+            return "same"
+        more, less = (sum(line.startswith(sign) for line in pair.difference) for sign in "+-")
+        return f"+{more} -{less} lines" if more or less else "other line ends"
+
+    def _row(self, pair: Pair) -> list[str]:
+        name = pair.either.path if not self.place.phase else name_of(pair.either)
+        if pair.is_alone:
+            told = [self._alone(in_before=pair.before is not None), "", ""]
+        else:
+            told = [pair.prompt, pair.tools, pair.reply]
+        (used_in, used_out, price), (then_in, then_out, then_price) = used_by(pair.before), used_by(pair.after)
+        flow = [(f"{used_in:,}", f"{then_in:,}"), (f"{used_out:,}", f"{then_out:,}"), (money(price), money(then_price))]
+        return [name, *told, *(_change(*each) for each in flow)]
+
+    def _of_pair(self, pair: Pair, *, full: bool) -> Iterator[str]:
+        """What differs of a call; of one that only one run has made there is nothing beside it."""
+        if pair.is_alone:
+            return
+        yield ""
+        yield "─" * 80
+        before, after = _sides_of(pair, self.sides)
+        yield f"{pair.either.phase}: {place_of(pair.either)} (- {before}, + {after})"
+        for title, difference in (("prompt", pair.prompt_difference), ("tools", pair.tools_difference)):
+            if difference:
+                yield f"{title}:"
+                yield from cut_lines(difference, full=full)
+        if not pair.prompt_difference:
+            yield "prompt: same"
+        if pair.reply == "same":
+            yield "reply: same"
+        elif pair.reply_fields is not None:
+            yield "reply:"
+            lines = [line for field in pair.reply_fields for line in field_lines(field, full=full)]
+            yield from cut_lines(lines or ["the same values, written otherwise"], full=full)
+        else:
+            yield "reply:"
+            yield from cut_lines(pair.reply_difference, full=full)
+
+
+def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
+    """What was typed behind `diff`. Raises UsageError."""
+    first = options.stored_run(run, runs)
+    before = calls_of(first)
+    second = _second(names, before, runs) if names else first
+    if second is None or second.place == first.place:
+        place = _place(names if second is None else names[1:])
+        return _versions(before, first, run, place, version)
+    after, place = calls_of(second), _place(names[1:])
+    several = [_there(calls, place, version) for calls in (before, after)]
+    if place.phase and not any(several):
+        selected(after, place)  # says what there is
+    notes = [*before.notes, *after.notes]
+    workflows = {each.address.partition("/")[0] for calls in (before, after) for each in calls.conversations}
+    if len(workflows) > 1:
+        notes.append(
+            f"the runs are of several workflows ({', '.join(sorted(workflows))}): what has one phase and step is a pair"
+        )
+    with_artifacts = not (place.step or version)  # a run has the last ones
+    artifacts = artifact_pairs((first, second), place.phase.partition("/")[0]) if with_artifacts else []
+    sides = (before.name, after.name) if before.name != after.name else (run, names[0])
+    pairs = pairs_of_runs(*several)
+    typed = f"{run} {names[0]}"
+    return Compared(
+        sides, typed, place, pairs, artifacts, notes, _which(pairs, sides, " ".join([run, *names]), version)
+    )
+
+
+def _which(pairs: Sequence[Pair], sides: tuple[str, str], typed: str, version: int) -> list[str]:
+    """Which prompts of two runs stand beside each other where there are several, and how others are named."""
+    several = [pair for pair in pairs if not pair.is_alone and _most(pair) > 1]
+    if not several:
+        return []
+    named = [f"{pair.either.path} ({', '.join(_sides_of(pair, sides))})" for pair in several[:MOST_NAMED]]
+    more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
+    which = f"number {version} (or the last of fewer)" if version else "the last one"
+    had = f"{counted(len(several), 'call')} had several prompts, in rounds or after edits"
+    other = f"`skillrun diff {typed} --version 1` compares the first ones" if version != 1 else ""
+    return [f"{had}; {which} is compared: {'; '.join(named)}{more}", *filter(None, [other])]
+
+
+def _most(pair: Pair) -> int:
+    return max(each.versions for each in (pair.before, pair.after) if each is not None)
+
+
+def _sides_of(pair: Pair, sides: tuple[str, str]) -> tuple[str, str]:
+    """The two sides, each with which of its prompts this is where one of them has had several."""
+    before, after = (
+        f": version {each.version} of {each.versions}, round {each.first.round}" if each and _most(pair) > 1 else ""
+        for each in (pair.before, pair.after)
+    )
+    return sides[0] + before, sides[1] + after
+
+
+def _second(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
+    """The second run; None where the first name is a phase of the run. Raises UsageError."""
+    try:
+        return options.stored_run(names[0], runs)
+    except UsageError:
+        if set(names[0].split("/")[:2]) & set(before.phases):
+            return None
+        raise
+
+
+def _place(names: Sequence[str]) -> Place:
+    if len(names) > 3:
+        raise UsageError(f"`{names[3]}` is one name too many", "`skillrun diff RUN OTHER PHASE STEP MEMBER`")
+    phase, step, member = [*names, "", "", ""][:3]
+    return Place(phase, step, member)
+
+
+def _there(calls: RunCalls, place: Place, version: int = 0) -> list[Conversation]:
+    """The calls at a place, of each the last prompt or that number; none where the run has made none there."""
+    try:
+        there = selected(calls, place) if place.phase else [each for each in calls.conversations if each.is_latest]
+    except UsageError:
+        return []
+    if not version:
+        return there
+    places = {(each.path, each.attempt) for each in there}
+    several = [each for each in calls.conversations if (each.path, each.attempt) in places]
+    return [each for each in several if each.version == min(version, each.versions)]
+
+
+def _versions(calls: RunCalls, run: StoredRun, typed: str, place: Place, version: int) -> Compared:
+    """The prompts and artifacts of one run beside earlier ones of it. Raises UsageError where there are none."""
+    artifacts = artifact_versions(run, place.phase.partition("/")[0], version) if not place.step else []
+    latest = _there(calls, place)
+    if place.phase and not (latest or artifacts):
+        selected(calls, place)  # says what there is
+    places = {(each.path, each.attempt) for each in latest}
+    pairs = pairs_of_versions((each for each in calls.conversations if (each.path, each.attempt) in places), version)
+    if not pairs and not artifacts:
+        where = f"at `{place}` " if place.phase else ""
+        hint = f"with another run: `skillrun diff {typed} OTHER`"
+        if version and any(each.versions > 1 for each in latest):
+            hint = f"there are versions 1 to {max(each.versions for each in latest)}, and the last stands beside them"
+        raise UsageError(f"no call {where}in {calls.name} has another prompt to stand beside", hint)
+    sides = (f"version {version}" if version else "before", "now")
+    return Compared(sides, typed, place, pairs, artifacts, calls.notes)
+
+
+def _pair_data(pair: Pair) -> dict[str, Any]:
+    sides = {}
+    for name, each in (("before", pair.before), ("after", pair.after)):
+        used_in, used_out, price = used_by(each)
+        sides[name] = each and {
+            "address": each.address,
+            "attempt": each.attempt,
+            "version": each.version,
+            "round": each.first.round,
+            "fingerprint": each.first.fingerprint,
+            "status": each.last.status,
+            "input": used_in,
+            "output": used_out,
+            "price": price,
+        }
+    fields = pair.reply_fields if not pair.is_alone else None
+    return {
+        "path": pair.either.path,
+        "attempt": pair.either.attempt,
+        "is_same": pair.is_same,
+        **sides,
+        "prompt": pair.prompt,
+        "tools": pair.tools,
+        "reply": pair.reply,
+        "prompt_difference": pair.prompt_difference if not pair.is_alone else [],
+        "tools_difference": pair.tools_difference if not pair.is_alone else [],
+        "reply_difference": pair.reply_difference if not pair.is_alone else [],
+        "reply_fields": [field._asdict() for field in fields] if fields is not None else None,
+    }
+
+
+def _change(before: str, after: str) -> str:
+    return after if before == after else f"{before} → {after}"

@@ -1,0 +1,293 @@
+"""Numbers of a run as places on a page: bars over time, bars of tokens, marks on scales. All in per cent of a width.
+
+Knows neither HTML nor colours, and reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from skillrun.extensions.report.happenings import CallSpan
+from skillrun.extensions.report.told_calls import ToldCall, ToldStep
+
+LEAST: Final = 0.6  # per cent that a bar is wide
+GAP: Final = 2.0  # per cent that a pause takes
+QUIET: Final = 30.0  # seconds without a call that may be a pause
+SHARE: Final = 0.1  # of all the working time, from which on they are one
+MEASURES: Final = ("score", "ratio", "stability", "level")
+"""What the filter `convergence` of the language gives."""
+
+
+class Bar(NamedTuple):
+    """A call on a timeline; `lane` counts those at the same time from the top."""
+
+    span: CallSpan
+    start: float
+    width: float
+    lane: int
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The calls of a phase in a round over time."""
+
+    phase: str
+    round: int
+    bars: Sequence[Bar]
+
+    @property
+    def lanes(self) -> int:
+        return max(bar.lane for bar in self.bars) + 1
+
+    @property
+    def seconds(self) -> float:
+        """From the first call's beginning to the last one's end."""
+        ends = [bar.span.end or bar.span.start for bar in self.bars]
+        return max(ends) - min(bar.span.start for bar in self.bars)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """All calls over time. `pauses` are where nothing was asked for long: the place of each, and its seconds."""
+
+    rows: Sequence[Lanes]
+    pauses: Sequence[tuple[float, float]]
+    seconds: float
+    """Without the pauses."""
+
+    @property
+    def members(self) -> list[str]:
+        """Who was asked, by when that was first."""
+        bars = sorted((bar for row in self.rows for bar in row.bars), key=lambda bar: bar.span.start)
+        return list(dict.fromkeys(bar.span.member for bar in bars))
+
+    @property
+    def has_failed(self) -> bool:
+        return any(bar.span.error for row in self.rows for bar in row.bars)
+
+
+def timeline(spans: Sequence[CallSpan], now: float) -> Timeline | None:
+    """The calls by phase and round, with long pauses cut short; None where there are none."""
+    if not spans:
+        return None
+    stretches: list[list[float]] = []
+    for span in spans:
+        end = max(span.end if span.end is not None else now, span.start)
+        if stretches and span.start <= stretches[-1][1]:
+            stretches[-1][1] = max(stretches[-1][1], end)
+        else:
+            stretches.append([span.start, end])
+    busy = sum(end - start for start, end in stretches) or 1e-3
+    least = max(QUIET, SHARE * busy)
+    merged = [stretches[0]]
+    for start, end in stretches[1:]:
+        if start - merged[-1][1] < least:
+            merged[-1][1] = end
+        else:
+            merged.append([start, end])
+    total = sum(end - start for start, end in merged) or 1e-3
+    scale = (100 - GAP * (len(merged) - 1)) / total if GAP * (len(merged) - 1) < 80 else 20 / total
+    gap = GAP if GAP * (len(merged) - 1) < 80 else 80 / (len(merged) - 1)
+
+    def place(moment: float) -> float:
+        at = 0.0
+        for start, end in merged:
+            if moment <= end:
+                return at + max(0.0, moment - start) * scale
+            at += (end - start) * scale + gap
+        return at - gap
+
+    pauses = [(place(end) + gap / 2, after[0] - end) for (_, end), after in pairwise(merged)]
+    return Timeline(_rows(spans, now, place), pauses, total)
+
+
+def _rows(spans: Iterable[CallSpan], now: float, place: Callable[[float], float]) -> list[Lanes]:
+    rows: dict[tuple[str, int], list[Bar]] = {}
+    free: dict[tuple[str, int], list[float]] = {}
+    for span in spans:
+        key = (span.phase, span.round)
+        start = min(place(span.start), 100 - LEAST)
+        width = max(LEAST, place(span.end if span.end is not None else now) - start)
+        lanes = free.setdefault(key, [])
+        lane = next((number for number, end in enumerate(lanes) if end <= start + 1e-9), len(lanes))
+        lanes[lane : lane + 1] = [start + width]
+        rows.setdefault(key, []).append(Bar(span, start, min(width, 100 - start), lane))
+    return [Lanes(phase, number, bars) for (phase, number), bars in rows.items()]
+
+
+class Segment(NamedTuple):
+    """A piece of a bar of tokens."""
+
+    kind: str
+    start: float
+    width: float
+
+
+def token_bar(usage: Mapping[str, Any], most: int) -> list[Segment]:
+    """A phase's tokens: those in that were fresh, written to a cache and read from it, and those out."""
+    cached, written = usage.get("cache_read", 0), usage.get("cache_write", 0)
+    pieces = {
+        "fresh": max(0, usage.get("input", 0) - cached - written),
+        "written": written,
+        "cached": cached,
+        "out": usage.get("output", 0),
+    }
+    at, made = 0.0, []
+    for kind, tokens in pieces.items():
+        width = 100 * tokens / most if most else 0
+        if width:
+            made.append(Segment(kind, at, width))
+        at += width
+    return made
+
+
+class Mark(NamedTuple):
+    """A value on a scale, in per cent; `level` counts the marks that would lie on the same place."""
+
+    who: str
+    value: float
+    place: float
+    level: int
+    colour: int
+    anchor: str
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values of one thing on a scale from `low` to `high`; `mean` where several have given one."""
+
+    field: str
+    low: float
+    high: float
+    marks: Sequence[Mark]
+    note: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        values = [mark.value for mark in self.marks]
+        return sum(values) / len(values) if len(values) > 1 and not self.note else None
+
+    @property
+    def mean_place(self) -> float:
+        return _place(self.mean or 0, self.low, self.high)
+
+    @property
+    def levels(self) -> int:
+        return max((mark.level for mark in self.marks), default=0) + 1
+
+
+@dataclass(frozen=True)
+class ScaleCard:
+    """What members have given as numbers at one time that they were asked."""
+
+    title: str
+    scales: Sequence[Scale]
+
+    @property
+    def alone(self) -> Mark | None:
+        """The first mark of the one member who has given all of them; None where there are several."""
+        marks = [mark for scale in self.scales for mark in scale.marks]
+        return marks[0] if len({mark.anchor for mark in marks}) == 1 and marks[0].anchor else None
+
+
+def scales_of(steps: Iterable[ToldStep]) -> list[ScaleCard]:
+    """What members have given as numbers with bounds; a card for each time that they were asked."""
+    made = []
+    for step in steps:
+        for turn, calls in step.turns:
+            scales = []
+            for field, (low, high) in _bounded(calls).items():
+                values = [(call, _number(call, field)) for call in calls]
+                given = [(call.member, value, call.colour, call.anchor) for call, value in values if value is not None]
+                if given:
+                    scales.append(Scale(field.rpartition(".")[2], low, high, _marks(given, low, high)))
+            if scales:
+                made.append(ScaleCard(" › ".join(filter(None, (step.name, turn))), scales))
+    return made
+
+
+def _bounded(calls: Iterable[ToldCall]) -> dict[str, tuple[float, float]]:
+    fields: dict[str, tuple[float, float]] = {}
+    for call in calls:
+        schema = call.conversation.first.request.schema
+        fields |= dict(_fields(schema)) if isinstance(schema, dict) else {}
+    return fields
+
+
+def _fields(schema: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, tuple[float, float]]]:
+    properties = schema.get("properties")
+    for name, field in properties.items() if isinstance(properties, dict) else ():
+        if not isinstance(field, dict):
+            continue
+        low, high = field.get("minimum"), field.get("maximum")
+        if low is not None and high is not None and _is_number(low) and _is_number(high) and low < high:
+            yield f"{path}{name}", (low, high)
+        elif not path:
+            yield from _fields(field, f"{name}.")
+
+
+def _number(call: ToldCall, field: str) -> float | None:
+    value = call.turns[-1].value
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if _is_number(value) else None
+
+
+def _marks(given: Iterable[tuple[str, float, int, str]], low: float, high: float) -> list[Mark]:
+    levels: dict[float, int] = {}
+    made = []
+    for who, value, colour, anchor in given:
+        level = levels[value] = levels.get(value, -1) + 1
+        made.append(Mark(who, value, _place(value, low, high), level, colour, anchor))
+    return made
+
+
+def convergence_of(outputs: Mapping[str, Any]) -> list[ScaleCard]:
+    """What the language has measured of how far replies agree, among the outputs of a phase."""
+    made = []
+    for name, value in outputs.items():
+        if isinstance(value, dict) and all(key in value for key in MEASURES):
+            given = [(key, value[key]) for key in MEASURES[:3] if _is_number(value[key])]
+            marks = _marks([(key, number, at, "") for at, (key, number) in enumerate(given)], 0, 1)
+            made.append(ScaleCard(name, [Scale("how far replies agree", 0, 1, marks, str(value["level"]))]))
+    return made
+
+
+@dataclass(frozen=True)
+class Course:
+    """What became of a number that a phase hands over, round by round."""
+
+    title: str
+    points: Sequence[tuple[int, float, float, float]]
+    """The round, the value, and its place from the left and from the top."""
+
+
+def courses_of(phases: Iterable[Mapping[str, Any]]) -> list[Course]:
+    """The numbers that a phase has handed over in more than one round."""
+    values: dict[tuple[str, str], list[tuple[int, float]]] = {}
+    for phase in phases:
+        for name, value in phase["outputs"].items():
+            if _is_number(value):
+                values.setdefault((phase["phase"], name), []).append((phase["round"], value))
+    made = []
+    for (phase_name, name), points in values.items():
+        if len({number for number, _ in points}) < 2 or len({value for _, value in points}) < 2:
+            continue
+        low, high = min(value for _, value in points), max(value for _, value in points)
+        places = [
+            (number, value, 8 + 84 * at / (len(points) - 1), 85 - 70 * (value - low) / (high - low))
+            for at, (number, value) in enumerate(points)
+        ]
+        made.append(Course(f"{phase_name} › {name}", places))
+    return made
+
+
+def _place(value: float, low: float, high: float) -> float:
+    return 100 * min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value  # noqa: PLR0124 (no NaN)

@@ -1,0 +1,176 @@
+"""Texts of models, files and people as HTML: markdown without HTML, images or addresses that lead elsewhere than said.
+
+Whatever such a text holds, it becomes text, or one of the few elements that markdown has. Reads nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+from markupsafe import Markup, escape
+
+from skillrun.syntax.diagnostics import printable
+
+LONGEST: Final = 400_000  # characters of a text that is read as markdown
+SIDES: Final = ("left", "center", "right")
+LOWEST: Final = 6  # level of a heading
+_ADDRESS: Final = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
+
+Env = MutableMapping[str, Any]
+
+
+class _Markdown(MarkdownIt):
+    """CommonMark with tables. Links lead to the web, to a mail program, or to a document of the report by its name."""
+
+    def __init__(self, anchors: Mapping[str, str]) -> None:
+        super().__init__("commonmark", {"html": False})
+        self.anchors = anchors
+        self.enable(["table", "strikethrough"])
+        for name, rule in _RULES.items():
+            self.add_render_rule(name, rule)
+
+    def validateLink(self, url: str) -> bool:  # noqa: N802 (the library's name)
+        """Whether an address becomes a link; otherwise it stays as it was written."""
+        return _ADDRESS.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
+
+    def anchor(self, url: str) -> str | None:
+        return self._document(url)
+
+    def _document(self, url: str) -> str | None:
+        return self.anchors.get(unquote(url).removeprefix("./").partition("#")[0])
+
+
+class Prose:
+    """Writes texts. `anchors` are the documents of the report: the place of each by its name."""
+
+    def __init__(self, anchors: Mapping[str, str]) -> None:
+        self._markdown = _Markdown(anchors)
+
+    def document(self, text: str, level: int, place: str) -> Markup:
+        """A text with headings below that level, none of which skips one; links inside of it lead to them.
+
+        `place` is that of the document on the page.
+        """
+        return self._rendered(text, {"level": level, "last": level, "place": place})
+
+    def reply(self, text: str) -> Markup:
+        """A text whose headings are none of the page's."""
+        return self._rendered(text, {})
+
+    def line(self, text: str) -> Markup:
+        """A text of one paragraph, without one around it."""
+        text = printable(text)
+        if len(text) > LONGEST:
+            return escape(text)
+        html: str = self._markdown.renderInline(text, self._env({}))
+        return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
+
+    def _rendered(self, text: str, env: Env) -> Markup:
+        text = printable(text)
+        if len(text) > LONGEST:
+            return Markup("<pre>{}</pre>").format(text)
+        env = self._env(env)
+        tokens = self._markdown.parse(text, env)
+        env["headings"] = _heading_places(tokens, env["place"]) if "place" in env else {}
+        html: str = self._markdown.renderer.render(tokens, self._markdown.options, env)
+        return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
+
+    def _env(self, env: Env) -> Env:
+        return {**env, "anchor": self._markdown.anchor}
+
+
+def _heading_places(tokens: Sequence[Token], place: str) -> dict[str, str]:
+    """The places of a document's headings on the page, by what links inside of it call them."""
+    texts = [after.content for before, after in pairwise(tokens) if before.type == "heading_open"]
+    names = dict.fromkeys(_heading_name(text) for text in texts)
+    return {name: f"{place}-{name}" for name in names if name}
+
+
+def _heading_name(text: str) -> str:
+    """As most sites name a heading: in small letters, with `-` for blanks and without other marks."""
+    return re.sub(r"[^\w -]", "", text.lower()).strip().replace(" ", "-")
+
+
+def _heading(tokens: Sequence[Token], index: int, env: Env) -> str:
+    """The element that a heading is: in documents one below the last, in replies a paragraph that looks like one."""
+    wanted = int(tokens[index].tag[1])
+    if "level" not in env:
+        return "p"
+    level = min(env["level"] + wanted, env["last"] + 1, LOWEST)
+    return f"h{level}"
+
+
+def _heading_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: Env) -> str:
+    tag = _heading(tokens, index, env)
+    env.setdefault("open", []).append(tag)
+    if tag != "p":
+        env["last"] = int(tag[1])
+        place = env["headings"].get(name := _heading_name(tokens[index + 1].content))
+        if place is None or name in env.setdefault("named", set()):
+            return f"<{tag}>"
+        env["named"].add(name)
+        return f'<{tag} id="{escapeHtml(place)}">'
+    return f'<p class="heading {tokens[index].tag}">'
+
+
+def _heading_close(_self: RendererHTML, _tokens: Sequence[Token], _index: int, _options: OptionsDict, env: Env) -> str:
+    return f"</{env['open'].pop()}>\n"
+
+
+def _link_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: Env) -> str:
+    href = str(tokens[index].attrs.get("href", ""))
+    is_inside = href.startswith("#")
+    anchor = env.get("headings", {}).get(unquote(href[1:])) if is_inside else env["anchor"](href)
+    env.setdefault("links", []).append("span" if is_inside and anchor is None else "a")
+    if anchor is not None:
+        return f'<a href="#{escapeHtml(anchor)}">'
+    if is_inside:  # it leads to nothing that is here
+        return "<span>"
+    return f'<a href="{escapeHtml(href)}" rel="noopener noreferrer" target="_blank">'
+
+
+def _link_close(_self: RendererHTML, _tokens: Sequence[Token], _index: int, _options: OptionsDict, env: Env) -> str:
+    return f"</{env['links'].pop()}>"
+
+
+def _image(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Env) -> str:
+    token = tokens[index]
+    return (
+        f'<span class="image">[image: {escapeHtml(token.content)} {escapeHtml(str(token.attrs.get("src", "")))}]</span>'
+    )
+
+
+def _cell_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Env) -> str:
+    """A cell of a table; how it is aligned is a class, as the page's policy takes no `style`."""
+    side = str(tokens[index].attrs.get("style", "")).removeprefix("text-align:")
+    return f'<{tokens[index].tag} class="{side}">' if side in SIDES else f"<{tokens[index].tag}>"
+
+
+def _table_open(*_: object) -> str:
+    return '<div class="wide" role="group" aria-label="Table" tabindex="0"><table>\n'
+
+
+def _table_close(*_: object) -> str:
+    return "</table></div>\n"
+
+
+_RULES: Final[Mapping[str, Callable[..., str]]] = {
+    "heading_open": _heading_open,
+    "heading_close": _heading_close,
+    "link_open": _link_open,
+    "link_close": _link_close,
+    "image": _image,
+    "th_open": _cell_open,
+    "td_open": _cell_open,
+    "table_open": _table_open,
+    "table_close": _table_close,
+}

@@ -1,0 +1,52 @@
+"""What is wrong with a case: with its text, its keys, and what it names of its workflow.
+
+Runs no case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from skillrun.checker.program import Program
+from skillrun.definitions.case_reader import CaseFile, is_meant, read_case
+from skillrun.extensions.testing.checking import ready_case
+from skillrun.syntax.diagnostics import GivenUp, Problems, suggest
+from skillrun.syntax.document import parse_document
+from skillrun.syntax.reading import read_source, source_of
+from skillrun.syntax.source import MAX_BYTES, Source, Span
+
+
+def case_problems(
+    file: CaseFile, workflows: Iterable[str], program: Program | None, project: Path, text: str | None = None
+) -> Problems:
+    """What is wrong with a case, whose text is given where it is not that of its file.
+
+    What it names is looked up in the program, where one is given. A file in a folder that no workflow is named like is
+    a case only where it looks like one.
+    """
+    problems, known = Problems(), list(workflows)
+    try:
+        source = _source(file, project, text, problems)
+        document = parse_document(source, problems) if source is not None else None
+    except GivenUp:
+        return problems
+    if document is None:
+        return problems if file.workflow in known else Problems()
+    if file.workflow not in known:
+        problems = Problems()
+        if is_meant(document):
+            message = f"no workflow is called `{file.workflow}`, as the folder of this case is"
+            hint = suggest(file.workflow, filter(None, known))
+            problems.report(Span(document.source, 0), "unknown-workflow", message, hint)
+        return problems
+    case = read_case(file, document, problems, project)
+    if case is not None and program is not None:
+        ready_case(case, program, project, problems)
+    return problems
+
+
+def _source(file: CaseFile, project: Path, text: str | None, problems: Problems) -> Source | None:
+    if text is not None:
+        return source_of(text.encode("utf-8", "replace"), file.path, file.label, problems, MAX_BYTES)
+    return read_source(file.path, file.label, problems, inside=project)

@@ -1,0 +1,90 @@
+"""The replies of a run as rules of a case: each by its address, of several rounds in their order. Writes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from glob import escape
+from typing import Any, Final
+
+from skillrun.store.frontmatter import to_frontmatter
+from skillrun.store.journal import Body, Journal, Kind
+from skillrun.structured_output.attached import last_block
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.source import MAX_BYTES
+
+ROOM: Final = MAX_BYTES * 9 // 10  # of a file that a case is made of
+
+
+def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
+    """A rule for each reply, and for each failure that stayed one; of one address in the order of the rounds."""
+    rounds = {
+        (entry.address, entry.fingerprint): str(entry.body.get("round", "1")) for entry in journal.entries("sent")
+    }
+    last: dict[tuple[str, str], dict[str, Any]] = {}  # by address and round: what was asked again counts
+    rules_of: tuple[tuple[Kind, Callable[[Body], dict[str, Any]]], ...] = (("failed", _failure), ("reply", _reply))
+    for kind, rule_of in rules_of:
+        for entry in journal.entries(kind):
+            key = (entry.address, rounds.get((entry.address, entry.fingerprint), "1"))
+            last[key] = rule_of(entry.body)
+    by_address: defaultdict[str, list[tuple[str, dict[str, Any]]]] = defaultdict(list)
+    for (address, number), rule in last.items():
+        by_address[address].append((number, rule))
+    rules: list[dict[str, Any]] = []
+    for address, numbered in by_address.items():
+        numbered.sort(key=lambda pair: in_order(pair[0]))
+        once = {"times": 1} if len(numbered) > 1 else {}
+        rules += [{"address": escape(address), **rule, **once} for _, rule in numbered]
+    return rules
+
+
+def in_order(number: str) -> list[int]:
+    """What rounds are sorted by: `2`, and inside of an inline workflow `2.1`."""
+    return [int(part) for part in number.split(".") if part.isdecimal()]
+
+
+def scripts(rules: Sequence[dict[str, Any]]) -> list[str]:
+    """The rules as scripts, as few as there can be of files that are read. Raises SkillrunError for a longer reply."""
+    parts: list[list[str]] = [[]]
+    size = 0
+    for rule in rules:
+        text = to_frontmatter({"replies": [rule]}).partition("replies:\n")[2].rpartition("\n---")[0] + "\n"
+        length = len(text.encode("utf-8", "surrogatepass"))
+        if length > MAX_BYTES:
+            message = f"the reply at `{rule['address']}` is longer than a file of a case may be ({MAX_BYTES:,} bytes)"
+            raise SkillrunError(message, "write a case by hand, with a shorter reply there")
+        if parts[-1] and size + length > ROOM:
+            parts.append([])
+            size = 0
+        parts[-1].append(text)
+        size += length
+    return ["".join(part) for part in parts]
+
+
+def _failure(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {"fail": body["kind"], "message": body["message"]}
+
+
+def _reply(body: Mapping[str, Any]) -> dict[str, Any]:
+    text, calls, stop = body["text"], body.get("calls") or [], body.get("stop", "end")
+    rule: dict[str, Any] = {}
+    if calls:
+        rule["calls"] = [{key: call[key] for key in ("id", "name", "arguments")} for call in calls]
+    if text or not calls:
+        data = _data(text)
+        rule |= {"text": text} if data is None else {"data": data}
+        if data is None and last_block(text) is None:
+            rule["record"] = False  # it had none, and gets none
+    if stop != ("tool" if calls else "end"):
+        rule["stop"] = stop
+    return rule
+
+
+def _data(text: str) -> Any:
+    """The JSON object or list that a text is; None for any other."""
+    try:
+        data = json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
+    except ValueError:
+        return None
+    return data or None

@@ -1,0 +1,192 @@
+"""Makes a case of a run: what it was given, each reply by its address, and what came of it.
+
+Changes nothing in the run, and writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from skillrun.checker.program import Program
+from skillrun.extensions.testing.kept_prompts import MOST_BYTES, recorded_prompts, to_json
+from skillrun.extensions.testing.recorded_replies import ROOM, recorded_replies, scripts
+from skillrun.questions.answers import DEFAULT, QuestionRecord
+from skillrun.runtime.forward import changed_files
+from skillrun.store.files import content_of
+from skillrun.store.frontmatter import to_frontmatter
+from skillrun.store.journal import Journal
+from skillrun.store.run_store import RunStore
+from skillrun.store.state import State
+from skillrun.store.stored_run import StoredRun
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.source import MAX_BYTES
+from skillrun.types.given import given_values
+
+ENDED: Final = ("completed", "failed", "waiting")
+MOST_NAMED: Final = 5  # files of another version that are named
+PROMPTS: Final = ".prompts.json"  # beside the artifacts, none of which can be called so
+RUNS: Final = ".runs"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A case as its file holds it, the texts that its artifacts are equal to, what else is beside it, and what is to be
+    said of it."""
+
+    text: str
+    artifacts: Mapping[str, str]
+    files: Mapping[str, str]
+    notices: list[str] = field(default_factory=list)
+
+
+def recorded_case(run: StoredRun, program: Program, name: str, project: Path) -> Recorded:
+    """The case `name` of a run of this program. Raises SkillrunError where the run has not ended or cannot be read."""
+    with closing(run.journal_to_read()) as journal:
+        store = run.store(journal)
+        state, _ = store.state.read()
+        if state.status not in ENDED:
+            hint = f"`skillrun resume {run.called(project)}` goes on with it"
+            raise SkillrunError(f"the run `{run.name}` has not ended: it is {state.status}", hint)
+        notices = _notices(run, program, state, store, project)
+        files = dict(_artifacts(store, notices))
+        answers = _answers(journal, notices)
+        expect: dict[str, Any] = {"outcome": state.status, "path": _path(run)}
+        if state.status == "failed" and state.reason:
+            expect["outcome"] = {"status": state.status, "reason": state.reason.split("\n", 1)[0]}
+        if files:
+            expect["artifacts"] = {artifact: _equal(name, artifact, text, notices) for artifact, text in files.items()}
+        files = {artifact: text for artifact, text in files.items() if isinstance(expect["artifacts"][artifact], dict)}
+        others = _other_runs(journal)
+        prompts = to_json(recorded_prompts(journal))
+        if len(prompts) > MOST_BYTES:
+            notices.append(f"the prompts have more than {MOST_BYTES:,} bytes, and are not in the case")
+            prompts = ""
+        rules = recorded_replies(journal)
+        front = {
+            "inputs": _inputs(program, state),
+            **({"answers": answers} if answers else {}),
+            **({"model": state.override} if state.override else {}),
+            "run": {"name": run.name, "started_at": state.started_at, "environment": state.environment},
+            **({"runs": f"{name}/{RUNS}"} if others else {}),
+            **({"prompts": f"{name}/{PROMPTS}"} if prompts else {}),
+            "replies": rules,
+            "expect": expect,
+        }
+    body = f"Recorded from the run `{run.name}`, which was begun at {state.started_at}.\n"
+    text = to_frontmatter(front, body)
+    beside = {**({PROMPTS: prompts} if prompts else {}), **others}
+    if len(text.encode()) > ROOM:  # a longer file is not read
+        several = scripts(rules)
+        replies = {f"replies-{number}.yaml": script for number, script in enumerate(several, 1)}
+        beside |= replies
+        text = to_frontmatter({**front, "replies": [f"{name}/{file}" for file in replies]}, body)
+    artifacts, beside = ({f"{name}/{path}": kept for path, kept in each.items()} for each in (files, beside))
+    return Recorded(text, artifacts, beside, notices)
+
+
+def _notices(run: StoredRun, program: Program, state: State, store: RunStore, project: Path) -> list[str]:
+    """What makes a run of the case another one than the run was."""
+    notices = []
+    changed = changed_files(program, state)
+    if changed:
+        named = ", ".join(changed[:MOST_NAMED])
+        more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
+        have = "has" if len(changed) == 1 else "have"
+        notices.append(f"`{run.name}` is a run of another version: {named}{more} {have} changed since")
+    if state.project and Path(state.project) != project.resolve():
+        notices.append(f"`{run.name}` was a run in {state.project}; the case reads files of this project")
+    edited = store.changed_by_hand()
+    unknown = f"was changed by hand in `{run.name}`, and a run of the case knows nothing of that"
+    return notices + [f"{name} {unknown}" for name in edited]
+
+
+def _inputs(program: Program, state: State) -> dict[str, Any]:
+    """The inputs that are not what they are by default."""
+    known = {field.name for field in program.workflow.inputs}
+    default, _, _ = given_values(program.workflow.inputs, {}, {"config": program.config})
+    return {
+        name: value
+        for name, value in state.inputs.items()
+        if name in known and (name not in default or default[name] != value)
+    }
+
+
+def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
+    """The answers by their questions' ids, of a question that was put several times in their order.
+
+    Those that are all taken by default are left out: so they are in a run of the case.
+    """
+    given: defaultdict[str, list[QuestionRecord]] = defaultdict(list)
+    for entry in journal.entries("answer"):
+        for record in entry.body["answers"]:
+            given[str(record.get("id", ""))].append(record)
+    answers: dict[str, Any] = {}
+    for question, records in given.items():
+        if any(record.get("comment") for record in records):
+            notices.append(f"a comment to `{question}` is not in the case: answers that are prepared have none")
+        if any(record.get("ended") for record in records):
+            notices.append(f"`{question}` was where a list was ended early; the case leaves it open")
+        if any(record.get("answered_by") != DEFAULT for record in records):
+            values = [_answer(record) for record in records]
+            answers[question] = values[0] if len(values) == 1 else [_each(value) for value in values]
+    return answers
+
+
+def _answer(record: QuestionRecord) -> Any:
+    answer = record.get("answer", "")
+    return {"answer": answer, "confidence": record["confidence"]} if record.get("confidence") else answer
+
+
+def _each(answer: Any) -> Any:
+    """One of several answers, so that no list of texts is taken for a single answer of several choices."""
+    return answer if isinstance(answer, dict) else {"answer": answer}
+
+
+def _equal(name: str, artifact: str, text: str, notices: list[str]) -> dict[str, str] | bool:
+    """What is expected of an artifact: its text, or where that is too long for a file of a case, that it is written."""
+    if len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
+        return {"equals": f"{name}/{artifact}"}
+    notices.append(f"{artifact} has more than {MAX_BYTES:,} bytes: the case looks only whether it is written")
+    return True
+
+
+def _other_runs(journal: Journal) -> dict[str, str]:
+    """What was read of other runs, by its path below the folder of runs."""
+    files: dict[str, str] = {}
+    for entry in journal.entries("tool"):
+        origin, names, texts = (entry.body.get(key) for key in ("run", "files", "texts"))
+        if origin and names and texts:
+            data = entry.body.get("data")
+            fronts = [data] if isinstance(data, dict) else data or [None] * len(names)
+            for name, text, front in zip(names, texts, fronts, strict=False):
+                files[f"{RUNS}/{origin}/{name}"] = to_frontmatter(front, text) if front is not None else text
+    return files
+
+
+def _path(run: StoredRun) -> list[str]:
+    """The phases in the order in which they began, each once a round, however often the run was gone on with."""
+    begun: dict[tuple[str, int], None] = {}
+    for event in run.events():
+        if event["event"] == "PhaseStarted" and "/" not in str(event.get("phase")):
+            begun[str(event["phase"]), int(event.get("round", 1))] = None
+    return [phase for phase, _ in begun]
+
+
+def _artifacts(store: RunStore, notices: list[str]) -> list[tuple[str, str]]:
+    """The artifacts that are as the run has written them, with their texts."""
+    texts = []
+    edited = set(store.changed_by_hand())
+    for name in store.ledger.artifacts():
+        content = content_of(store.files, name) if name not in edited else None
+        if content is None:
+            continue
+        try:
+            texts.append((name, content.decode("utf-8")))
+        except UnicodeDecodeError:
+            notices.append(f"{name} is no text, and is not in the case")
+    return texts

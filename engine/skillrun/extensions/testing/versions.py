@@ -1,0 +1,102 @@
+"""Another version of a project's files: of a git revision, in a folder, or without what overrides shipped ones.
+
+Copies what is not a folder already to one that is gone afterwards. Of git it takes only what stands in its objects:
+nothing that a repository configures is run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from skillrun.library.library import Library
+from skillrun.library.listing import FOLDERS
+from skillrun.library.roots import Root, search_path, shipped_files
+from skillrun.syntax.diagnostics import UsageError
+
+SHIPPED: Final = "shipped"
+HINT: Final = "a git revision such as `HEAD`, a folder such as `../before`, or `shipped`"
+_PLAIN: Final = (b"100644", b"100755")  # modes of regular files
+_QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+
+@contextmanager
+def other_version(typed: str, library: Library, project: Path) -> Iterator[Library]:
+    """The library as it is with another version of the project's files. Raises UsageError where there is none."""
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
+        folder = Path(temporary)
+        if typed == SHIPPED:
+            _copy_own(library, folder)
+        elif typed.startswith((".", os.sep)) or not _extracted(typed, project, folder):
+            folder = _folder(typed)
+        label = f"{typed.rstrip('/')}:" if folder == Path(temporary) else f"{typed.rstrip('/')}/"
+        rest = [root for root in search_path(project) if root.name != "project"]
+        yield Library([Root(folder, label, "project", confined=True), *rest])
+
+
+def _folder(typed: str) -> Path:
+    folder = Path(typed)
+    if not any((folder / name).is_dir() for name in FOLDERS):
+        named = ", ".join(f"{name}/" for name in FOLDERS)
+        what = f"has none of {named}" if folder.is_dir() else "is neither a folder nor a git revision"
+        raise UsageError(f"`{typed}` {what}", HINT)
+    return folder.resolve()
+
+
+def _copy_own(library: Library, target: Path) -> None:
+    """The project's files but those that take the place of shipped ones; its config stays."""
+    shipped = {name for name in shipped_files() if name.endswith(".md")}
+    own = library.own(".")
+    if not shipped.intersection(own):
+        raise UsageError("no file of this project takes the place of a shipped one", HINT)
+    for name in own:
+        if name not in shipped:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(library.project / name, target / name)
+
+
+def _extracted(revision: str, project: Path, target: Path) -> bool:
+    """Write the files of a revision; False where git is not there or does not know it."""
+    git = shutil.which("git")
+    if git is None:
+        return False
+    known = _git(git, project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if not known:
+        return False
+    entries = []
+    for line in _git(git, project, "ls-tree", "-r", "-z", known.decode().strip(), "--", *FOLDERS).split(b"\0"):
+        meta, _, name = line.partition(b"\t")
+        mode, _, number = meta.partition(b" blob ")
+        if mode in _PLAIN:
+            entries.append((os.fsdecode(name), number))
+    objects = _git(git, project, "cat-file", "--batch", given=b"\n".join(number for _, number in entries) + b"\n")
+    at = 0
+    for path, _ in entries:
+        end = objects.index(b"\n", at)
+        size = int(objects[at:end].rpartition(b" ")[2])
+        if ".." not in PurePosixPath(path).parts:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            (target / path).write_bytes(objects[end + 1 : end + 1 + size])
+        at = end + size + 2
+    if not entries:
+        named = ", ".join(f"{name}/" for name in FOLDERS)
+        raise UsageError(f"there is nothing of this project in `{revision}`: {named} are not there", HINT)
+    return True
+
+
+def _git(git: str, project: Path, *arguments: str, given: bytes = b"") -> bytes:
+    """What git prints; nothing where it fails."""
+    done = subprocess.run(  # noqa: S603 (git, which reads objects here and runs nothing)
+        [git, "-C", str(project), "-c", "core.fsmonitor=false", *arguments],
+        env={**os.environ, **_QUIET},
+        input=given,
+        capture_output=True,
+        check=False,
+    )
+    return done.stdout if done.returncode == 0 else b""

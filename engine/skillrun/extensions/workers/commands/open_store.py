@@ -1,0 +1,84 @@
+"""Opens the store of runs that a team shares; what it needs is an extra."""
+
+from __future__ import annotations
+
+import atexit
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from skillrun.installation import extra_hint
+from skillrun.syntax.diagnostics import UsageError
+
+if TYPE_CHECKING:
+    from skillrun.extensions.workers.postgres.database import Database
+    from skillrun.extensions.workers.postgres.queue import Queue
+    from skillrun.extensions.workers.postgres.roster import Roster
+    from skillrun.extensions.workers.postgres.stored_run import StoreRuns
+    from skillrun.extensions.workers.slots import LeasedSlots
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store that is open: its runs, and which of them wait to be worked on."""
+
+    url: str
+    runs: StoreRuns
+    queue: Queue
+    roster: Roster
+    database: Database
+    lease: float
+    """Seconds."""
+
+
+@cache
+def open_store(url: str, lease: float = 0) -> Store:
+    """A store, with leases of so many seconds; opened once in a process. Raises SkillrunError."""
+    database = open_database(url)
+    from skillrun.extensions.workers.postgres.migrations import check_version
+    from skillrun.extensions.workers.postgres.queue import Queue
+    from skillrun.extensions.workers.postgres.roster import Roster
+    from skillrun.extensions.workers.postgres.row import LEASE
+    from skillrun.extensions.workers.postgres.stored_run import StoreRuns
+
+    check_version(database)
+    runs = StoreRuns(database, lease or LEASE)
+    return Store(url, runs, Queue(database), Roster(database), database, lease or LEASE)
+
+
+def go_on(store: Store, name: str) -> bool:
+    """Have a worker go on with a run that waits; False for one that nobody has submitted, or that is over."""
+    from skillrun.extensions.workers.dispatch import Dispatch
+
+    due = store.queue.go_on(name)
+    if due is None:
+        return False
+    dispatch = Dispatch(store.url)
+    try:
+        dispatch.wake(name, queue=due.queue, priority=due.priority)
+    finally:
+        dispatch.close()
+    return True
+
+
+@cache
+def slots_of(store: Store) -> LeasedSlots:
+    """Calls at a time over all machines of a store; this process's part of it."""
+    from skillrun.extensions.workers.postgres.slots import Limits
+    from skillrun.extensions.workers.slots import LeasedSlots
+
+    return LeasedSlots(store.url, Limits(open_database(store.url)), store.lease)
+
+
+@cache
+def open_database(url: str) -> Database:
+    """The database of a store, of whatever version. Raises SkillrunError where it cannot be had."""
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise UsageError("the store is no Postgres", "write its URL as postgresql://user@host:5432/database")
+    try:
+        from skillrun.extensions.workers.postgres.database import Database
+    except ImportError as error:
+        raise UsageError(f"a store needs what is not installed: {error.name}", extra_hint("workers")) from error
+    database = Database(url)
+    atexit.register(database.close)
+    return database

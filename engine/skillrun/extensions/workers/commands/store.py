@@ -1,0 +1,81 @@
+"""`skillrun store`: makes a database into a store, brings one up to date, and tells what one is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import click
+
+from skillrun.cli import options
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted
+from skillrun.extensions.workers.commands.open_store import open_database
+
+OVER: Final = ("completed", "failed", "cancelled")
+ENDED: Final = (*OVER, "interrupted", "waiting")
+
+
+@click.group(help="Manage the Postgres store, in which several machines share runs.")
+def store() -> None:
+    """A group of commands."""
+
+
+@store.command(help="Create the store's tables, or upgrade them to this version.")
+@options.store
+def migrate() -> int:
+    from skillrun.extensions.workers.dispatch import install as install_queue
+    from skillrun.extensions.workers.postgres.migrations import migrate as migrated
+
+    out, database = Output(), open_database(options.named_store())
+    done = migrated(database)
+    install_queue(database)
+    versions = ", ".join(map(str, done))
+    out.line(f"{database.place}: brought to version {versions}" if done else f"{database.place}: is up to date")
+    return 0
+
+
+@store.command(help="Check the connection and the version, and count the runs.")
+@options.store
+def check() -> int:
+    from skillrun.extensions.workers.postgres.migrations import check_version
+
+    out, database = Output(), open_database(options.named_store())
+    check_version(database)
+    rows = database.rows("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status")
+    out.line(f"{database.place}: {counted(sum(number for _, number in rows), 'run')}")
+    for status, number in rows:
+        out.line(f"  {status}: {number}")
+    return 0
+
+
+@store.command(help="Delete old runs that have ended, and unused content.")
+@click.option(
+    "--before", type=options.Span(), required=True, metavar="TIME", help="Minimum age, for example 90d or 12h."
+)
+@click.option(
+    "--status",
+    "statuses",
+    type=click.Choice(ENDED),
+    multiple=True,
+    default=OVER,
+    metavar="STATUS",
+    help=f"Only runs with this status; may be repeated. Default: {', '.join(OVER)}.",
+)
+@click.option("--yes", is_flag=True, help="Delete the runs. Without it, only count them.")
+@options.store
+def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
+    from skillrun.extensions.workers.postgres.migrations import check_version
+    from skillrun.extensions.workers.postgres.pruning import Pruning
+
+    out, database = Output(), open_database(options.named_store())
+    check_version(database)
+    pruning = Pruning(database, before, statuses)
+    if not yes:
+        out.line(f"{database.place}: {counted(pruning.count(), 'run')} would go: {', '.join(statuses)}")
+        out.line("next: the same with `--yes` removes them; `skillrun export RUN` keeps one as a folder")
+        return 0
+    done = pruning.remove()
+    freed = f"{counted(done.contents, 'content')} that nobody refers to, {done.size / 1e6:,.1f} MB"
+    out.line(f"{database.place}: removed {counted(done.runs, 'run')}, and {freed}")
+    return 0

@@ -1,0 +1,77 @@
+"""`skillrun workers`: which workers a store has, since when, what each works on, and who was not heard of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skillrun.cli import options
+from skillrun.cli.printing import Output
+from skillrun.cli.words import counted, duration, table
+from skillrun.extensions.workers.commands.open_store import open_store
+
+if TYPE_CHECKING:
+    from skillrun.extensions.workers.postgres.roster import Load, Seen
+
+HEADER: Final = ("worker", "status", "queues", "runs", "works on", "since", "heard of", "version")
+MOST: Final = 3  # runs of a worker that are named
+MOST_LEFT: Final = 10
+
+
+@click.command(help="List the workers of the store, the runs that each executes, and lost workers.")
+@options.store
+@options.as_json
+def workers(json: bool) -> int:
+    out, store = Output(json), open_store(options.named_store())
+    seen, load, unserved = store.roster.listed(), store.roster.load(), store.roster.unserved()
+    left = store.roster.left(MOST_LEFT)
+    out.data({"workers": [_data(each) for each in seen], "runs": vars(load), "unserved": unserved, "left": left})
+    for line in table(HEADER, [_cells(each) for each in seen]) if seen else ["there is no worker"]:
+        out.line(line)
+    out.line(_told(load))
+    lost = [each for each in seen if each.status == "lost"]
+    if lost:
+        names = ", ".join(each.name for each in lost)
+        out.note(f"not heard of: {names}; what they had goes to others, and `skillrun worker` starts one")
+    for run, reason in left.items():
+        out.note(f"`{run}` was left to others by {reason}")
+    for queue, number in unserved.items():
+        waiting = f"{counted(number, 'run')} {'waits' if number == 1 else 'wait'} in the queue `{queue}`"
+        out.note(f"{waiting}, which no worker serves; `skillrun worker --queue {queue}` starts one")
+    return 0
+
+
+def _cells(worker: Seen) -> list[str]:
+    more = len(worker.runs) - MOST
+    named = ", ".join(worker.runs[:MOST]) + (f" and {more} more" if more > 0 else "")
+    since = worker.started_at.astimezone().isoformat(" ", "minutes")[:16]
+    ago = f"{duration(worker.silent)} ago"
+    queues, runs = ", ".join(worker.queues), f"{len(worker.runs)} of {worker.most}"
+    return [worker.name, worker.status, queues, runs, named, since, ago, worker.version]
+
+
+def _data(worker: Seen) -> dict[str, Any]:
+    return {
+        "worker": worker.name,
+        "status": worker.status,
+        "runs": list(worker.runs),
+        "most": worker.most,
+        "queues": list(worker.queues),
+        "started_at": worker.started_at.isoformat(),
+        "seen_at": worker.seen_at.isoformat(),
+        "version": worker.version,
+    }
+
+
+def _told(load: Load) -> str:
+    parts = [f"{counted(load.queued, 'run')} queued"]
+    if load.later:
+        parts.append(f"{load.later} of them for later")
+    if load.oldest >= 1:
+        parts.append(f"the longest for {duration(load.oldest)}")
+    parts.append(f"{load.running} running")
+    if load.left:
+        parts.append(f"{load.left} of them left by their workers")
+    parts.append(f"{load.waiting} waiting for a person")
+    return ", ".join(parts)

@@ -1,0 +1,307 @@
+"""Fetches commits of repositories that runs need, each as plain files, beside the projects of this machine.
+
+Of git it takes what stands in its objects, and there is no working tree: nothing that a repository configures is run or
+followed. What it only names (submodules, large files that are kept elsewhere) is not fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from errno import ENAMETOOLONG
+from pathlib import Path
+from typing import IO, Any, Final
+
+from skillrun.extensions.workers.bundle import LARGEST
+from skillrun.extensions.workers.commit import FILE, FOLDER, PROTOCOLS, Commit
+from skillrun.repository.readable import MOST_FILES
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import quoted
+
+PATIENCE: Final = 300.0  # seconds for fetching
+LOOK: Final = 0.2  # seconds between two looks at how much has come
+LONGEST_LINK: Final = 4096  # bytes
+CHUNK: Final = 1 << 20
+_GONE: Final = re.compile(r"not our ref|couldn't find remote ref|does not point to a valid object")
+_UNNAMED: Final = "unadvertised object"
+_LINK: Final = b"120000"
+_PROGRAM: Final = b"100755"
+_SETTINGS: Final = ("core.hooksPath=/dev/null", "core.fsmonitor=false", "gc.auto=0", "maintenance.auto=false")
+_QUIET: Final = {"GIT_TERMINAL_PROMPT": "0", "SSH_ASKPASS_REQUIRE": "never", "GCM_INTERACTIVE": "never", "LC_ALL": "C"}
+_ELSEWHERE: Final = frozenset(
+    {"GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE"}
+)
+
+
+class Unfetchable(SkillrunError):
+    """A repository that no worker can have: it has no such commit, or more than may be fetched."""
+
+
+class Commits:
+    """Those that a machine has fetched, each once for all of its runs, beside the projects."""
+
+    def __init__(self, projects: Path, *, files: bool = False) -> None:
+        """`files`: also those at `file://`."""
+        self._folder = projects / FOLDER
+        self._protocols = (*PROTOCOLS, FILE) if files else PROTOCOLS
+        self._lock = threading.Lock()
+        self._under_way: dict[str, Future[None]] = {}
+
+    async def have(self, wanted: Commit) -> None:
+        """Have the commit here. Raises SkillrunError where this machine cannot, Unfetchable where none can."""
+        while not (self._folder / wanted.name).is_dir():
+            with self._lock:
+                other = self._under_way.get(wanted.name)
+                mine: Future[None] = Future()
+                if other is None:
+                    self._under_way[wanted.name] = mine
+            if other is not None:
+                await asyncio.shield(asyncio.wrap_future(other))
+                continue
+            try:
+                await self._fetched(wanted)
+            except SkillrunError as error:
+                mine.set_exception(error)
+                raise
+            finally:
+                with self._lock:
+                    del self._under_way[wanted.name]
+                if not mine.done():
+                    mine.set_result(None)
+
+    async def _fetched(self, wanted: Commit) -> None:
+        """Fetch it, and put its files into their place; whole or not at all."""
+        git = shutil.which("git")
+        if git is None:
+            raise SkillrunError("the run needs a repository, and there is no git here", "install git")
+        if wanted.protocol not in self._protocols:
+            hint = "`--file-urls` allows it to a worker"
+            raise SkillrunError(f"the run needs {wanted.url}, and nothing is fetched from files here", hint)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            made = Path(tempfile.mkdtemp(prefix=".fetching-", dir=self._folder))
+            for name in ("objects", "files"):
+                (made / name).mkdir()
+        except OSError as error:
+            raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", "make room there") from error
+        try:
+            async with asyncio.timeout(PATIENCE):
+                objects = _Objects(git, made / "objects", self._protocols)
+                await objects.fetch(wanted)
+                await objects.write(wanted, made / "files")
+            (made / "files").replace(self._folder / wanted.name)
+        except TimeoutError:
+            message = f"{wanted.url} did not come within {PATIENCE:.0f} seconds"
+            raise SkillrunError(message, "look at the way there from this machine") from None
+        except (EOFError, ValueError) as error:
+            message = f"what git has fetched of {wanted.url} cannot be read: {error}"
+            raise SkillrunError(message, f"look at {self._folder}") from error
+        except asyncio.LimitOverrunError as error:
+            raise _too_long(wanted) from error
+        except OSError as error:
+            if error.errno == ENAMETOOLONG:
+                raise _too_long(wanted) from error
+            if not (self._folder / wanted.name).is_dir():  # another process may have been faster
+                hint = "look at the room there, and at the names that are in the commit"
+                raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    path: str
+    mode: bytes
+    number: bytes
+    size: int
+
+
+class _Objects:
+    """The objects of one commit, in a folder that is gone afterwards."""
+
+    def __init__(self, git: str, folder: Path, protocols: Sequence[str]) -> None:
+        self._git, self._folder = git, folder
+        kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+        self._environ = {**kept, **_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(folder)}
+
+    async def fetch(self, wanted: Commit) -> None:
+        """Raises Unfetchable where there is no such commit, or too much; SkillrunError where it cannot be had here."""
+        kind = "sha256" if len(wanted.sha) == 64 else "sha1"
+        code, told = await self._done("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
+        if code:
+            raise _refused(wanted, told)
+        code, told = await self._fetched(wanted, wanted.sha, "--depth=1")
+        if code and _UNNAMED in told:  # an old protocol gives what has a name alone: all of it, and the commit with it
+            code, told = await self._fetched(wanted, "+refs/*:refs/*")
+        if code:
+            raise _refused(wanted, told)
+        if (await self._done("cat-file", "-e", f"{wanted.sha}^{{commit}}"))[0]:
+            raise _gone(wanted)
+
+    async def _fetched(self, wanted: Commit, what: str, *options: str) -> tuple[int, str]:
+        """How fetching ended, and what was said. Raises Unfetchable as soon as too much has come."""
+        fetching = asyncio.create_task(
+            self._done(
+                "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
+                "--no-auto-maintenance", *options, "--", wanted.url, what,
+            )
+        )  # fmt: skip
+        try:
+            while not (await asyncio.wait({fetching}, timeout=LOOK))[0]:
+                if self._size() > LARGEST:
+                    raise _too_much(wanted)
+            return fetching.result()
+        finally:
+            fetching.cancel()
+            with suppress(asyncio.CancelledError):
+                await fetching
+
+    async def write(self, wanted: Commit, target: Path) -> None:
+        """Its files as they are, links last: nothing is written through one. Raises Unfetchable, OSError."""
+        entries = await self._entries(wanted)
+        listed = self._folder / "wanted"
+        listed.write_bytes(b"".join(entry.number + b"\n" for entry in entries))
+        links: list[tuple[Path, bytes]] = []
+        with listed.open("rb") as numbers:
+            process = await self._begun("cat-file", "--batch", given=numbers)
+            assert process.stdout is not None
+            async with _ended(process):
+                for entry in entries:
+                    await process.stdout.readline()
+                    path = target / entry.path
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    if entry.mode == _LINK:
+                        links.append((path, await process.stdout.readexactly(entry.size)))
+                    else:
+                        await _copied(process.stdout, path, entry.size)
+                        path.chmod(0o755 if entry.mode == _PROGRAM else 0o644)
+                    await process.stdout.readexactly(1)
+        for path, leads_to in links:
+            path.symlink_to(os.fsdecode(leads_to))
+
+    async def _entries(self, wanted: Commit) -> list[_Entry]:
+        """Its files and links, by what `git ls-tree` says."""
+        entries: list[_Entry] = []
+        left = LARGEST
+        process = await self._begun("ls-tree", "-r", "-z", "-l", "--full-tree", wanted.sha)
+        assert process.stdout is not None
+        async with _ended(process):
+            async for line in _lines(process.stdout):
+                entry = _entry(line, wanted)
+                if entry is None:
+                    continue
+                entries.append(entry)
+                left -= entry.size
+                if left < 0 or len(entries) > MOST_FILES:
+                    raise _too_much(wanted)
+            if await process.wait():
+                raise EOFError("it ends early")
+        return entries
+
+    async def _done(self, *arguments: str) -> tuple[int, str]:
+        """How git ended, and what it said."""
+        process = await self._begun(*arguments, told=asyncio.subprocess.PIPE)
+        async with _ended(process):
+            _, said = await process.communicate()
+        return process.returncode or 0, said.decode(errors="replace")
+
+    async def _begun(
+        self, *arguments: str, given: IO[Any] | None = None, told: int | None = None
+    ) -> asyncio.subprocess.Process:
+        settings = [part for setting in _SETTINGS for part in ("-c", setting)]
+        return await asyncio.create_subprocess_exec(
+            self._git, *settings, *arguments,
+            stdin=given or asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=told or asyncio.subprocess.DEVNULL,
+            cwd=self._folder,
+            env=self._environ,
+            start_new_session=True,  # no terminal to ask at, and all that it starts ends with it
+        )  # fmt: skip
+
+    def _size(self) -> int:
+        """What has come so far, in bytes."""
+        size = 0
+        for folder, _, names in os.walk(self._folder):
+            for name in names:
+                with suppress(OSError):  # git renames what has come
+                    size += Path(folder, name).stat().st_size
+        return size
+
+
+@asynccontextmanager
+async def _ended(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
+    """However the block ends, what was begun is gone then, with all that it has begun."""
+    try:
+        yield
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+
+
+async def _lines(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """What is between NUL characters."""
+    while True:
+        try:
+            yield (await source.readuntil(b"\0"))[:-1]
+        except asyncio.IncompleteReadError as error:
+            if error.partial:
+                raise
+            return
+
+
+def _entry(line: bytes, wanted: Commit) -> _Entry | None:
+    """A file or link; None for another repository in this one. Raises Unfetchable for what git itself would refuse."""
+    meta, _, name = line.partition(b"\t")
+    mode, kind, number, size = meta.split()
+    if kind != b"blob":
+        return None
+    path = os.fsdecode(name)
+    parts = path.split("/")
+    if any(part.casefold() in ("", ".", "..", ".git") for part in parts):
+        raise Unfetchable(f"{wanted.url} holds {quoted(path)}, which is no file of a repository", "leave it out there")
+    if mode == _LINK and int(size) > LONGEST_LINK:
+        raise Unfetchable(f"{wanted.url} holds {quoted(path)}, a link that is too long", "leave it out there")
+    return _Entry(path, mode, number, int(size))
+
+
+async def _copied(source: asyncio.StreamReader, path: Path, size: int) -> None:
+    with path.open("xb") as file:
+        while size:
+            piece = await source.readexactly(min(size, CHUNK))
+            file.write(piece)
+            size -= len(piece)
+
+
+def _refused(wanted: Commit, said: str) -> SkillrunError:
+    """Why a commit could not be fetched, by what was said first."""
+    if _GONE.search(said):
+        return _gone(wanted)
+    why = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "git says nothing")
+    hint = "look at the URL, and at the keys of this machine"
+    return SkillrunError(f"{wanted.url} cannot be fetched here: {why}", hint)
+
+
+def _gone(wanted: Commit) -> Unfetchable:
+    return Unfetchable(f"{wanted.url} has no commit {wanted.sha}", "push it, and submit again")
+
+
+def _too_long(wanted: Commit) -> Unfetchable:
+    message = f"a name in commit {wanted.sha} of {wanted.url} is longer than a file's may be"
+    return Unfetchable(message, "name a commit without it")
+
+
+def _too_much(wanted: Commit) -> Unfetchable:
+    message = f"{wanted.url} at {wanted.sha[:12]} is more than {LARGEST / 1e6:,.0f} MB or {MOST_FILES:,} files"
+    return Unfetchable(message, "name one that has only what is to be read")

@@ -1,0 +1,171 @@
+"""What a worker counts, and the small server that tells it: `/metrics` for Prometheus, and `/healthz`.
+
+It is off unless an address is given, and on one address alone. Nothing else imports it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
+from prometheus_client.exposition import ThreadingWSGIServer
+
+from skillrun import events
+from skillrun.events import Event, Listener
+from skillrun.extensions.workers.postgres.queue import Wanted
+from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Reply, Request
+from skillrun.syntax.diagnostics import UsageError
+from skillrun.version import __version__
+
+HERE: Final = "127.0.0.1"
+WAY: Final = "write it as 127.0.0.1:9464; 0.0.0.0:9464 answers everybody"
+STATEMENTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # seconds
+
+
+class Metrics:
+    """The counts of one worker, each of which only grows but for `skillrun_runs_under_way`."""
+
+    def __init__(self, most: int) -> None:
+        self.registry = CollectorRegistry()
+        self.runs = Counter("skillrun_runs", "Runs that it let go, by how.", ["outcome"], registry=self.registry)
+        self.taken_over = Counter("skillrun_take_overs", "Runs taken up whose worker was gone.", registry=self.registry)
+        self.lost = Counter("skillrun_lost_leases", "Runs that another took from this worker.", registry=self.registry)
+        self.calls = Counter(
+            "skillrun_calls", "Calls of models by outcome.", ["model", "outcome"], registry=self.registry
+        )
+        self.tokens = Counter("skillrun_tokens", "Tokens of calls.", ["model", "kind"], registry=self.registry)
+        self.price = Counter("skillrun_price", "Price of calls, where it is known.", ["model"], registry=self.registry)
+        self.retries = Counter(
+            "skillrun_retries",
+            "Attempts that got no reply, by why.",
+            ["model", "kind"],
+            registry=self.registry,
+        )
+        self.statements = Histogram(
+            "skillrun_statement_seconds", "Time of statements of the store.", buckets=STATEMENTS, registry=self.registry
+        )
+        self.under_way = Gauge("skillrun_runs_under_way", "Runs that it works on now.", registry=self.registry)
+        Gauge("skillrun_runs_most", "Runs that it works on at a time.", registry=self.registry).set(most)
+        Gauge("skillrun_worker", "This worker.", ["version"], registry=self.registry).labels(__version__).set(1)
+        self._heard_at = time.monotonic()
+
+    @property
+    def silent(self) -> float:
+        """Seconds since the store has answered."""
+        return time.monotonic() - self._heard_at
+
+    def statement(self, seconds: float) -> None:
+        """The store has answered, after so long."""
+        self._heard_at = time.monotonic()
+        self.statements.observe(seconds)
+
+    def counting(self, gateway: Gateway) -> Gateway:
+        return CountingGateway(gateway, self)
+
+    def ended(self, outcome: str) -> None:
+        """A run was let go: `completed`, `waiting`, `failed`, `interrupted`, `cancelled` or `lost`."""
+        self.runs.labels(outcome).inc()
+        if outcome == "lost":
+            self.lost.inc()
+
+    def of_run(self, wanted: Wanted) -> Listener:
+        """What hears the events of a run that is taken up."""
+
+        def heard(event: Event) -> None:
+            if isinstance(event, events.RunStarted) and wanted.status == "running":
+                self.taken_over.inc()
+            self.heard(event)
+
+        return heard
+
+    def heard(self, event: Event) -> None:
+        """Count what happens in a run."""
+        if not isinstance(event, events.CallEnded) or event.replayed:
+            return
+        self.calls.labels(event.model, "failed" if event.error else "answered").inc()
+        for kind, number in event.usage.items():
+            self.tokens.labels(event.model, kind).inc(number)
+        if event.price is not None:
+            self.price.labels(event.model).inc(event.price)
+
+
+class CountingGateway:
+    """A gateway whose attempts without a reply are counted."""
+
+    def __init__(self, inner: Gateway, metrics: Metrics) -> None:
+        self._inner, self._metrics = inner, metrics
+
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+        return await self._inner.send(request, address, _Counted(attempts, request.model, self._metrics))
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class _Counted:
+    def __init__(self, inner: AttemptListener, model: str, metrics: Metrics) -> None:
+        self._inner, self._model, self._metrics = inner, model, metrics
+
+    async def sent(self, number: int) -> None:
+        await self._inner.sent(number)
+
+    async def failed(self, number: int, error: ModelError) -> None:
+        self._metrics.retries.labels(self._model, error.kind).inc()
+        await self._inner.failed(number, error)
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (its base's name)
+        """Nobody reads who asked."""
+
+
+def served(metrics: Metrics, address: tuple[str, int], patience: float) -> WSGIServer:
+    """A server that has begun to answer, in a thread. The store is well where it answered within `patience` seconds.
+
+    Raises UsageError where the address cannot be had.
+    """
+    host, port = address
+    kind = _Six if ":" in host else ThreadingWSGIServer
+    try:
+        server = make_server(host, port, _answers(metrics, patience), kind, handler_class=_Quiet)
+    except OSError as error:
+        raise UsageError(f"nothing can listen at {host}:{port}: {error.strerror or error}", WAY) from error
+    threading.Thread(target=server.serve_forever, name="skillrun-metrics", daemon=True).start()
+    return server
+
+
+class _Six(ThreadingWSGIServer):
+    import socket
+
+    address_family = socket.AF_INET6
+
+
+def _answers(metrics: Metrics, patience: float) -> Callable[..., Iterable[bytes]]:
+    told = make_wsgi_app(metrics.registry)
+
+    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if path == "/metrics":
+            body: Iterable[bytes] = told(environ, start)
+            return body
+        status, text = "404 Not Found", "there is /metrics and /healthz\n"
+        if path == "/healthz":
+            silent = metrics.silent
+            status = "200 OK" if silent <= patience else "503 Service Unavailable"
+            text = f"the store answered {silent:.0f} s ago\n"
+        start(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [text.encode()]
+
+    return answer
+
+
+def address_of(typed: str) -> tuple[str, int]:
+    """A host and a port; without a host it is this machine alone. Raises UsageError."""
+    host, _, port = typed.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise UsageError(f"`{typed}` is no address", WAY)
+    return host.strip("[]") or HERE, int(port)

@@ -1,0 +1,105 @@
+"""What a person takes out of a run in a store and brings back: several files at once, all or none.
+
+Nothing is replaced that the person has not seen. The run, whoever works on it, sees it as an edit by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+
+from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.repository.paths import PathRefused
+from skillrun.store.artifact_names import SUMMARIES, artifact
+from skillrun.store.files import sha256_of
+from skillrun.store.state import STATE
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import quoted
+
+_LISTED: Final = """
+    SELECT path, sha FROM files WHERE run = %(run)s AND sha IS NOT NULL AND path NOT LIKE '.run/%%' ORDER BY path
+"""
+_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
+_LOCK: Final = "UPDATE runs SET edits = edits + 1 WHERE id = %(run)s"
+_THERE: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
+_PUT: Final = """
+    WITH blob AS (INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING)
+    INSERT INTO files (run, path, sha) VALUES (%(run)s, %(path)s, %(sha)s)
+    ON CONFLICT (run, path) DO UPDATE SET sha = excluded.sha
+"""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What a file is to be; `seen` is the hash of what the person has changed, None for a file that is new."""
+
+    content: bytes
+    seen: str | None
+
+
+class Changed(SkillrunError):
+    """Files that somebody else has changed since they were seen; nothing was written."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        super().__init__(f"changed by somebody else since: {', '.join(names)}; nothing was written")
+
+
+class _Undone(Exception):
+    """What was begun is to leave nothing."""
+
+
+class RunEdits:
+    """The files of one run as a person has them."""
+
+    def __init__(self, row: RunRow) -> None:
+        self._row = row
+
+    def listed(self) -> dict[str, str]:
+        """The hashes of all files by name, but for what the engine keeps."""
+        return dict(self._row.lasting(lambda: self._row.database.rows(_LISTED, self._row.values())))
+
+    def content(self, sha: str) -> bytes:
+        found: bytes = self._row.lasting(lambda: self._row.database.rows(_CONTENT, {"sha": sha}))[0][0]
+        return found
+
+    def put(self, edits: Mapping[str, Edit]) -> None:
+        """Have the run have these files: all, or none of them.
+
+        Raises Changed, PathRefused for a name that is not a person's to write, StoreAway.
+        """
+        changed: list[str] = []
+
+        def work(connection: psycopg.Connection[Any]) -> None:
+            connection.execute(_LOCK, self._row.values())
+            there: dict[str, str | None] = dict(connection.execute(_THERE, self._row.values()).fetchall())
+            for name, edit in edits.items():
+                _check(name, there)
+                if there.get(name) not in (edit.seen, sha256_of(edit.content)):
+                    changed.append(name)
+            if changed:
+                raise _Undone
+            for name, edit in edits.items():
+                sha = sha256_of(edit.content)
+                connection.execute(_PUT, self._row.values(path=name, sha=sha, content=edit.content))
+
+        try:
+            self._row.database.transaction(work)
+        except _Undone:
+            raise Changed(changed) from None
+
+
+def _check(name: str, there: Mapping[str, str | None]) -> None:
+    """Raises PathRefused for a name that is not a person's to write, or that stands for something else."""
+    top = name.partition("/")[0]
+    known = there.get(name) is not None and (top == SUMMARIES or top.startswith("round-"))
+    if name == STATE or (not known and artifact(name) != name):
+        raise PathRefused(f"{quoted(name)} belongs to the run itself", "`skillrun show` tells what it says")
+    above = [name[:at] for at, sign in enumerate(name) if sign == "/"]
+    if any(there.get(folder) is not None for folder in above):
+        raise PathRefused(f"{quoted(name)} cannot be written: a part of its path is a file")
+    if name not in there and any(path.startswith(f"{name}/") for path in there):
+        raise PathRefused(f"{quoted(name)} cannot be written: there is a folder of that name")

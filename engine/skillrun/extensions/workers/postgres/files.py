@@ -1,0 +1,198 @@
+"""The files of a run in Postgres: names in rows, contents by their hash, each written whole and for its holder only.
+
+What people write meanwhile is seen: the run counts their edits, and nothing is replaced that has not been seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, LiteralString
+
+from skillrun.extensions.workers.postgres.database import StoreAway
+from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.repository.tree import Tree
+from skillrun.store.files import Files, sha256_of
+from skillrun.store.named_files import NamedFiles
+
+LOOK: Final = 0.2  # seconds after which it is asked whether somebody else has written
+
+# Of the holder, fenced by its epoch, and its lease renewed; of a person, counted, so that the holder sees it.
+_HELD: Final = """
+    WITH held AS (
+        UPDATE runs SET edits = edits + (NOT %(held)s)::integer, lease_until = CASE
+            WHEN status = 'running' AND %(held)s AND lease_until < now() + make_interval(secs => %(lease)s * 2 / 3)
+            THEN now() + make_interval(secs => %(lease)s) ELSE lease_until
+        END
+        WHERE id = %(run)s AND (epoch = %(epoch)s OR NOT %(held)s) RETURNING id, edits
+    )
+"""
+_PUT: Final = (
+    _HELD
+    + """, blob AS (
+        INSERT INTO blobs (sha, content) SELECT %(sha)s, %(content)s FROM held ON CONFLICT (sha) DO NOTHING
+    ), put AS (
+        INSERT INTO files (run, path, sha) SELECT id, %(path)s, %(sha)s FROM held
+        ON CONFLICT (run, path) DO UPDATE SET sha = excluded.sha
+        WHERE files.sha IS NOT DISTINCT FROM %(seen)s RETURNING 1
+    )
+    SELECT edits, EXISTS (SELECT FROM put) FROM held
+"""
+)
+_RENAME: Final = (
+    _HELD
+    + """, gone AS (
+        DELETE FROM files USING held WHERE run = held.id AND path = %(path)s RETURNING run, sha
+    ), put AS (
+        INSERT INTO files (run, path, sha) SELECT run, %(new)s, sha FROM gone
+        ON CONFLICT (run, path) DO UPDATE SET sha = excluded.sha
+    )
+    SELECT edits FROM held
+"""
+)
+_DROP: Final = (
+    _HELD
+    + """, gone AS (DELETE FROM files USING held WHERE run = held.id AND path = ANY(%(paths)s))
+    SELECT edits FROM held
+"""
+)
+_ADD: Final = (
+    _HELD
+    + """, made AS (INSERT INTO files (run, path) SELECT id, %(path)s FROM held ON CONFLICT DO NOTHING)
+    SELECT edits FROM held
+"""
+)
+_EDITS: Final = "SELECT edits FROM runs WHERE id = %(run)s"
+_LIST: Final = "SELECT path, sha FROM files WHERE run = %(run)s"
+_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
+
+
+class PostgresFiles(NamedFiles):
+    """The `Files` of a run in a store. Reads are of what was there when the run last wrote, or a person since."""
+
+    def __init__(self, row: RunRow, other: Callable[[str], Tree]) -> None:
+        """`other` opens another run by its name, or raises SkillrunError."""
+        super().__init__(Path(row.name))
+        self._row, self._seen, self._other = row, -1, other
+        self._looked = time.monotonic()
+        self._kept = _Contents(row)
+        self._made: set[str] = set()
+
+    @property
+    def _contents(self) -> Mapping[str, bytes]:
+        self._look()
+        return self._kept
+
+    @property
+    def _folders(self) -> set[str]:
+        self._look()
+        return self._made
+
+    def other(self, name: str) -> Tree:
+        return self._other(name)
+
+    def copy(self, target: Files) -> None:
+        """Write all files but the engine's own to where they are wanted."""
+        for name, content in self._contents.items():
+            if not name.startswith(".run/"):
+                target.write(name, content)
+
+    def _look(self) -> None:
+        """See what people have written since."""
+        row, now = self._row, time.monotonic()
+        if now - self._looked > LOOK:
+            self._looked = now
+            found = row.lasting(lambda: row.database.rows(_EDITS, row.values()))
+            row.edits = found[0][0] if found else row.edits
+        if self._seen == row.edits:
+            return
+        seen = row.edits
+        listed = row.lasting(lambda: row.database.rows(_LIST, row.values()))
+        self._kept.names = {path: sha for path, sha in listed if sha is not None}
+        self._made = {".", *(path for path, sha in listed if sha is None), *_folders_of(self._kept.names)}
+        self._seen = seen
+
+    def _check(self) -> None:
+        if self._row.is_lost:
+            raise self._row.lost()
+
+    def _put(self, key: str, content: bytes, last: Callable[[], None]) -> None:
+        sha = sha256_of(content)
+        while True:
+            last()
+            seen = self._kept.names.get(key)
+            if self._write(_PUT, path=_named(key), sha=sha, content=content, seen=seen)[1]:
+                break
+            self._seen = -1  # somebody has written it meanwhile, or an answer got lost on its way here
+            self._look()
+            if self._kept.names.get(key) == sha:
+                break
+        self._kept.put(key, sha, content)
+
+    def _rename(self, key: str, new: str) -> None:
+        if key == new:
+            return
+        self._write(_RENAME, path=key, new=_named(new))
+        self._kept.names[new] = self._kept.names.pop(key)
+
+    def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
+        files, folders = [*files], [*folders]
+        self._write(_DROP, paths=[*files, *folders])
+        for file in files:
+            del self._kept.names[file]
+        self._made.difference_update(folders)
+
+    def _add_folder(self, key: str) -> None:
+        self._write(_ADD, path=_named(key))
+        self._made.add(key)
+
+    def _write(self, statement: LiteralString, **values: object) -> tuple[int, bool]:
+        """What a statement gives that writes for the run: the edits so far, and whether it was done."""
+        row = self._row
+        try:
+            found = row.lasting(lambda: row.database.rows(statement, row.values(**values)))
+        except StoreAway as error:
+            raise OSError(error.message) from error
+        if not found:
+            raise row.lost()
+        row.edits, done = found[0] if len(found[0]) > 1 else (found[0][0], True)
+        return row.edits, done
+
+
+class _Contents(Mapping[str, bytes]):
+    """Contents by name, each had from the store when it is first read."""
+
+    def __init__(self, row: RunRow) -> None:
+        self._row = row
+        self.names: dict[str, str] = {}
+        self._had: dict[str, bytes] = {}
+
+    def put(self, name: str, sha: str, content: bytes) -> None:
+        self.names[name], self._had[sha] = sha, content
+
+    def __getitem__(self, name: str) -> bytes:
+        sha, row = self.names[name], self._row
+        if sha not in self._had:
+            values = {"sha": sha}
+            self._had[sha] = row.lasting(lambda: row.database.rows(_CONTENT, values))[0][0]
+        return self._had[sha]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def _folders_of(names: Iterable[str]) -> set[str]:
+    return {name[:at] for name in names for at, sign in enumerate(name) if sign == "/"}
+
+
+def _named(key: str) -> str:
+    """The name as the store keeps it. Raises OSError for one that is no text."""
+    try:
+        key.encode()
+    except UnicodeEncodeError as error:
+        raise OSError(f"{key!r} is no name of a file") from error
+    return key

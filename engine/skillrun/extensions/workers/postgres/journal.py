@@ -1,0 +1,111 @@
+"""The journal of a run in Postgres: one statement is the commit, the fence, the renewal of the lease and the witness.
+
+Whoever opens it reads all of it, checks its chain against the run's row, and keeps it in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from skillrun.extensions.workers.postgres.database import StoreAway
+from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.store.chained import KEPT, anything
+from skillrun.store.index import Index
+from skillrun.store.journal import Fits, JournalDamaged, JournalRow
+from skillrun.store.memory import MemoryJournal
+from skillrun.store.rows import chained
+from skillrun.syntax.diagnostics import SkillrunError
+
+_COMMIT: Final = """
+    WITH held AS (
+        UPDATE runs SET records = records + %(count)s, chain = %(head)s,
+               takes = CASE WHEN %(answered)s THEN 0 ELSE takes END,
+               fruitful_at = CASE WHEN %(answered)s THEN now() ELSE fruitful_at END,
+               lease_until = CASE
+                   WHEN status <> 'running' THEN NULL
+                   WHEN lease_until > now() + make_interval(secs => %(lease)s * 2 / 3) THEN lease_until
+                   ELSE now() + make_interval(secs => %(lease)s)
+               END
+        WHERE id = %(run)s AND epoch = %(epoch)s AND records = %(before)s RETURNING id, edits
+    ), kept AS (
+        INSERT INTO records (run, seq, kind, address, fingerprint, body, chain, epoch)
+        SELECT held.id, new.*, %(epoch)s FROM held, unnest(
+            %(seqs)s::integer[], %(kinds)s::text[], %(addresses)s::text[], %(fingerprints)s::text[],
+            %(bodies)s::bytea[], %(chains)s::bytea[]
+        ) AS new
+    )
+    SELECT edits FROM held
+"""
+_CAME_THROUGH: Final = """
+    SELECT runs.edits FROM records JOIN runs ON runs.id = records.run
+    WHERE records.run = %(run)s AND seq = %(last)s AND records.epoch = %(epoch)s AND records.chain = %(head)s
+"""
+_READ: Final = "SELECT seq, kind, address, fingerprint, body, chain FROM records WHERE run = %(run)s ORDER BY seq"
+
+
+class PostgresJournal(MemoryJournal):
+    """A `Journal` in a store. Records of one turn of the event loop share one statement."""
+
+    def __init__(self, row: RunRow, rows: Sequence[JournalRow], index: Index, fits: Fits) -> None:
+        super().__init__(rows, index, fits)
+        self._run = row
+
+    @classmethod
+    def open(cls, row: RunRow, fits: Fits = anything) -> PostgresJournal:
+        """The verified journal of a run. Raises JournalDamaged, StoreAway."""
+        rows, index = read_rows(row)
+        return cls(row, rows, index, fits)
+
+    def _keep(self, rows: Sequence[JournalRow]) -> None:
+        run = self._run
+        seqs, kinds, addresses, fingerprints, bodies, chains = zip(*rows, strict=True)
+        values = run.values(
+            count=len(rows), before=rows[0].seq - 1, last=rows[-1].seq, head=rows[-1].chain, seqs=list(seqs),
+            kinds=list(kinds), addresses=list(addresses), fingerprints=list(fingerprints), bodies=list(bodies),
+            chains=list(chains), answered="reply" in kinds,
+        )  # fmt: skip
+
+        def commit() -> list[tuple[int]]:
+            # of a commit that came through before the line broke, the rows are there
+            return run.database.rows(_COMMIT, values) or run.database.rows(_CAME_THROUGH, values)
+
+        try:
+            found = run.lasting(commit)
+            if not found:
+                raise run.lost()
+        except StoreAway as error:
+            raise OSError(error.message) from error
+        run.edits = found[0][0]
+        super()._keep(rows)
+
+
+def read_journal(row: RunRow, fits: Fits = anything) -> MemoryJournal:
+    """The verified journal for who only looks, as far as it has come."""
+    rows, index = read_rows(row)
+    return MemoryJournal(rows, index, fits)
+
+
+def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
+    """All records of a run and their index. Raises JournalDamaged where the chain is not whole."""
+
+    def read() -> tuple[list[JournalRow], tuple[int, bytes]]:
+        head = row.database.rows("SELECT records, chain FROM runs WHERE id = %(run)s", row.values())
+        if not head:
+            raise SkillrunError(f"there is no run `{row.name}` any more", "`skillrun runs` lists them")
+        return [JournalRow(*each) for each in row.database.rows(_READ, row.values())], head[0]
+
+    rows, (count, head) = row.lasting(read)
+    index = Index()
+    index.packs = True
+    for each in rows:
+        whole = each.seq == index.count + 1 and each.chain == chained(index.chain, *each[1:5])
+        if not whole:
+            raise JournalDamaged(f"record {each.seq} of the journal of `{row.name}` is not what was written", KEPT)
+        index.add(each)
+        if each.seq == count and each.chain != head:
+            raise JournalDamaged(f"the journal of `{row.name}` is not the one that was witnessed", KEPT)
+    if index.count < count:
+        message = f"the journal of `{row.name}` has {index.count} records of {count} that were acknowledged"
+        raise JournalDamaged(message, KEPT)
+    return rows, index

@@ -1,0 +1,168 @@
+"""Who has a run in a store: a claim that raises its epoch, kept alive by a thread, and fenced wherever it writes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.row import RunRow
+from skillrun.store.checkpoints import reached
+from skillrun.syntax.diagnostics import SkillrunError
+
+BEATS: Final = 3  # in the time of a lease
+
+_CLAIM: Final = """
+    UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1, again = false,
+           fruitful_at = CASE WHEN takes = 0 THEN now() ELSE fruitful_at END,
+           lease_until = now() + make_interval(secs => %(lease)s), ended_at = NULL, reason = ''
+    WHERE id = %(run)s AND status <> 'cancelled' AND (status <> 'running' OR lease_until < now())
+    RETURNING epoch, edits
+"""
+# What was submitted is never let go in the middle: it waits for a worker again, in the same statement. So does a run
+# that was answered while it was about to wait.
+_LET_GO: Final = """
+    UPDATE runs SET owner = '', lease_until = NULL, ended_at = now(),
+           takes = CASE WHEN %(status)s::text = 'new' THEN takes ELSE 0 END,
+           status = CASE
+               WHEN request IS NOT NULL AND %(status)s::text IN ('new', 'interrupted') THEN 'queued'
+               WHEN request IS NOT NULL AND %(status)s::text = 'waiting' AND again THEN 'queued'
+               ELSE %(status)s::text
+           END
+    WHERE id = %(run)s AND epoch = %(epoch)s AND status = 'running'
+"""
+_RENEW: Final = """
+    UPDATE runs SET lease_until = now() + make_interval(secs => %(lease)s)
+    FROM unnest(%(runs)s::bigint[], %(epochs)s::bigint[]) AS held (run, held_epoch)
+    WHERE runs.id = held.run AND runs.epoch = held.held_epoch AND runs.status = 'running' RETURNING runs.id, runs.epoch
+"""
+
+
+class RunHeld(SkillrunError):
+    """A run that cannot be had now: another process has it, or it was cancelled or removed."""
+
+
+def this_process() -> str:
+    """How others see who has a run."""
+    return f"process {os.getpid()} on {platform.node()[:80]}"
+
+
+class PostgresLease:
+    """The `Lease` of a run in a store. A holder that is stopped for longer than the lease finds its run fenced."""
+
+    def __init__(self, row: RunRow, status: Callable[[], str] = lambda: "waiting", owner: str = "") -> None:
+        """`status` says what the run is when it is let go."""
+        self._row, self._status, self._owner = row, status, owner or this_process()
+
+    @contextmanager
+    def hold(self) -> Iterator[PostgresLease]:
+        row = self._row
+        reached("claim: before")
+        claimed = row.database.rows(_CLAIM, row.values(owner=self._owner))
+        if not claimed:
+            raise RunHeld(*self._refused())
+        reached("claim: after")
+        (row.epoch, row.edits), row.is_lost, row.is_held = claimed[0], False, True
+        keeper = keeper_of(row.database)
+        keeper.add(row)
+        try:
+            yield self
+        finally:
+            keeper.drop(row)
+            row.is_held = False
+            if not row.is_lost:
+                self._let_go()
+
+    def is_held(self) -> bool:
+        found = self._row.database.rows(
+            "SELECT status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s", self._row.values()
+        )
+        return bool(found and found[0][0])
+
+    def check(self, *, here: bool = True) -> None:  # noqa: ARG002 (a row is where it is)
+        """Raises RunLost once the run is another's."""
+        row = self._row
+        mine = "SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"
+        if row.is_lost or not row.lasting(lambda: row.database.rows(mine, row.values())):
+            raise row.lost()
+
+    def _let_go(self) -> None:
+        row = self._row
+        status = self._status()
+        reached("let go: before")
+        row.lasting(lambda: row.database.rows(_LET_GO, row.values(status=status)))
+        reached("let go: after")
+
+    def _refused(self) -> tuple[str, str]:
+        name = self._row.name
+        found = self._row.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", self._row.values())
+        if not found:
+            return f"there is no run `{name}` any more", "`skillrun runs` lists them"
+        status, owner = found[0]
+        if status == "cancelled":
+            return f"{name} was cancelled, and stays so", f"`skillrun show {name}` tells how far it came"
+        return f"{name} is being run by {owner}", "Wait for it to end; then type the command again."
+
+
+class Keeper:
+    """Renews the leases of a process from a thread of its own, so that a busy or blocked event loop loses none."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rows: list[RunRow] = []  # of one run two, where it was lost and is held again
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, row: RunRow) -> None:
+        with self._changed:
+            self._rows.append(row)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat, name="skillrun-leases", daemon=True)
+                self._thread.start()
+
+    def drop(self, row: RunRow) -> None:
+        with self._changed:
+            self._rows = [each for each in self._rows if each is not row]
+            self._changed.notify()
+
+    def _beat(self) -> None:
+        while True:
+            with self._changed:
+                if self._rows:
+                    self._changed.wait(min(row.lease for row in self._rows) / BEATS)
+                if not self._rows:
+                    self._thread = None
+                    return
+                rows = [row for row in self._rows if not row.is_lost]
+            if rows:
+                self._renew(rows)
+
+    def _renew(self, rows: list[RunRow]) -> None:
+        """One statement for all; a store that is away is asked again at the next beat, and every write asks it too."""
+        values = {
+            "lease": max(row.lease for row in rows),
+            "runs": [row.number for row in rows],
+            "epochs": [row.epoch for row in rows],
+        }
+        try:
+            kept = {*self._database.rows(_RENEW, values)}
+        except SkillrunError:
+            return
+        for row in rows:
+            if (row.number, row.epoch) not in kept:
+                row.is_lost = True
+
+
+_keepers: WeakKeyDictionary[Database, Keeper] = WeakKeyDictionary()
+_making = threading.Lock()
+
+
+def keeper_of(database: Database) -> Keeper:
+    """The one that keeps the leases of this process in a store."""
+    with _making:
+        return _keepers.setdefault(database, Keeper(database))

@@ -1,0 +1,87 @@
+"""Removes old runs from a store, and contents that nobody refers to any more; beside workers that go on.
+
+In small parts: what is interrupted has removed whole runs, and is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import psycopg
+
+from skillrun.extensions.workers.postgres.database import Database
+
+RUNS: Final = 100  # that go at once
+BLOBS: Final = 1000  # contents that go at once
+PATIENCE: Final = "5s"  # for writers that are under way
+FRESH: Final = timedelta(days=1)
+"""So long a content stays also where nobody refers to it: who sends a project sends its content first."""
+
+_OLD: Final = """
+    FROM runs WHERE status = ANY(%(statuses)s) AND coalesce(ended_at, created_at) < now() - %(age)s
+"""
+_COUNT: Final = "SELECT count(*) " + _OLD
+_REMOVE: Final = (
+    "DELETE FROM runs WHERE id IN (SELECT id " + _OLD + " ORDER BY id LIMIT %(most)s FOR UPDATE SKIP LOCKED)"
+)
+_LEFT: Final = """
+    FROM blobs WHERE made_at < now() - %(fresh)s AND NOT EXISTS (SELECT FROM files WHERE files.sha = blobs.sha)
+    AND NOT EXISTS (SELECT FROM runs WHERE runs.bundle = blobs.sha)
+"""
+_FIND: Final = "SELECT sha " + _LEFT + " AND sha > %(after)s ORDER BY sha LIMIT %(most)s"
+_DROP: Final = (
+    "DELETE FROM blobs WHERE sha IN (SELECT sha " + _LEFT + " AND sha = ANY(%(shas)s)) RETURNING length(content)"
+)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed: runs, contents, and their bytes."""
+
+    runs: int
+    contents: int
+    size: int
+
+
+class Pruning:
+    """Old runs of a store: of these statuses, and let go longer ago than `age`."""
+
+    def __init__(self, database: Database, age: timedelta, statuses: Sequence[str]) -> None:
+        self._database = database
+        self._old = {"age": age, "statuses": list(statuses)}
+
+    def count(self) -> int:
+        return int(self._database.rows(_COUNT, self._old)[0][0])
+
+    def remove(self, fresh: timedelta = FRESH) -> Pruned:
+        """Remove them, and contents older than `fresh` that nobody refers to."""
+        runs = 0
+        while removed := self._some():
+            runs += removed
+        contents = size = 0
+        after = ""
+        while found := self._database.rows(_FIND, {"fresh": fresh, "after": after, "most": BLOBS}):
+            shas = [sha for (sha,) in found]
+            after = shas[-1]
+            sizes = self._dropped(shas, fresh)
+            contents, size = contents + len(sizes), size + sum(sizes)
+        return Pruned(runs, contents, size)
+
+    def _some(self) -> int:
+        def work(connection: psycopg.Connection[Any]) -> int:
+            return connection.execute(_REMOVE, {**self._old, "most": RUNS}).rowcount
+
+        return self._database.transaction(work)
+
+    def _dropped(self, shas: list[str], fresh: timedelta) -> list[int]:
+        """The sizes of those that are gone. No file is written meanwhile: it could be of a content that goes."""
+
+        def work(connection: psycopg.Connection[Any]) -> list[int]:
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (PATIENCE,))
+            connection.execute("LOCK TABLE files IN SHARE ROW EXCLUSIVE MODE")
+            return [size for (size,) in connection.execute(_DROP, {"shas": shas, "fresh": fresh}).fetchall()]
+
+        return self._database.transaction(work)

@@ -1,0 +1,185 @@
+"""Which runs of a store wait to be worked on, and what they need: a request, the project's files, a queue, a time.
+
+The run's own row says all of it. Whoever is told that a run may go on claims it; that a second one is told changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from psycopg.types.json import Jsonb
+
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.syntax.diagnostics import UsageError
+
+DEFAULT: Final = "default"
+"""The queue of runs for which no other was named, and of workers that name none."""
+PATIENCE: Final = 2.0  # seconds that a look is tried again while the store is away
+MOST_TAKES: Final = 5
+"""How often a run may be taken up with no reply in between: then it is given up, after a while (`FRUITLESS`)."""
+FRUITLESS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
+
+BEGUN: Final = 1_000_000_000
+"""The priority of a run whose worker is gone, above any that is submitted."""
+
+_SUBMIT: Final = """
+    INSERT INTO runs (name, status, workflow, bundle, request, queue, priority, not_before)
+    VALUES (%(name)s, 'queued', %(workflow)s, %(sha)s, %(request)s, %(queue)s, %(priority)s,
+            now() + make_interval(secs => %(in_seconds)s))
+    ON CONFLICT (name) DO UPDATE SET
+        status = 'queued', workflow = excluded.workflow, bundle = excluded.bundle, request = excluded.request,
+        reason = '', queue = excluded.queue, priority = excluded.priority, not_before = excluded.not_before
+    WHERE runs.status = 'new' AND runs.records = 0
+    RETURNING id
+"""
+_QUEUE: Final = """
+    UPDATE runs SET request = coalesce(%(request)s, request), bundle = coalesce(%(sha)s, bundle), not_before = now(),
+           again = (status = 'running'),
+           status = CASE WHEN status = 'running' THEN status ELSE 'queued' END,
+           takes = CASE WHEN status = 'running' THEN takes ELSE 0 END, fruitful_at = now(),
+           ended_at = NULL, reason = ''
+    WHERE name = %(name)s AND status NOT IN ('queued', 'completed', 'cancelled') AND request IS NOT NULL
+    RETURNING name, queue, priority
+"""
+_CANCEL: Final = """
+    UPDATE runs SET status = 'cancelled', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
+           reason = %(reason)s
+    WHERE name = %(name)s AND status NOT IN ('completed', 'cancelled') RETURNING id
+"""
+_GIVE_UP: Final = """
+    UPDATE runs SET status = 'failed', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
+           reason = %(reason)s
+    WHERE name = %(name)s AND takes >= %(takes)s AND (status = 'queued' OR lease_until < now())
+          AND fruitful_at < now() - make_interval(secs => %(fruitless)s)
+    RETURNING id
+"""
+_FAIL: Final = """
+    UPDATE runs SET status = 'failed', epoch = epoch + 1, owner = '', lease_until = NULL, ended_at = now(),
+           reason = %(reason)s
+    WHERE name = %(name)s AND (status = 'queued' OR (status = 'running' AND lease_until < now())) RETURNING id
+"""
+_NOTE: Final = "UPDATE runs SET reason = %(reason)s WHERE name = %(name)s AND status = 'queued'"
+_DUE: Final = """
+    SELECT due.* FROM unnest(%(queues)s::text[]) AS served (queue), LATERAL (
+        (SELECT name, runs.queue, %(begun)s FROM runs
+         WHERE runs.queue = served.queue AND status = 'running' AND lease_until < now() AND request IS NOT NULL
+         AND name <> ALL(%(without)s)
+         ORDER BY lease_until LIMIT %(most)s)
+        UNION ALL
+        (SELECT name, runs.queue, priority FROM runs
+         WHERE runs.queue = served.queue AND status = 'queued' AND not_before <= now() AND name <> ALL(%(without)s)
+         ORDER BY priority DESC, id LIMIT %(most)s)
+    ) AS due
+"""
+_WANTED: Final = """
+    SELECT workflow, bundle, request, takes, status, queue, status <> 'queued' OR not_before <= now() FROM runs
+    WHERE name = %(name)s
+"""
+_CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run was submitted with."""
+
+    workflow: str
+    bundle: str
+    request: Mapping[str, Any]
+    takes: int
+    status: str
+    queue: str = DEFAULT
+    is_due: bool = True
+
+
+@dataclass(frozen=True)
+class Due:
+    """A run that may be worked on now, by workers of its queue."""
+
+    name: str
+    queue: str
+    priority: int
+
+
+class Queue:
+    """The runs of a store that wait to be worked on."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def submit(
+        self,
+        name: str,
+        workflow: str,
+        request: Mapping[str, Any],
+        sha: str,
+        content: bytes,
+        *,
+        queue: str = DEFAULT,
+        priority: int = 0,
+        in_seconds: float = 0,
+    ) -> None:
+        """Have a new run worked on, so long from now. Raises UsageError where the name is taken."""
+        known = bool(self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}))
+        if not known:
+            self._database.rows(
+                "INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING",
+                {"sha": sha, "content": content},
+            )
+        values = {
+            "name": name,
+            "workflow": workflow,
+            "request": Jsonb(dict(request)),
+            "sha": sha,
+            "queue": queue,
+            "priority": priority,
+            "in_seconds": in_seconds,
+        }
+        if not self._database.rows(_SUBMIT, values):
+            hint = f"`skillrun show {name}` tells where it stands; choose another `--name`"
+            raise UsageError(f"the run `{name}` already exists in {self._database.place}", hint)
+
+    def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> Due | None:
+        """Have a run worked on again that waits, is about to, or has failed; None for others."""
+        values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
+        found = self._database.rows(_QUEUE, values)
+        return Due(*found[0]) if found else None
+
+    def cancel(self, name: str, reason: str) -> bool:
+        """End a run at once: whoever works on it writes nothing more. False for one that is over."""
+        return bool(self._database.rows(_CANCEL, {"name": name, "reason": reason}))
+
+    def give_up(self, name: str, reason: str) -> bool:
+        """End a run that nobody holds and that was taken up too often, for too long; False for any other."""
+        values = {"name": name, "reason": reason, "takes": MOST_TAKES, "fruitless": FRUITLESS}
+        return bool(self._database.rows(_GIVE_UP, values))
+
+    def fail(self, name: str, reason: str) -> bool:
+        """End a run that nobody holds and that nobody could work on; False for any other."""
+        return bool(self._database.rows(_FAIL, {"name": name, "reason": reason}))
+
+    def note(self, name: str, reason: str) -> None:
+        """Have people see why a worker has left a run to others, until one begins it."""
+        self._database.rows(_NOTE, {"name": name, "reason": reason})
+
+    def due(self, most: int, without: Sequence[str] = (), queues: Sequence[str] = (DEFAULT,)) -> list[Due]:
+        """The runs of these queues that may be worked on now: at most so many of each kind in each queue.
+
+        What was begun comes before all that was not, or it would wait behind everything that is queued.
+        """
+        values = {"most": most, "without": list(without), "queues": list(queues), "begun": BEGUN}
+        return [Due(*row) for row in self._database.lasting(lambda: self._database.rows(_DUE, values), PATIENCE)]
+
+    def wanted(self, name: str) -> Wanted | None:
+        """What a run was submitted with; None for one that nobody has submitted."""
+        found = self._database.lasting(lambda: self._database.rows(_WANTED, {"name": name}), PATIENCE)
+        if not found or found[0][2] is None:
+            return None
+        return Wanted(*found[0])
+
+    def content(self, sha: str) -> bytes:
+        """The files of a project by their hash."""
+        content: bytes = self._database.rows(_CONTENT, {"sha": sha})[0][0]
+        return content

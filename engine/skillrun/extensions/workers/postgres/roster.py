@@ -1,0 +1,144 @@
+"""Which workers of a store are there: what each has told of itself, and when; what each works on, by the runs' rows.
+
+For people and monitoring; nothing that is evaluated reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from skillrun.extensions.workers.postgres.database import Database
+from skillrun.extensions.workers.postgres.queue import DEFAULT
+
+FORGOTTEN: Final = 7  # days after which one that was not heard of is listed no more
+
+_BEAT: Final = """
+    INSERT INTO workers (name, host, process, most, lease, version, queues, draining)
+    VALUES (%(name)s, %(host)s, %(process)s, %(most)s, %(lease)s, %(version)s, %(queues)s, %(draining)s)
+    ON CONFLICT (name) DO UPDATE SET
+        seen_at = now(), most = excluded.most, lease = excluded.lease, version = excluded.version,
+        queues = excluded.queues, draining = excluded.draining,
+        started_at = CASE WHEN %(begins)s THEN now() ELSE workers.started_at END
+"""
+_LEAVE: Final = """
+    DELETE FROM workers WHERE name = %(name)s OR seen_at < now() - make_interval(days => %(forgotten)s)
+"""
+_LISTED: Final = """
+    SELECT workers.name, version, most, queues, started_at, seen_at, draining,
+           extract(epoch FROM now() - seen_at)::double precision, workers.lease,
+           array(SELECT runs.name FROM runs WHERE runs.status = 'running'
+                 AND runs.owner = 'process ' || workers.process || ' on ' || workers.host ORDER BY runs.id)
+    FROM workers ORDER BY started_at, workers.name
+"""
+_COUNTED: Final = """
+    SELECT (SELECT count(*) FROM runs WHERE status = 'queued'),
+           (SELECT count(*) FROM runs WHERE status = 'queued' AND not_before > now()),
+           (SELECT count(*) FROM runs WHERE status = 'running'),
+           (SELECT count(*) FROM runs WHERE status = 'running' AND lease_until < now()),
+           (SELECT count(*) FROM runs WHERE status = 'waiting'),
+           (SELECT coalesce(extract(epoch FROM now() - min(not_before)), 0)::double precision FROM runs
+            WHERE status = 'queued' AND not_before <= now())
+"""
+
+
+_UNSERVED: Final = """
+    SELECT runs.queue, count(*) FROM runs WHERE (runs.status = 'queued' OR (runs.status = 'running'
+        AND runs.request IS NOT NULL AND runs.lease_until < now()))
+    AND NOT EXISTS (SELECT FROM workers WHERE runs.queue = ANY (workers.queues) AND NOT draining
+        AND seen_at >= now() - make_interval(secs => workers.lease))
+    GROUP BY runs.queue ORDER BY runs.queue
+"""
+_LEFT: Final = """
+    SELECT name, reason FROM runs WHERE status = 'queued' AND reason <> '' ORDER BY id LIMIT %(most)s
+"""
+_SERVED: Final = """
+    SELECT EXISTS (SELECT FROM workers WHERE %(queue)s = ANY (queues) AND NOT draining
+        AND seen_at >= now() - make_interval(secs => lease))
+"""
+
+
+@dataclass(frozen=True)
+class Presence:
+    """What a worker tells of itself."""
+
+    name: str
+    host: str
+    process: int
+    most: int
+    lease: float
+    version: str
+    queues: tuple[str, ...] = (DEFAULT,)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A worker as others see it. `silent` are the seconds since it was heard of."""
+
+    name: str
+    version: str
+    most: int
+    queues: list[str]
+    started_at: datetime
+    seen_at: datetime
+    draining: bool
+    silent: float
+    lease: float
+    runs: list[str]
+
+    @property
+    def status(self) -> str:
+        """`lost`: for as long as a lease nothing was heard, and its runs go to others."""
+        if self.silent > self.lease:
+            return "lost"
+        return "ending" if self.draining else "there"
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many runs of a store are in which state of being worked on; `oldest` is the longest wait, in seconds."""
+
+    queued: int
+    later: int
+    running: int
+    left: int
+    """Those of `running` whose holder is gone."""
+    waiting: int
+    oldest: float
+
+
+class Roster:
+    """The workers of a store."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def beat(self, presence: Presence, *, begins: bool = False, draining: bool = False) -> None:
+        """Have others know that a worker is there. Raises StoreAway, StoreRefused."""
+        self._database.rows(
+            _BEAT, {**vars(presence), "queues": list(presence.queues), "begins": begins, "draining": draining}
+        )
+
+    def leave(self, name: str) -> None:
+        """A worker has ended; with it go those that were not heard of for a week."""
+        self._database.rows(_LEAVE, {"name": name, "forgotten": FORGOTTEN})
+
+    def listed(self) -> list[Seen]:
+        """All of them, the oldest first."""
+        return [Seen(*row) for row in self._database.rows(_LISTED)]
+
+    def load(self) -> Load:
+        return Load(*self._database.rows(_COUNTED)[0])
+
+    def serves(self, queue: str) -> bool:
+        """Whether a worker is there that takes runs of this queue."""
+        return bool(self._database.rows(_SERVED, {"queue": queue})[0][0])
+
+    def unserved(self) -> dict[str, int]:
+        """How many runs wait in queues that no worker serves."""
+        return dict(self._database.rows(_UNSERVED))
+
+    def left(self, most: int) -> dict[str, str]:
+        """Runs that wait, and why a worker has left each to others: at most so many."""
+        return dict(self._database.rows(_LEFT, {"most": most}))

@@ -1,0 +1,316 @@
+"""Runs in a store that many machines share, and one of them from outside."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Final, Self
+
+from skillrun.checker.program import Program
+from skillrun.extensions.workers.postgres.database import Database, StoreAway, StoreRefused
+from skillrun.extensions.workers.postgres.edits import RunEdits
+from skillrun.extensions.workers.postgres.files import PostgresFiles
+from skillrun.extensions.workers.postgres.journal import PostgresJournal, read_journal
+from skillrun.extensions.workers.postgres.lease import PostgresLease
+from skillrun.extensions.workers.postgres.row import LEASE, RunRow
+from skillrun.extensions.workers.postgres.transcript import PostgresTranscript, events, lines
+from skillrun.repository.paths import checked_slug
+from skillrun.repository.tree import Tree
+from skillrun.store.files import Files
+from skillrun.store.heard import Record
+from skillrun.store.journal import Journal
+from skillrun.store.journal_bodies import body_fits
+from skillrun.store.local.folder import FolderFiles
+from skillrun.store.memory import MemoryJournal
+from skillrun.store.run_store import RunStore
+from skillrun.store.state import STATE, State, from_text
+from skillrun.store.stored_run import Line, NotBegun, base_slug
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
+
+_LISTED: Final = """
+    SELECT name FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' ORDER BY runs.id DESC
+"""
+_BEGUN: Final = """
+    SELECT 1 FROM runs JOIN files ON files.run = runs.id AND files.path = 'state.md' WHERE runs.name = %(name)s
+"""
+_UNBEGUN: Final = """
+    SELECT status, queue, reason, owner FROM runs WHERE name = %(name)s AND request IS NOT NULL
+"""
+_OVERVIEW: Final = """
+    SELECT runs.name, CASE WHEN runs.status = 'running' AND lease_until < now() THEN 'interrupted' ELSE runs.status END,
+           runs.workflow, runs.created_at, blobs.content
+    FROM (
+        SELECT * FROM runs WHERE status <> 'new' AND (%(status)s = '' OR status = ANY(%(among)s))
+        AND CASE %(status)s
+            WHEN 'running' THEN lease_until >= now()
+            WHEN 'interrupted' THEN status = 'interrupted' OR lease_until < now()
+            ELSE true
+        END
+        ORDER BY id DESC LIMIT %(most)s
+    ) AS runs
+    LEFT JOIN files ON files.run = runs.id AND files.path = 'state.md' LEFT JOIN blobs ON blobs.sha = files.sha
+    ORDER BY runs.id DESC
+"""
+_STATUS: Final = """
+    SELECT status, status = 'running' AND lease_until >= now() FROM runs WHERE id = %(run)s
+"""
+_FORGET: Final = """
+    DELETE FROM runs WHERE id = %(run)s AND request IS NULL AND records = 0
+    AND NOT EXISTS (SELECT FROM files WHERE files.run = runs.id) AND (status <> 'running' OR epoch = %(epoch)s)
+"""
+
+
+class StoreRun:
+    """The `StoredRun` in a store. Whoever may write to the store is trusted with what its runs decide."""
+
+    def __init__(self, row: RunRow) -> None:
+        self._row = row
+        self.lease = PostgresLease(row, self._let_go_as)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing of one run alone is open."""
+
+    @property
+    def name(self) -> str:
+        return self._row.name
+
+    @property
+    def place(self) -> str:
+        return place_in(self._row.database, self.name)
+
+    @property
+    def folder(self) -> None:
+        return None
+
+    def called(self, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+        """What a command takes for this run."""
+        return self.name
+
+    def is_of(self, project: Path) -> bool:  # noqa: ARG002 (the store is every project's)
+        return True
+
+    @property
+    def has_state(self) -> bool:
+        return self._files().has(STATE)
+
+    @property
+    def has_journal(self) -> bool:
+        return True
+
+    def check(self) -> None:
+        """Nobody but a program writes there."""
+
+    def check_inside(self) -> None:
+        """All of a run is in the same place."""
+
+    def check_here(self) -> None:
+        """Raises RunLost where this process held the run and has lost it."""
+        self.lease.check()
+
+    def is_sealed(self, program: Program, state: State, project: Path) -> bool:  # noqa: ARG002 (the store vouches)
+        return True
+
+    def sealing_key(self) -> None:
+        """The store vouches for its runs."""
+
+    # what is in it
+
+    def new_journal(self) -> Journal:
+        return self.journal()
+
+    def journal(self) -> Journal:
+        """The journal, for who holds the run. Raises JournalDamaged, StoreAway."""
+        return PostgresJournal.open(self._row, body_fits)
+
+    def journal_to_read(self) -> MemoryJournal:
+        return self.journal_so_far()
+
+    def journal_so_far(self) -> MemoryJournal:
+        """The journal for who only looks, as far as it has come. Raises JournalDamaged, StoreAway."""
+        return read_journal(self._row, body_fits)
+
+    def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:  # noqa: ARG002 (no owners)
+        """Artifacts, summaries and state; without a journal they can be looked at."""
+        return RunStore(self._files(), journal)
+
+    def state(self) -> State:
+        """The state that `state.md` holds. Raises SkillrunError."""
+        return self.store().state.read()[0]
+
+    def status(self, state: State) -> str:
+        """The status; `queued` and `cancelled` are the store's to say."""
+        ((status, is_held),) = self._row.database.rows(_STATUS, self._row.values())
+        if status in ("queued", "cancelled", "failed"):
+            return str(status)
+        return "interrupted" if state.status == "running" and not is_held else state.status
+
+    def copy_files(self, target: Files) -> None:
+        """Copy all files."""
+        self._files().copy(target)
+
+    def edits(self) -> RunEdits:
+        """Its files as a person takes them out and brings them back."""
+        return RunEdits(self._row)
+
+    def transcript(self) -> PostgresTranscript:
+        return PostgresTranscript(self._row)
+
+    def lines(self) -> Iterator[str]:
+        """The events so far, as they are kept."""
+        return lines(self._row, self.lease.is_held)
+
+    def events(self, *, follow: bool = False) -> Iterator[Record]:
+        """The events so far, and with `follow` those that come until the run is let go."""
+        return events(self._row, self.lease.is_held, follow=follow)
+
+    # while it is begun, or gone on with
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Where beginning a run fails before it has a state, nothing of it stays."""
+        try:
+            yield
+        except BaseException:
+            with suppress(SkillrunError):
+                if not self.has_state:
+                    self._row.database.rows(_FORGET, self._row.values())
+            raise
+
+    def settle_modes(self, *, shared: bool) -> None:
+        """Who may read a store is the store's to say."""
+
+    def _files(self) -> PostgresFiles:
+        return PostgresFiles(self._row, lambda name: _opened(self._row.database, name))
+
+    def _let_go_as(self) -> str:
+        """What the run is when nobody holds it any more."""
+        try:
+            status = self.state().status
+        except StoreAway:
+            raise  # nobody knows; the lease ends, and whoever takes it up finds out
+        except SkillrunError:
+            return "new"
+        return "interrupted" if status == "running" else status
+
+
+class StoreRuns:
+    """The `Runs` in a store."""
+
+    def __init__(self, database: Database, lease: float = LEASE) -> None:
+        self._database, self._lease = database, lease
+
+    @property
+    def place(self) -> str:
+        return self._database.place
+
+    def new(self, name: str, *, shared: bool) -> StoreRun:  # noqa: ARG002 (no owners)
+        """A run that begins: its row is made where it is not there."""
+        checked_slug(name)
+        row = RunRow.existing(self._database, name, self._lease)
+        return StoreRun(row if row is not None else RunRow.new(self._database, name, self._lease))
+
+    def existing(self, name: str) -> StoreRun:
+        """A run that has begun. Raises UsageError where there is none."""
+        row = RunRow.existing(self._database, checked_slug(name), self._lease)
+        run = StoreRun(row) if row is not None else None
+        if run is None or not run.has_state:
+            self._check_submitted(name)
+            known = [each for (each,) in self._database.rows(_LISTED)]
+            hint = did_you_mean(name, known) or "`skillrun runs` lists them"
+            raise UsageError(f"there is no run `{name}` in {self.place}", hint)
+        return run
+
+    def _check_submitted(self, name: str) -> None:
+        """Raises NotBegun for a run that was submitted and waits for a worker, UsageError for one that is over."""
+        for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
+            why = f": {reason}" if reason else ""
+            match status:
+                case "queued":
+                    message = f"`{name}` has not begun, and waits for a worker of the queue `{queue}`{why}"
+                    raise NotBegun(message, "`skillrun workers` lists who is there")
+                case "running":
+                    raise NotBegun(f"`{name}` is being begun by {owner}", "look again in a moment")
+                case _:
+                    raise UsageError(f"`{name}` has never begun, and is {status}{why}", "submit it under another name")
+
+    def listed(self) -> Iterator[tuple[str, StoreRun | Exception]]:
+        """The runs that have begun; or why one cannot be looked at."""
+        for (name,) in self._database.rows(_LISTED):
+            row = RunRow.existing(self._database, name, self._lease)
+            if row is not None:
+                yield name, StoreRun(row)
+
+    def overview(self, status: str = "", most: int = 0) -> list[Line]:
+        """The newest runs, by one statement; also those that wait for a worker to begin them."""
+        among = ["running", "interrupted"] if status == "interrupted" else [status]
+        values = {"status": status, "among": among, "most": most or None}
+        return [_line(*row) for row in self._database.rows(_OVERVIEW, values)]
+
+    def take_name(self, words: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
+        """A name that no run has yet, made from the request; its row is made too."""
+        base = base_slug(words)
+        for number in count(1):
+            name = base if number == 1 else f"{base}-{number}"
+            with suppress(StoreRefused):
+                RunRow.new(self._database, name, self._lease)
+                return name
+        raise AssertionError("numbers have ended")
+
+    def give_back(self, name: str) -> None:
+        """Remove the row of a name that no run was begun under."""
+        row = RunRow.existing(self._database, name, self._lease)
+        if row is not None:
+            self._database.rows(_FORGET, row.values())
+
+    def has(self, name: str) -> bool:
+        return bool(self._database.rows(_BEGUN, {"name": name}))
+
+    def place_of(self, name: str) -> str:
+        return place_in(self._database, name)
+
+    def called(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+        return name
+
+
+def _line(name: str, status: str, workflow: str, created_at: datetime, content: bytes | None) -> Line:
+    if content is None:  # nobody has begun it
+        return Line(name, status, workflow, started_at=created_at.astimezone(UTC).isoformat(timespec="seconds"))
+    try:
+        state, _ = from_text(Path(name) / STATE, content)
+    except SkillrunError as error:
+        return Line(name, "unreadable", unreadable=str(error).splitlines()[0])
+    return Line.of(name, status, state)
+
+
+def place_in(database: Database, name: str) -> str:
+    return f"`{name}` in {database.place}"
+
+
+class _Copy(Tree):
+    """A folder with what another run holds, for as long as it is open."""
+
+    def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
+        self._copied = folder
+        super().__init__(Path(folder.name).resolve())
+
+    def close(self) -> None:
+        super().close()
+        self._copied.cleanup()
+
+
+def _opened(database: Database, name: str) -> Tree:
+    """What another run holds, open. Raises SkillrunError where there is none."""
+    row = RunRow.existing(database, name)
+    if row is None:
+        known = [each for (each,) in database.rows(_LISTED)]
+        raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
+    copied = _Copy(tempfile.TemporaryDirectory(prefix="skillrun-"))
+    StoreRun(row).copy_files(FolderFiles(copied))
+    return copied

@@ -1,0 +1,226 @@
+"""Calls at a time to a provider, over all machines of a store: tickets in the order of asking, each with a lease.
+
+One thread of the process keeps its tickets and listens, on a connection of its own, for those that have become slots.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+from uuid import uuid4
+
+import psycopg
+
+from skillrun.extensions.workers.postgres.row import LEASE
+from skillrun.extensions.workers.postgres.slots import CHANNEL, Limits
+from skillrun.models.entries import Provider
+from skillrun.syntax.diagnostics import SkillrunError
+
+BEATS: Final = 3  # in the time of a lease
+LEAST: Final = 0.05  # seconds between two looks
+EARLY: Final = 1000
+AGAIN: Final = 1.0  # seconds until a connection that broke is made again
+CONNECTION: Final[dict[str, Any]] = {
+    "autocommit": True,
+    "application_name": "skillrun slots",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+
+
+class LeasedSlots:
+    """The `Slots` of a store, for all runs of this process; without a limit there, the provider's own holds here.
+
+    A process that is stopped for longer than the lease has lost its slots: it takes new ones before it asks again.
+    """
+
+    def __init__(self, url: str, limits: Limits, lease: float = LEASE) -> None:
+        self._url, self._limits, self._lease = url, limits, lease
+        self._holder = uuid4().hex
+        self._gates: dict[str, Gate] = {}
+        self._tickets: dict[int, _Ticket] = {}
+        self._early: deque[int] = deque(maxlen=EARLY)
+        self._lock = threading.Lock()
+        self._listener: threading.Thread | None = None
+
+    @asynccontextmanager
+    async def slot(self, provider: Provider) -> AsyncIterator[None]:
+        """Wait in order; raises SkillrunError where the store is away for too long."""
+        ticket = await self._ticket(provider.name)
+        if ticket is not None:
+            try:
+                yield
+            finally:
+                self._give(provider.name, ticket)
+            return
+        gate = self._gate(provider)
+        async with gate.passed() as waited:
+            ticket = await self._ticket(provider.name) if waited else None  # it may be limited or paused by now
+            try:
+                yield
+            finally:
+                if ticket is not None:
+                    self._give(provider.name, ticket)
+
+    def pause(self, provider: Provider, seconds: float) -> None:
+        """Have no worker ask the provider for so long; where the store is away, the refused call waits alone."""
+        with suppress(SkillrunError):
+            self._limits.pause(provider.name, seconds)
+
+    def _gate(self, provider: Provider) -> Gate:
+        with self._lock:
+            return self._gates.setdefault(provider.name, Gate(provider.concurrency))
+
+    async def _ticket(self, provider: str) -> int | None:
+        """A ticket that is a slot; None where the provider has no limit."""
+        while True:
+            asked = time.monotonic()
+            taken = self._limits.take(provider, self._holder, self._lease)
+            if taken is None:
+                return None
+            number, granted = taken
+            ticket = self._add(number, asked, granted=granted)
+            self._listen()
+            try:
+                if await asyncio.wrap_future(ticket.turn) and time.monotonic() - ticket.kept < self._lease:
+                    return number
+            except BaseException:
+                self._give(provider, number)
+                raise
+            self._give(provider, number)  # its lease is over; asked for anew
+
+    def _add(self, number: int, asked: float, *, granted: bool) -> _Ticket:
+        with self._lock:
+            ticket = self._tickets[number] = _Ticket(asked)
+            if granted or number in self._early:
+                ticket.tell(slot=True)
+            return ticket
+
+    def _give(self, provider: str, number: int) -> None:
+        """Give it back; where the store is away, it is nobody's when its lease is over."""
+        with self._lock:
+            self._tickets.pop(number, None)
+        with suppress(SkillrunError):
+            self._limits.give(provider, number)
+
+    # the thread
+
+    def _listen(self) -> None:
+        with self._lock:
+            if self._listener is None:
+                self._listener = threading.Thread(target=self._listen_on, name="skillrun-slots", daemon=True)
+                self._listener.start()
+
+    def _listen_on(self) -> None:
+        """Keep and listen for as long as there are tickets; where the connection breaks it is made again."""
+        while True:
+            with suppress(psycopg.Error, SkillrunError), psycopg.connect(self._url, **CONNECTION) as connection:
+                connection.execute(f'LISTEN "{CHANNEL}{self._holder}"'.encode())
+                while not self._is_idle():
+                    self._hear(connection, self._look())
+                return
+            if self._is_idle():
+                return
+            time.sleep(AGAIN)
+
+    def _is_idle(self) -> bool:
+        """Whether there is nothing to keep: then the thread has ended, and the next ticket begins another."""
+        with self._lock:
+            if not self._tickets:
+                self._listener = None
+            return not self._tickets
+
+    def _hear(self, connection: psycopg.Connection[Any], seconds: float) -> None:
+        """Tell which tickets have become slots, until it is time to look."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            for notice in connection.notifies(timeout=left, stop_after=1):
+                if not notice.payload:
+                    return
+                self._tell(int(notice.payload), slot=True)
+
+    def _look(self) -> float:
+        """Keep this process's tickets, and see which of them are slots; in how many seconds to look again."""
+        with self._lock:
+            tickets = dict(self._tickets)
+        pause = self._lease / BEATS
+        asked = time.monotonic()
+        kept = self._limits.keep(list(tickets), self._lease)
+        for number, granted, seconds in kept:
+            tickets.pop(number).kept = asked
+            if granted:
+                self._tell(number, slot=True)
+            elif seconds:
+                pause = min(pause, seconds)
+        for number in tickets:
+            self._tell(number, slot=False)
+        return pause + LEAST
+
+    def _tell(self, number: int, *, slot: bool) -> None:
+        with self._lock:
+            ticket = self._tickets.get(number)
+            if ticket is not None:
+                ticket.tell(slot=slot)
+            else:  # told faster than its taker has heard its number; or it was given back
+                self._early.append(number)
+
+
+class _Ticket:
+    """A place in the order: when it was last known to be there, and whether it has become a slot or was lost."""
+
+    def __init__(self, kept: float) -> None:
+        self.kept = kept
+        self.turn: Future[bool] = Future()
+
+    def tell(self, *, slot: bool) -> None:
+        if not self.turn.done() and self.turn.set_running_or_notify_cancel():
+            self.turn.set_result(slot)
+
+
+class Gate:
+    """So many at a time, first come, first served, over the event loops of a process."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: deque[Future[None]] = deque()
+        self._lock = threading.Lock()
+
+    @asynccontextmanager
+    async def passed(self) -> AsyncIterator[bool]:
+        """Go through when it is one's turn, and out at the end of the block; whether one had to wait."""
+        turn: Future[None] | None = None
+        with self._lock:
+            if self._free:
+                self._free -= 1
+            else:
+                turn = Future()
+                self._waiting.append(turn)
+        if turn is not None:
+            try:
+                await asyncio.wrap_future(turn)
+            except BaseException:
+                if not turn.cancelled():  # it was given in the same moment
+                    self._leave()
+                raise
+        try:
+            yield turn is not None
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            while self._waiting:
+                turn = self._waiting.popleft()
+                if turn.set_running_or_notify_cancel():
+                    turn.set_result(None)
+                    break
+            else:
+                self._free += 1

@@ -1,0 +1,258 @@
+"""Spans of a run, its phases, their steps and the calls of models, made of events; with two measures of calls.
+
+Names follow the semantic conventions for generative models (version 1.41, in development there). Without `content` no
+text of a prompt, a reply or a reason is told: what is told are names, numbers and statuses.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from opentelemetry import context
+from opentelemetry.metrics import Meter
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_span_in_context
+
+from skillrun import events
+from skillrun.events import Event
+
+SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
+PROVIDERS: Final = MappingProxyType(
+    {
+        "azure": "azure.ai.openai",
+        "bedrock": "aws.bedrock",
+        "google": "gcp.gemini",
+        "gemini": "gcp.gemini",
+        "mistral": "mistral_ai",
+        "xai": "x_ai",
+    }
+)
+"""Providers that the conventions call otherwise."""
+STOPS: Final = MappingProxyType({"end": "stop", "tool": "tool_call"})
+USAGE: Final = MappingProxyType(
+    {
+        "input": "gen_ai.usage.input_tokens",
+        "output": "gen_ai.usage.output_tokens",
+        "cache_read": "gen_ai.usage.cache_read.input_tokens",
+        "cache_write": "gen_ai.usage.cache_creation.input_tokens",
+    }
+)
+FAILED: Final = frozenset({"failed", "interrupted"})
+OTHER: Final = "_OTHER"  # of an error without a kind that the conventions know
+
+
+@dataclass
+class _Open:
+    """A span that has begun; `last` is when something of it was heard of, in nanoseconds."""
+
+    span: Span
+    last: int
+    replayed: int = 0
+
+
+class Spans:
+    """The listener of one evaluation of a run."""
+
+    what = "the trace"
+
+    def __init__(self, tracer: Tracer, meter: Meter, *, content: bool = False) -> None:
+        self.content = content
+        self._tracer = tracer
+        self._tokens = meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of a call.")
+        self._seconds = meter.create_histogram("gen_ai.client.operation.duration", "s", "Time of a call.")
+        self._run: _Open | None = None
+        self._workflow = ""
+        self._phases: dict[str, _Open] = {}
+        self._steps: dict[tuple[str, str], _Open] = {}
+        self._calls: dict[str, Span] = {}
+        self._prompts: dict[str, dict[str, Any]] = {}
+
+    def heard(self, event: Event) -> None:
+        match event:
+            case events.RunStarted():
+                self._run_started(event)
+            case events.PhaseStarted():
+                parent = self._around(event.phase)
+                attributes = {"skillrun.phase.name": event.phase, "skillrun.round": event.round}
+                self._phases[event.phase] = self._opened(f"phase {event.phase}", parent, attributes)
+            case events.PhaseEnded():
+                self._phase_ended(event)
+            case events.CallStarted():
+                self._call_started(event)
+            case events.CallEnded():
+                self._call_ended(event)
+            case events.ToolUsed():
+                self._tool_used(event)
+            case events.Asked() | events.Answered():
+                self._step(event.address, event.phase)
+            case events.RunEnded():
+                self._run_ended(event)
+
+    def prompt(self, address: str, request: dict[str, Any]) -> None:
+        """What goes out under an address."""
+        self._prompts[address] = request
+
+    def close(self) -> None:
+        """End what has not ended: the evaluation has, in whatever way."""
+        for call in self._calls.values():
+            call.set_attribute("error.type", OTHER)
+            call.end()
+        self._calls.clear()
+        for phase in list(self._phases):
+            self._end_phase(phase)
+        if self._run is not None:
+            self._run.span.end()
+            self._run = None
+
+    # runs and phases
+
+    def _run_started(self, event: events.RunStarted) -> None:
+        if self._run is not None:
+            return
+        self._workflow = event.workflow
+        attributes = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": event.workflow,
+            "skillrun.run.name": event.run,
+            "skillrun.run.resumed": event.resumed,
+        }
+        if self.content:
+            attributes["skillrun.run.inputs"] = _json(event.inputs)
+        self._run = self._opened(f"invoke_workflow {event.workflow}", None, attributes)
+
+    def _run_ended(self, event: events.RunEnded) -> None:
+        if self._run is not None:
+            self._run.span.set_attribute("skillrun.status", event.status)
+            self._fail(self._run.span, event.status, event.reason)
+        self.close()
+
+    def _phase_ended(self, event: events.PhaseEnded) -> None:
+        phase = self._phases.get(event.phase)
+        if phase is None:  # it was over before
+            return
+        phase.span.set_attributes({"skillrun.status": event.status, "skillrun.calls.replayed": phase.replayed})
+        self._fail(phase.span, event.status, event.reason)
+        self._end_phase(event.phase)
+
+    def _end_phase(self, name: str) -> None:
+        for key in [key for key in self._steps if key[0] == name]:
+            step = self._steps.pop(key)
+            step.span.end(step.last)
+        self._phases.pop(name).span.end()
+
+    def _fail(self, span: Span, status: str, reason: str) -> None:
+        if status in FAILED:
+            span.set_attribute("error.type", status)
+            span.set_status(Status(StatusCode.ERROR, reason if self.content else None))
+
+    def _around(self, phase: str) -> _Open | None:
+        """What a phase is in: the run, or for one of an inline workflow the step that runs it."""
+        outer, _, _ = phase.rpartition("/")
+        above, _, step = outer.rpartition("/")
+        if above in self._phases:
+            return self._step(f"{self._workflow}/{above}/{step}", above)
+        return self._run
+
+    # steps and calls
+
+    def _step(self, address: str, phase: str) -> _Open | None:
+        """The step that an address is of, begun where it was not."""
+        if phase not in self._phases:
+            return self._run
+        below = address.partition("/")[2].removeprefix(f"{phase}/")
+        name = below.partition("/")[0].partition("@")[0]
+        step = self._steps.get((phase, name))
+        if step is None:
+            attributes = {"skillrun.phase.name": phase, "skillrun.step.name": name}
+            step = self._opened(f"step {name}", self._phases[phase], attributes)
+            self._steps[phase, name] = step
+        step.last = time.time_ns()
+        return step
+
+    def _call_started(self, event: events.CallStarted) -> None:
+        self._calls[event.address] = self._call(event.address, event.phase, event.member, event.model)
+
+    def _call(self, address: str, phase: str, member: str, model: str) -> Span:
+        named = _named(model)
+        attributes = {**named, "gen_ai.agent.name": member, "skillrun.call.address": address}
+        name = f"chat {named['gen_ai.request.model']}"
+        return self._opened(name, self._step(address, phase), attributes, SpanKind.CLIENT).span
+
+    def _call_ended(self, event: events.CallEnded) -> None:
+        if event.replayed:
+            if (phase := self._phases.get(event.phase)) is not None:
+                phase.replayed += 1
+            return
+        span = self._calls.pop(event.address, None)
+        if span is None:  # it was held back
+            span = self._call(event.address, event.phase, event.member, event.model)
+        self._step(event.address, event.phase)
+        measured: dict[str, str] = _named(event.model)
+        prompt = self._prompts.pop(event.address, None)
+        if self.content:
+            _add_content(span, prompt, event)
+        if event.error:
+            measured["error.type"] = OTHER
+            span.set_attribute("error.type", OTHER)
+            span.set_status(Status(StatusCode.ERROR, event.error if self.content else None))
+        else:
+            span.set_attributes({USAGE[kind]: number for kind, number in event.usage.items() if kind in USAGE})
+            span.set_attribute("gen_ai.response.finish_reasons", [STOPS.get(event.stop, event.stop)])
+            if event.price is not None:
+                span.set_attribute("skillrun.price", event.price)
+            for kind in ("input", "output"):
+                self._tokens.record(event.usage.get(kind, 0), {**measured, "gen_ai.token.type": kind})
+            self._seconds.record(event.seconds, measured)
+        span.end()
+
+    def _tool_used(self, event: events.ToolUsed) -> None:
+        if event.replayed:
+            return
+        attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.tool}
+        if self.content:
+            attributes["gen_ai.tool.call.arguments"] = _json(event.arguments)
+        self._opened(f"execute_tool {event.tool}", self._step(event.address, event.phase), attributes).span.end()
+
+    def _opened(
+        self, name: str, parent: _Open | None, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
+    ) -> _Open:
+        """A span below another one; that of a run is below whatever this process is in."""
+        above = set_span_in_context(parent.span, context.Context()) if parent is not None else None
+        return _Open(self._tracer.start_span(name, above, kind, attributes), time.time_ns())
+
+
+def _named(model: str) -> dict[str, str]:
+    """What a call is told by everywhere."""
+    provider, _, name = model.partition(":")
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": PROVIDERS.get(provider, provider),
+        "gen_ai.request.model": name,
+    }
+
+
+def _add_content(span: Span, prompt: Mapping[str, Any] | None, event: events.CallEnded) -> None:
+    """The texts of a call, as messages of the conventions."""
+    if prompt is not None:
+        system = [_part(block) for block in prompt["system"]]
+        messages = [
+            {"role": message["role"], "parts": [_part(block) for block in message["blocks"]]}
+            for message in prompt["messages"]
+        ]
+        span.set_attributes({"gen_ai.system_instructions": _json(system), "gen_ai.input.messages": _json(messages)})
+    if event.text:
+        parts = [{"type": "text", "content": event.text}]
+        said = {"role": "assistant", "parts": parts, "finish_reason": STOPS.get(event.stop, event.stop)}
+        span.set_attribute("gen_ai.output.messages", _json([said]))
+
+
+def _part(block: Mapping[str, Any]) -> dict[str, str]:
+    return {"type": "text", "content": block["text"]}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,282 @@
+"""Config: merges the layers of a file, resolves feature switches, and checks what the engine reads of them.
+
+A layer may change what the shipped file has. It may add entries only to a collection: a mapping whose values are all
+mappings, all lists, all texts or all whole numbers (presets, features, categories, limits by mode); elsewhere a new
+key is a problem.
+"""
+
+from __future__ import annotations
+
+from collections import abc as collections
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from skillrun.definitions.reader import Reader
+from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
+from skillrun.syntax.diagnostics import Problems, Suggestion, close_to, suggest
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, plain, sequences
+
+ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, which may be left out
+
+_TYPES: Final = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)
+
+
+def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
+    """The merged data of `layers`, the strongest first. Wrong keys and types are reported and left out."""
+    shipped, *others = reversed(tuple(layers))
+    merged: dict[str, Any] = plain(shipped)
+    for layer in others:
+        merged = laid_over(merged, fitting(merged, layer, problems))
+    return merged
+
+
+def laid_over(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
+    """What is said by both: mappings key by key, and of anything else what `layer` says."""
+    laid = dict(base)
+    for name, value in layer.items():
+        both = isinstance(value, dict) and isinstance(base.get(name), dict)
+        laid[name] = laid_over(base[name], value) if both else value
+    return laid
+
+
+def without(layer: Mapping, name: str) -> Mapping:
+    """A layer but for one of its keys."""
+    return layer._replace(entries={other: entry for other, entry in layer.entries.items() if other != name})
+
+
+def fitting(
+    base: dict[str, Any], layer: Mapping, problems: Problems, path: str = "", *, is_open: bool = False
+) -> dict[str, Any]:
+    """What of a layer may be laid over the base; the rest is reported. `is_open`: whether keys may be added here."""
+    fitted: dict[str, Any] = {}
+    for name, entry in layer.entries.items():
+        where, there = f"{path}.{name}" if path else name, base.get(name)
+        if isinstance(there, dict) and isinstance(entry.value, Mapping):
+            fitted[name] = fitting(there, entry.value, problems, where, is_open=is_collection(there))
+        elif name in ENGINE_KEYS.get(path.rpartition(".")[0], ()) and name not in base:
+            fitted[name] = plain(entry.value)  # `check_switches` looks at it
+        elif may_stand(base, name, entry, problems, where, is_open=is_open):
+            fitted[name] = plain(entry.value)
+    return fitted
+
+
+def may_stand(
+    base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, where: str, *, is_open: bool
+) -> bool:
+    """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
+    if name in base:
+        return _fits(base[name], entry.value, problems, where)
+    near = close_to(name, base)
+    if not is_open or (near and isinstance(base[near], int)):
+        message = f"the shipped config has no `{where}`"
+        problems.report(entry.key.span, "unknown-key", message, suggest(name, base))
+        return False
+    if plain(entry.value) is None:
+        problems.report(entry.key.span, "empty", f"`{where}` has no value")
+    elif near:
+        message, hint = f"the shipped config has no `{where}`", Suggestion.of(name, near)
+        problems.report(entry.key.span, "unknown-key", message, hint, "warning")
+    return _fits(next(iter(base.values())), entry.value, problems, where)
+
+
+def is_collection(mapping: dict[str, Any]) -> bool:
+    """Whether entries may be added to it: all values are mappings, lists, texts, or several numbers."""
+    kinds = {_type(value) for value in mapping.values()}
+    return kinds in ({"a mapping"}, {"a list"}, {"text"}) or (kinds == {"a whole number"} and len(mapping) > 1)
+
+
+def _fits(old: Any, new: Node, problems: Problems, where: str) -> bool:
+    """Whether a value may take the place of another; one that is left empty says nothing, and nothing changes."""
+    value = plain(new)
+    if value is None:
+        return False
+    if old is None or _type(old) == _type(value) or (isinstance(old, float) and _type(value) == "a whole number"):
+        return not (isinstance(old, list) and isinstance(new, Sequence)) or _records_fit(old, new, problems, where)
+    problems.report(new.span, "type", f"`{where}` is {_type(value)}; the shipped config has {_type(old)} there")
+    return False
+
+
+def _records_fit(old: list[Any], new: Sequence, problems: Problems, where: str) -> bool:
+    """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
+    fields = {name: value for record in old if isinstance(record, dict) for name, value in record.items()}
+    entries = [entry for item in new.items if fields and isinstance(item, Mapping) for entry in item.entries.items()]
+    fitting = [may_stand(fields, name, entry, problems, f"{where}[].{name}", is_open=False) for name, entry in entries]
+    return all(fitting)
+
+
+def _type(value: Any) -> str:
+    return next((name for kind, name in _TYPES if isinstance(value, kind)), "nothing")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature switch as it stands in a run: on or off, and why it is off."""
+
+    name: str
+    on: bool
+    because: str = ""
+
+
+MOST_FEATURES: Final = 200
+MOST_NEEDS: Final = 1_000
+
+
+def resolve_features(
+    features: dict[str, Any], mode: str | None, modes: collections.Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Feature]:
+    """Each switch is on when it is enabled, goes with the mode and all it requires are on. Cycles count as off.
+
+    It goes with the modes that it lists, or else with those that list it; where neither is said, with all.
+    """
+    listing: dict[str, set[str]] = {}
+    for known, entry in modes.items():
+        for name in entry.get("features", ()) if isinstance(entry, dict) else ():
+            listing.setdefault(name, set()).add(known)
+    resolved: dict[str, Feature] = {}
+
+    def resolve(name: str, path: tuple[str, ...]) -> Feature:
+        if name in resolved:
+            return resolved[name]
+        if name in path:
+            return Feature(name, on=False, because="it requires itself")
+        entry = features.get(name) or {}
+        going = entry["modes"] if "modes" in entry else listing.get(name)
+        if not entry.get("enabled", False):
+            because = "not enabled"
+        elif going and mode is not None and mode not in going:
+            because = f"not in {mode} mode"
+        else:
+            off = [need for need in entry.get("requires") or [] if not resolve(need, (*path, name)).on]
+            because = f"needs {', '.join(off)}" if off else ""
+        resolved[name] = Feature(name, on=not because, because=because)
+        return resolved[name]
+
+    return {name: resolve(name, ()) for name in features}
+
+
+def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
+    """The features and breakers of a layer: their keys and types, unknown names in `requires`, and cycles."""
+    check_breakers(layer, data, problems)
+    known = data.get("features") or {}
+    needs = sum(len(feature.get("requires") or ()) for feature in known.values() if isinstance(feature, dict))
+    if (len(known) > MOST_FEATURES or needs > MOST_NEEDS) and (span := layer.place("features")):
+        message = f"there are {len(known):,} features that require {needs:,} others"
+        problems.report(span, "too-many", message, f"at most {MOST_FEATURES} features with {MOST_NEEDS} in `requires`")
+        data["features"] = {}
+        return
+    for name, feature in _read(layer, "features", FEATURE_KEYS, data, problems):
+        for need, span in feature.get("requires", {}).items():
+            if need not in known:
+                problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
+            elif _reaches(known, need, name):
+                problems.report(span, "cycle", f"`{name}` requires itself through `{need}`")
+    for mode, entry in _entries(layer, "modes", Problems()):
+        if isinstance(entry, Mapping):
+            check_breakers(entry, (data["modes"].get(mode) or {}), problems)
+            _check_listed(entry, known, problems)
+
+
+def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
+    """The breakers of a layer, or of a mode in it: their keys and types, and the words of their questions."""
+    for name, breaker in _read(layer, "breakers", BREAKER_KEYS, data, problems):
+        _check_question(layer.get("breakers"), name, breaker, (data.get("breakers") or {}).get(name), problems)
+
+
+def _read(
+    layer: Mapping, part: str, keys: Keys, data: dict[str, Any], problems: Problems
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entries of a part of a layer; what a weaker one has said already may be left out."""
+    merged = data.get(part) or {}
+    for name, entry in _entries(layer, part, problems):
+        below = merged.get(name)
+        known = below if isinstance(below, dict) else {}
+        lacking = {key: replace(rule, required=rule.required and key not in known) for key, rule in keys.items()}
+        yield name, Reader(problems).read(entry, lacking)
+
+
+def _check_listed(mode: Mapping, features: Collection[str], problems: Problems) -> None:
+    """The features that a mode lists are there."""
+    listed = mode.get("features")
+    for item in listed.items if isinstance(listed, Sequence) else ():
+        if plain(item) not in features:
+            message, hint = f"there is no feature `{plain(item)}`", suggest(str(plain(item)), features)
+            problems.report(item.span, "unknown-feature", message, hint)
+
+
+def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merged: Any, problems: Problems) -> None:
+    """Words for a question belong to a breaker that asks; each of two choices or more says what it does."""
+    entry = part.get(name) if isinstance(part, Mapping) else None
+    if not isinstance(entry, Mapping) or not isinstance(merged, dict):
+        return
+    for key in ("ask", "choices"):
+        if key in breaker and merged.get("then") != "ask":
+            hint = "write `then: ask`, or leave it out"
+            problems.report(entry.entries[key].key.span, "breaker", f"nobody is asked, so nobody reads `{key}`", hint)
+    choices = entry.get("choices")
+    if not isinstance(choices, Mapping):
+        return
+    words: list[str] = []
+    for way, choice in choices.entries.items():
+        written = plain(choice.value)
+        if way not in WAYS:
+            problems.report(choice.key.span, "unknown-key", f"unknown choice `{way}`", suggest(way, WAYS))
+        if not isinstance(written, str) or not written.strip():
+            problems.report(choice.value.span, "empty", f"`{way}` has no words", "write what the person reads")
+        elif " ".join(written.split()).casefold() in words:
+            problems.report(choice.value.span, "duplicate", f"another choice has the words `{written}`")
+        else:
+            words.append(" ".join(written.split()).casefold())
+    if len(merged.get("choices") or ()) < 2:
+        hint = f"of {', '.join(f'`{way}`' for way in WAYS)} at least two"
+        problems.report(choices.span, "breaker", "there is nothing to choose between", hint)
+
+
+def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:
+    """The modes of a layer's features are modes of the workflow."""
+    for _, entry in _entries(layer, "features", Problems()):
+        listed = entry.get("modes") if isinstance(entry, Mapping) else None
+        for item in listed.items if isinstance(listed, Sequence) else ():
+            if plain(item) not in modes:
+                hint = suggest(str(plain(item)), modes)
+                problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
+
+
+def places_of_second(layers: Iterable[Mapping], several: list[Any], member: Any) -> list[Span]:
+    """Where a list of a config that is the one given says something for the second time."""
+    return [
+        [item.span for item in sequence.items if plain(item) == member][1]
+        for layer in layers
+        for sequence in sequences(layer)
+        if plain(sequence) == several
+    ]
+
+
+def _entries(layer: Mapping, name: str, problems: Problems) -> Iterator[tuple[str, Node]]:
+    node = layer.get(name)
+    if isinstance(node, Mapping):
+        yield from ((key, entry.value) for key, entry in node.entries.items())
+    elif node is not None and plain(node) is not None:
+        Reader(problems).wrong_type(node, f"a mapping of names to what each of the {name} is")
+
+
+def _reaches(features: dict[str, Any], start: str, goal: str) -> bool:
+    seen: set[str] = set()
+    pending = [start]
+    while pending:
+        name = pending.pop()
+        if name == goal:
+            return True
+        if name not in seen:
+            seen.add(name)
+            entry = features.get(name)
+            pending.extend(entry.get("requires") or [] if isinstance(entry, dict) else [])
+    return False

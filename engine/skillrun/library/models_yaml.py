@@ -1,0 +1,314 @@
+"""Checks what the files `config/models.yaml` say of providers: each file by itself, then each provider as they make it.
+
+What must not stand there is reported and left out, so that nobody can use it who overlooks the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+from skillrun.definitions.reader import Reader
+from skillrun.definitions.verbs import Key, Keys
+from skillrun.library.addresses import (
+    HTTP_HINT,
+    KINDS,
+    PROVIDER,
+    PROVIDER_HINT,
+    VARIABLE,
+    VARIABLE_HINT,
+    Address,
+    AddressError,
+    parse_address,
+)
+from skillrun.library.configuration import merge
+from skillrun.syntax.diagnostics import Problems, suggest
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, plain
+
+PROJECT: Final = "project"
+USER: Final = "user"
+USERS_ONLY: Final = ("embedded",)  # what native code reads, and what is fetched
+MOST_NAMES: Final = 1_000  # of tiers, aliases or intents in one file
+Layers = tuple[tuple[str, Mapping], ...]
+
+
+def _count(doc: str, least: int = 1) -> Key:
+    return Key("integer", doc, least=least, most=10**12)
+
+
+def _number(doc: str) -> Key:
+    return Key("number", doc, least=0, most=10**9)
+
+
+RATES: Final[Keys] = {
+    "input": _number("dollars for a million tokens"),
+    "output": _number("dollars for a million tokens"),
+    "cache_read": _number("dollars for a million tokens that a cache gave"),
+    "cache_write": _number("dollars for a million tokens that a cache took"),
+}
+PROVIDER_KEYS: Final[Keys] = {
+    "kind": Key("choice", "how it is spoken to", True, KINDS),
+    "base_url": Key("address", "write where it is reached", True),
+    "key": Key("variable", 'the environment variable that holds its key, `""` when it needs none'),
+    "names": Key("text", "which bare names are its models"),
+    "strong": Key("text", "its model for `strong` when it stands in"),
+    "fast": Key("text", "its model for `fast` when it stands in"),
+    "window": _count("tokens"),
+    "max_output": _count("tokens"),
+    "thinking": _count("tokens", 0),
+    "concurrency": _count("calls at once"),
+    "timeout": _number("seconds for one attempt"),
+    "tools": Key("boolean", "whether its models take tools"),
+    "records": Key("boolean", "whether its models end a document with its record when they are told to"),
+}
+TABLES: Final[dict[str, Keys]] = {
+    "intents": {
+        "provider": Key("text", "write whose list it chooses from", True),
+        "match": Key("text", "write a pattern for the names in that list", True),
+        "fallback": Key("text", "write the model that it is when the list cannot be had", True),
+        "tier": Key("choice", "what stands in on another provider", values=("strong", "fast")),
+    },
+    "providers": PROVIDER_KEYS,
+    "models": {
+        "window": _count("tokens"),
+        "max_output": _count("tokens"),
+        **RATES,
+        "above": _count("tokens from which a call costs the `long` rates", 0),
+        "long": Key("rates", "the rates of a long call"),
+    },
+}
+RECORDS: Final[dict[str, Keys]] = {
+    "embedded": {
+        **{name: Key("text", "text") for name in ("package", "version", "wheel", "file", "sha256", "path")},
+        "seed": _count("a number", 0),
+    },
+    "retry": {
+        "attempts": _count("how often a call is tried in all"),
+        "seconds": _number("how long"),
+        "first": _number("seconds of the first wait"),
+    },
+}
+
+
+def vetted(layers: Layers, problems: Problems) -> Layers:
+    """The layers, each with the name of its root and the strongest first, without what they must not say."""
+    addresses = users_addresses(layers)
+    for _, layer in layers:
+        _hide_secrets(layer)
+    kept = tuple((root, _Layer(root, addresses, problems).vetted(layer)) for root, layer in layers)
+    _check_complete(layers, kept, problems)
+    return kept
+
+
+def users_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
+    """The addresses that the user's own file names."""
+    entries = (entry for root, layer in layers if root == USER for _, entry in providers_of(layer))
+    written = (entry.value.get("base_url") for entry in entries if isinstance(entry.value, Mapping))
+    return frozenset(str(plain(node)) for node in written if node is not None)
+
+
+def providers_of(layer: Mapping) -> Iterator[tuple[str, MappingEntry]]:
+    """The providers that a layer says something of, by name."""
+    return entries_of(layer, "providers")
+
+
+def entries_of(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
+    """The entries of a part of a layer, by name."""
+    node = layer.get(part)
+    if isinstance(node, Mapping):
+        yield from node.entries.items()
+
+
+class _Layer(Reader):
+    """One file; `root` says whose it is."""
+
+    def __init__(self, root: str, addresses: frozenset[str], problems: Problems) -> None:
+        super().__init__(problems, literal=True)
+        self.root = root
+        self.addresses = addresses
+
+    def vetted(self, layer: Mapping) -> Mapping:
+        entries = dict(layer.entries)
+        for name in USERS_ONLY if self.root == PROJECT else ():
+            if entry := entries.pop(name, None):
+                message = f"a project has no `{name}`: only your own config says what runs in the process"
+                hint = "put it into `config/models.yaml` of your own config folder"
+                self.report(entry.key.span, "users-only", message, hint)
+        for part in ("tiers", "aliases", "intents"):
+            if part in entries:
+                entries[part] = self.symbols(entries[part])
+        for part in TABLES.keys() & entries.keys():
+            entries[part] = self.table(part, entries[part])
+        for part in RECORDS.keys() & entries.keys():
+            entries[part] = self.record(entries[part], RECORDS[part])
+        return Mapping(entries, layer.span)
+
+    def symbols(self, entry: MappingEntry) -> MappingEntry:
+        """Names that stand for models, without those that mean one already: whoever types it is to get that one."""
+        if not isinstance(entry.value, Mapping):
+            return entry
+        kept = dict(entry.value.entries)
+        if len(kept) > MOST_NAMES:
+            message = f"there are {len(kept):,} names, and at most {MOST_NAMES:,} are looked at"
+            self.report(entry.key.span, "too-many", message)
+            return MappingEntry(entry.key, Mapping({}, entry.value.span))
+        for name, symbol in entry.value.entries.items():
+            if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
+                hint = "choose another name; one with a `:` is a provider's model, and `embedded` the small model"
+                self.report(symbol.key.span, "name", f"`{name}` means a model already", hint)
+                del kept[name]
+        return MappingEntry(entry.key, Mapping(kept, entry.value.span))
+
+    def table(self, part: str, entry: MappingEntry) -> MappingEntry:
+        """The records of a part by name, each with what may stand in it."""
+        named = self.inside(entry.value).items()
+        kept = {
+            name: self.record(entry, TABLES[part]) for name, entry in named if part != "providers" or self.named(entry)
+        }
+        return MappingEntry(entry.key, Mapping(kept, entry.value.span))
+
+    def named(self, entry: MappingEntry) -> bool:
+        name = str(entry.key.value)
+        if PROVIDER.fullmatch(name) and name != "scripted":
+            return True
+        message = "`scripted` is the model of tests" if name == "scripted" else "this cannot be a provider's name"
+        self.report(entry.key.span, "name", message, PROVIDER_HINT)
+        return False
+
+    def record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
+        """A record with what may stand in it."""
+        written = Mapping(self.inside(entry.value), entry.value.span)
+        fields = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
+        kept = {name: entry for name, entry in written.entries.items() if name in fields}
+        return MappingEntry(entry.key, written._replace(entries=kept))
+
+    def inside(self, node: Node) -> dict[str, MappingEntry]:
+        """What a mapping holds; nothing where there is none."""
+        if isinstance(node, Mapping):
+            return node.entries
+        if plain(node) is not None:
+            self.wrong_type(node, "a mapping")
+        return {}
+
+    # single values: None where they must not stand
+
+    def take(self, name: str, key: Key, node: Node) -> Any:
+        match key.takes:
+            case "address":
+                return self.base_url(node)
+            case "variable":
+                return self.key(node)
+            case "rates":
+                return self.rates(node)
+            case "integer" | "number" | "boolean" if isinstance(plain(node), str):  # perhaps a key that was pasted
+                expected = {"integer": "a whole number", "number": "a number"}.get(key.takes, "true or false")
+                self.report(node.span, "type", f"`{name}` is text", f"expected {expected}")
+                return None
+        return super().take(name, key, node)
+
+    def rates(self, node: Node) -> dict[str, Any] | None:
+        """Those of a long call; with one that is wrong, none."""
+        before = len(self.problems)
+        rates = self.read(node, RATES)
+        return rates if len(self.problems) == before else None
+
+    def base_url(self, node: Node) -> Any:
+        url = plain(node)
+        if url == "":
+            return url
+        try:
+            address = _address(node)
+        except AddressError as error:
+            hint = "write it as `https://host/v1`; keys belong into the environment"
+            self.report(node.span, "address", f"this cannot be a base_url: {error}", hint)
+            return None
+        if address.is_open and self.root != USER and url not in self.addresses:
+            message = f"calls to {address.host} could be read on their way: plain http is for this machine"
+            self.report(node.span, "address", message, HTTP_HINT)
+            return None
+        return url
+
+    def key(self, node: Node) -> Any:
+        if _is_variable(node):
+            return plain(node)
+        self.report(node.span, "variable", "this cannot be the name of an environment variable", VARIABLE_HINT)
+        return None
+
+
+def merged_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
+    """The merged data of vetted layers, the strongest first. The rest of what can be wrong is reported and left out."""
+    checked = TABLES.keys() | RECORDS.keys()
+    layers = tuple(layers)
+    others = [
+        layer._replace(entries={key: e for key, e in layer.entries.items() if key not in checked}) for layer in layers
+    ]
+    data = merge(others, problems)
+    for layer in reversed(layers):
+        _overlay(data, {key: plain(entry.value) for key, entry in layer.entries.items() if key in checked})
+    return data
+
+
+def _overlay(base: dict[str, Any], layer: dict[str, Any]) -> None:
+    for key, value in layer.items():
+        if isinstance(value, dict):
+            _overlay(base.setdefault(key, {}), value)
+        else:
+            base[key] = value
+
+
+def _address(node: Node) -> Address:
+    url = plain(node)
+    return parse_address(url if isinstance(url, str) else "")
+
+
+def _is_variable(node: Node) -> bool:
+    name = plain(node)
+    return isinstance(name, str) and (not name or VARIABLE.fullmatch(name) is not None)
+
+
+def _hide_secrets(layer: Mapping) -> None:
+    """Keep every problem from quoting a line where a key or a password may stand in place of what belongs there."""
+    for _, entry in providers_of(layer):
+        fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
+        for node in (field.value for key, field in fields.items() if key in ("base_url", "key")):
+            if not (_is_variable(node) or _is_address(node)):
+                node.span.source.hide(node.span.line)
+
+
+def _is_address(node: Node) -> bool:
+    try:
+        _address(node)
+    except AddressError:
+        return False
+    return True
+
+
+def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
+    """Each record of a table has what it needs. One that has a problem already is let be."""
+    for part, keys in TABLES.items():
+        written = _together(layers, part)
+        spans = {name: entry.key.span for _, layer in reversed(kept) for name, entry in entries_of(layer, part)}
+        for name, fields in _together(kept, part).items():
+            if fields != written[name]:
+                continue
+            local = part == "providers" and fields.get("kind") == "embedded"
+            lacking = (key for key, rule in keys.items() if rule.required and not fields.get(key))
+            lacks = next((key for key in lacking if not (local and key == "base_url")), None)
+            if lacks is not None:
+                hint = suggest("", keys[lacks].values, keys[lacks].doc)
+                problems.report(spans[name], "missing-key", f"`{name}` has no `{lacks}`", hint)
+            elif local and (fields.get("base_url") or fields.get("key")):
+                message = f"`{name}` is embedded, and has neither an address nor a key"
+                problems.report(spans[name], "address", message)
+
+
+def _together(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
+    """What the layers say of each record of a table, the strongest first."""
+    records: dict[str, dict[str, Any]] = {}
+    for _, layer in reversed(layers):
+        for name, entry in entries_of(layer, part):
+            fields = entry.value.entries.items() if isinstance(entry.value, Mapping) else ()
+            values = {key: field.value.value for key, field in fields if isinstance(field.value, Scalar)}
+            records.setdefault(name, {}).update({key: value for key, value in values.items() if value is not None})
+    return records

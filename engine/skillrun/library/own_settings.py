@@ -1,0 +1,45 @@
+"""What only the user's own config says, and no project: the store in which runs stand. Opens nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from skillrun.library.roots import Root
+from skillrun.syntax.diagnostics import Problems, UsageError
+from skillrun.syntax.source import Scalar
+
+if TYPE_CHECKING:
+    from skillrun.library.library import Library
+
+CONFIG: Final = "skillrun"
+STORE: Final = "store"
+
+
+def own_store(roots: Iterable[Root]) -> str:
+    """The URL of the store that the user's own config names; empty where it names none. Raises UsageError."""
+    own = [root for root in roots if root.name == "user" and (root.path / "config" / f"{CONFIG}.yaml").exists()]
+    if not own:
+        return ""
+    from skillrun.library.library import Library
+
+    library = Library(own)
+    config = library.config(CONFIG)
+    for problem in library.problems:
+        raise UsageError(f"{problem.path}:{problem.line}: {problem.message}", problem.hint)
+    url = config.data.get(STORE) if config is not None else None
+    if url is not None and not isinstance(url, str):
+        raise UsageError(f"`{STORE}` of {own[0].label}config/{CONFIG}.yaml is no text", "write it as postgresql://…")
+    return url or ""
+
+
+def check_own_settings(library: Library, problems: Problems) -> None:
+    """Report what a project says of where runs stand: a clone would send them elsewhere."""
+    config = library.config(CONFIG)
+    source = library.files.get(("project", f"config/{CONFIG}.yaml"))
+    for layer in config.layers if config is not None else ():
+        entry = layer.entries.get(STORE) if layer.span.source is source else None
+        if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
+            message = f"a project has no `{STORE}`: only your own config says where runs stand"
+            hint = f"put it into `config/{CONFIG}.yaml` of your own config folder, or set SKILLRUN_STORE"
+            problems.report(entry.key.span, "users-only", message, hint)

@@ -1,0 +1,49 @@
+"""Which names hold secrets, as `config/skillrun.yaml` says: a project may add to them, and takes none back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skillrun.library.library import Library
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Mapping, Scalar, Sequence
+
+CONFIG: Final = "skillrun"
+
+
+def secret_names(library: Library) -> tuple[str, ...]:
+    """The patterns, in the order in which they count: the shipped or the user's own, then the project's."""
+    config = library.config(CONFIG)
+    names: list[str] = []
+    for layer in reversed(config.layers if config is not None else ()):
+        items = _items(layer)
+        if _is_of_project(layer, library):
+            names += [str(item.value) for item in items or () if not _takes_back(item)]
+        elif items is not None:
+            names = [str(item.value) for item in items]
+    return tuple(names)
+
+
+def check_secret_names(library: Library, problems: Problems) -> None:
+    """Report what a project's list would take back."""
+    config = library.config(CONFIG)
+    for layer in config.layers if config is not None else ():
+        for item in _items(layer) or () if _is_of_project(layer, library) else ():
+            if _takes_back(item):
+                message = f"`{item.value}` would take a name back, and a project only adds to those that are withheld"
+                problems.report(item.span, "withheld", message, "a list in your own config folder stands in its place")
+
+
+def _is_of_project(layer: Mapping, library: Library) -> bool:
+    return library.files.get(("project", f"config/{CONFIG}.yaml")) is layer.span.source
+
+
+def _items(layer: Mapping) -> list[Scalar] | None:
+    """The list of one file; None where it has none."""
+    part = layer.get("repository")
+    withheld = part.get("withheld") if isinstance(part, Mapping) else None
+    return [item for item in withheld.items if isinstance(item, Scalar)] if isinstance(withheld, Sequence) else None
+
+
+def _takes_back(item: Scalar) -> bool:
+    return str(item.value).startswith("!")

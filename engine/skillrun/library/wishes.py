@@ -1,0 +1,128 @@
+"""What the files of a project want beyond what any project may have; and which file says where calls go.
+
+Free is what cannot take a key or a prompt anywhere: tiers, names, prices, numbers, and a provider of the project's own
+on this machine that needs no key. Decides nothing about consent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skillrun.library.addresses import AddressError, parse_address
+from skillrun.library.library import Config, Library
+from skillrun.library.models_yaml import PROJECT, merged_models, providers_of, users_addresses
+from skillrun.syntax.diagnostics import Problems
+from skillrun.syntax.source import Mapping, Span, plain
+
+REACH: Final = ("kind", "base_url", "key")  # what decides where a call goes, and which key goes with it
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where calls to a provider go, how it is spoken to, and which variable's key goes with them."""
+
+    kind: str = ""
+    base_url: str = ""
+    key: str = ""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether any project may have it: no key, and not beyond this machine."""
+        if self.key:
+            return False
+        try:
+            return parse_address(self.base_url).on_this_machine if self.base_url else self.kind == "embedded"
+        except AddressError:
+            return False
+
+
+@dataclass(frozen=True)
+class Wish:
+    """One value of a project's file that needs consent: what the provider is with it, and what it is without it."""
+
+    provider: str
+    key: str
+    value: str
+    span: Span
+    endpoint: Endpoint
+    otherwise: Endpoint | None
+
+    @property
+    def place(self) -> str:
+        """The file and the line."""
+        return f"{self.span.path}:{self.span.line}"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which file says where a provider is; `users`: the user's own config names that address."""
+
+    place: str
+    users: bool = False
+
+
+def wishes(library: Library) -> tuple[Wish, ...]:
+    """Every wish of the project's files, in the order of the files."""
+    models = library.config("models")
+    if models is None or PROJECT not in models.roots:
+        return ()
+    layers = list(zip(models.roots, models.layers, strict=True))
+    others = [layer for root, layer in layers if root != PROJECT]
+    before = _endpoints(merged_models(others, Problems()) if others else {})
+    wishes = []
+    for name, endpoint in _endpoints(models.data).items():
+        otherwise = before.get(name)
+        whole = endpoint.kind and endpoint.base_url  # what is not is a problem of its own
+        if whole and endpoint != otherwise and not (otherwise is None and endpoint.is_free):
+            wishes += _entries(layers, name, endpoint, otherwise)
+    return tuple(wishes)
+
+
+def _entries(
+    layers: Iterable[tuple[str, Mapping]], name: str, endpoint: Endpoint, otherwise: Endpoint | None
+) -> list[Wish]:
+    """The values of the project's files that make the provider what it is."""
+    wishes = []
+    for root, layer in layers:
+        for key in REACH if root == PROJECT else ():
+            value: str = getattr(endpoint, key)
+            span = layer.value_place("providers", name, key)
+            other = key != "kind" if otherwise is None else value != getattr(otherwise, key)
+            if span is not None and other:
+                wishes.append(Wish(name, f"providers.{name}.{key}", value, span, endpoint, otherwise))
+    return sorted(wishes, key=lambda wish: wish.span.offset)
+
+
+def consent_digest(wanted: Iterable[Wish]) -> str:
+    """What a consent is bound to: files, keys and values, and what they make of each provider; not their lines."""
+    told = [[wish.span.path, wish.key, wish.value, *(getattr(wish.endpoint, key) for key in REACH)] for wish in wanted]
+    return hashlib.sha256(json.dumps(sorted(told)).encode()).hexdigest()
+
+
+def origins(models: Config) -> dict[str, Origin]:
+    """Which file gives each provider its address: the weakest one that already says what holds."""
+    layers = tuple(zip(models.roots, models.layers, strict=True))
+    addresses = users_addresses(layers)
+    origins: dict[str, Origin] = {}
+    values: dict[str, Any] = {}
+    for root, layer in reversed(layers):
+        for name, entry in providers_of(layer):
+            node = entry.value.get("base_url") if isinstance(entry.value, Mapping) else None
+            url = plain(node) if node is not None else None
+            if node is not None and url is not None and url != values.get(name):
+                place = "shipped" if root == "library" else f"{node.span.path}:{node.span.line}"
+                origins[name], values[name] = Origin(place, users=url in addresses), url
+    return origins
+
+
+def _endpoints(data: dict[str, Any]) -> dict[str, Endpoint]:
+    entries = data.get("providers") or {}
+    return {
+        name: Endpoint(*(str(entry.get(key) or "") for key in REACH))
+        for name, entry in entries.items()
+        if isinstance(entry, dict)
+    }

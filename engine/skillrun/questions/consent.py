@@ -1,0 +1,88 @@
+"""What a person has agreed to for a project: kept outside it, and bound to exactly what was shown.
+
+Owns the file of a consent. What a project wants, and when to ask, is for others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from skillrun.repository.owner import is_own
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.opening import open_file
+
+LARGEST: Final = 100_000  # bytes; a larger file is none of ours
+
+
+def has_consent(project: Path, digest: str) -> bool:
+    """Whether a person has agreed to what has this digest, in this project. A damaged file is no consent."""
+    consent = _read(_file(project))
+    return consent.get("project") == os.path.realpath(project) and consent.get("digest") == digest
+
+
+def keep_consent(project: Path, digest: str, lines: list[str]) -> Path:
+    """Keep a consent in place of the one before; `lines` are what the person was shown. Raises SkillrunError."""
+    path = _file(project)
+    if not path.is_absolute():
+        raise SkillrunError(f"the consent cannot be kept in {path.parent}", "set XDG_DATA_HOME to an absolute path")
+    kept = {"project": os.path.realpath(project), "digest": digest, "told": lines}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.chmod(0o700)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")  # its mode is 0600
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(kept, file, indent=2)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise SkillrunError(f"the consent cannot be kept: {error}", "look at the permissions of its folder") from None
+    if not has_consent(project, digest):
+        path.unlink(missing_ok=True)
+        raise SkillrunError(
+            f"the consent cannot be kept in {path.parent}: others could write it there",
+            "set XDG_DATA_HOME to a folder that keeps modes, or agree with --trust-project, for one command",
+        )
+    return path
+
+
+def revoke(project: Path) -> bool:
+    """Take a consent back; whether there was one. Raises SkillrunError."""
+    try:
+        _file(project).unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise SkillrunError(f"the consent cannot be taken back: {error}", "look at the permissions there") from None
+    return True
+
+
+def _file(project: Path) -> Path:
+    from platformdirs import user_data_path
+
+    name = hashlib.sha256(os.fsencode(os.path.realpath(project))).hexdigest()[:32]
+    return user_data_path("skillrun") / "trust" / f"{name}.json"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What the file holds; nothing where it is damaged, or where another user may have written it."""
+    if not path.is_absolute():  # it would be a file of whatever project one is in
+        return {}
+    with suppress(OSError, ValueError, RecursionError):
+        with open_file(path) as file:
+            status = os.fstat(file.fileno())
+            content = file.read(LARGEST + 1)
+        theirs = status.st_mode & 0o022 or not is_own(status, path.parent)
+        consent = json.loads(content) if len(content) <= LARGEST and not theirs else {}
+        return consent if isinstance(consent, dict) else {}
+    return {}

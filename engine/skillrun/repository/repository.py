@@ -1,0 +1,111 @@
+"""The read-only tools on one folder: bounded, in a fixed order, and unable to leave it or to change it.
+
+What goes wrong comes back as text that starts with `error:`, for the model to act on. Modules beside it have the tools.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from skillrun.extensions.outline.overview import outline
+from skillrun.repository.listing import glob, list_folder
+from skillrun.repository.readable import SECONDS, Readable
+from skillrun.repository.reading import read_lines
+from skillrun.repository.results import Failed, Room
+from skillrun.repository.searching import grep
+from skillrun.repository.tree import LONGEST
+from skillrun.scoring.patterns import MAX_PATTERN
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import Shape, quoted
+
+MAX_ARGUMENTS: Final = 20
+MAX_NUMBER: Final = 1_000_000_000
+
+
+def _parameters(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
+_TEXT: Final = {"type": "string"}
+_COUNT: Final = {"type": "integer", "minimum": 1}
+TOOLS: Final[Mapping[str, dict[str, Any]]] = {
+    "Read": _parameters("path", path=_TEXT, offset=_COUNT, limit=_COUNT),
+    "Outline": _parameters(path=_TEXT, glob=_TEXT),
+    "Grep": _parameters("pattern", pattern=_TEXT, path=_TEXT, glob=_TEXT),
+    "Glob": _parameters("pattern", pattern=_TEXT),
+    "List": _parameters(path=_TEXT),
+}
+"""The tools and their parameters, as JSON Schema."""
+
+_TOOLS: Final[Mapping[str, Callable[..., str]]] = {
+    "Read": read_lines,
+    "Outline": outline,
+    "Grep": grep,
+    "Glob": glob,
+    "List": list_folder,
+}
+_PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
+
+
+class Repository:
+    """The tools for one folder; `opened` opens it, for one use of a tool."""
+
+    def __init__(self, opened: Callable[[], Readable]) -> None:
+        self._opened = opened
+
+    async def run(self, name: str, arguments: Mapping[str, Any], tokens: int | None = None) -> str:
+        """What the tool answers to a model, in at most about so many tokens; never an exception."""
+        answer = await asyncio.to_thread(self._answer, name, arguments, Room(tokens=tokens))
+        return answer.encode("utf-8", "replace").decode("utf-8")
+
+    def _answer(self, name: str, arguments: Mapping[str, Any], room: Room) -> str:
+        if name not in _TOOLS:
+            return f"error: there is no tool {quoted(name)}; there are {', '.join(TOOLS)}"
+        given = {key: value for key, value in arguments.items() if value is not None}
+        if wrong := _unusable(given) or "; ".join(error.message for error in Shape(TOOLS[name]).check(given)):
+            return f"error: {wrong}"
+        try:
+            with self._opened() as folder:
+                return _TOOLS[name](folder, room, **given)
+        except Failed as error:
+            return f"error: {error}"
+        except SkillrunError as error:
+            return f"error: {error.message}. {error.next_step}".rstrip(". ") + "."
+        except TimeoutError:
+            return f"error: stopped after {SECONDS:g} seconds; use a narrower path"
+        except (FileNotFoundError, NotADirectoryError):
+            return f"error: there is no {quoted(given.get('path', '.'))}"
+        except OSError as error:
+            return f"error: {error.strerror or 'it cannot be read'}"
+
+
+def specs(descriptions: Mapping[str, str], parameters: Mapping[str, Mapping[str, Any]] = TOOLS) -> list[dict[str, Any]]:
+    """Name, description and parameters of each tool named. A line "- `path`: …" describes that parameter."""
+    return [_spec(name, text, parameters[name]) for name, text in descriptions.items()]
+
+
+def _unusable(arguments: Mapping[str, Any]) -> str:
+    """What is wrong with arguments before anything is done with them, however large they are."""
+    if len(arguments) > MAX_ARGUMENTS:
+        return f"{len(arguments)} arguments are too many"
+    for name, value in arguments.items():
+        if isinstance(value, (dict, list)):
+            return f"{quoted(name)} is no text and no number"
+        if isinstance(value, (int, float)) and not abs(value) <= MAX_NUMBER:
+            return f"{quoted(name)} is a number that is too large"
+        if len(name) > MAX_PATTERN or (isinstance(value, str) and len(value) > LONGEST):
+            return f"{quoted(name)} is longer than {LONGEST:,} characters"
+    return ""
+
+
+def _spec(name: str, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    described = dict(_PARAMETER.findall(text))
+    properties = {
+        parameter: {**kind, **({"description": described[parameter]} if parameter in described else {})}
+        for parameter, kind in parameters["properties"].items()
+    }
+    sentences = "\n".join(line for line in text.splitlines() if not _PARAMETER.fullmatch(line)).strip()
+    return {"name": name, "description": sentences, "parameters": {**parameters, "properties": properties}}

@@ -1,0 +1,82 @@
+"""Files that a person brings: what lies beside those that were waited for, and what came after they were read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+
+from skillrun.events import Notice
+from skillrun.runtime.run import Run
+from skillrun.types.schemas import quoted
+
+MOST: int = 200  # entries of folders that are looked at
+DEEPEST: int = 3
+
+
+def pattern_folder(pattern: str) -> str:
+    """The folder that a pattern names before its first wildcard; empty for the run's own."""
+    return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
+
+
+def passed_over_files(run: Run, pattern: str, taken: Collection[str]) -> list[str]:
+    """A line for each file, link or folder where the pattern looks that it does not take, and why."""
+    folder = pattern_folder(pattern)
+    if not folder:
+        return []
+    own = set(run.store.ledger.artifacts())
+    lines = []
+    for name, kind in _below(run, folder):
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if (
+            hidden
+            or name in taken
+            or name in own
+            or (kind == "folder" and name.rpartition("/")[2].startswith("round-"))
+        ):
+            continue
+        if kind == "folder":
+            continue
+        why = "is a link, and links are not followed" if kind == "link" else f"does not match `{pattern}`"
+        lines.append(f"{quoted(name)} {why}: it is not read")
+    return lines
+
+
+def _below(run: Run, folder: str) -> Iterator[tuple[str, str]]:
+    """What lies in a folder and those in it, to a depth that people use; not the folders of other rounds."""
+    left = [(folder, 1)]
+    seen = 0
+    while left:
+        name, depth = left.pop(0)
+        with suppress(OSError):
+            for leaf, kind in run.store.files.entries(name):
+                seen += 1
+                if seen > MOST:
+                    return
+                path = f"{name}/{leaf}"
+                if kind == "folder" and depth < DEEPEST and not re.fullmatch(r"round-\d+|\..*", leaf):
+                    left.append((path, depth + 1))
+                yield path, kind
+
+
+def tell_late(run: Run, done: Collection[str]) -> None:
+    """Say which files have come since a phase that waited for some has ended."""
+    read: dict[tuple[str, str], set[str]] = {}  # by phase and pattern, in all rounds and passes
+    for entry in run.journal.entries("tool"):
+        pattern, files = entry.body.get("pattern"), entry.body.get("files")
+        phase = f"{entry.address}/".split("/")[1]
+        if isinstance(pattern, str) and isinstance(files, list) and phase in done:
+            read.setdefault((phase, pattern), set()).update(files)
+    for (_, pattern), known in read.items():
+        for text in late_files(run, pattern, known):
+            run.emit(Notice(text, "warn"))
+
+
+def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
+    """A line for each file that the pattern takes and that was not there when they were read."""
+    before = set(known)
+    return [
+        f"{quoted(name)} came after the files that match `{pattern}` were read, and is not read any more"
+        for name in run.store.matching(pattern)
+        if name not in before
+    ]

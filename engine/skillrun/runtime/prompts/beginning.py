@@ -1,0 +1,229 @@
+"""What all prompts of a phase begin with: preamble, request, the workflow's material, references, what is on record.
+
+Made once as long as the phase's state is the same, at any level of shortening that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from skillrun.models.messages import Block
+from skillrun.runtime.prompts.fitting import Outline, Shortened, outline_of
+from skillrun.runtime.prompts.material import NAMED, WHOLE, Group, LeftOut, Piece, piece_of
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.scoring.compaction import KINDS, accumulate, estimate_tokens, record_cost
+from skillrun.store.frontmatter import legible
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.templates.expressions import ABSENT, Value
+from skillrun.templates.functions import in_line, untrusted
+from skillrun.templates.limits import budget
+
+CACHE_FROM: Final = 1024  # tokens; what providers keep at least
+LEAST_RECORD: Final = 500  # tokens of what is on record
+RECORD_SHARE: Final = 0.05  # of the window, where that is more
+NAMING: Final = 24  # tokens of the words around names
+LONGEST_NAME: Final = 40  # characters
+MOST_NAMED: Final = 100  # records that have no room and are named
+TIMES: Final = 100  # as much as a render of an author's may make: a prompt is measured when it is made
+REFERENCES: Final = "references"
+RECORD: Final = "record"
+DOCUMENTS: Final = "documents"
+
+
+@dataclass(frozen=True)
+class PromptBlocks:
+    """Blocks of a prompt, and what of their material is not in them."""
+
+    blocks: tuple[Block, ...]
+    left_out: list[LeftOut] = field(default_factory=list)
+    dropped: list[Any] = field(default_factory=list)  # of what is on record
+
+
+def pieces_at(pieces: Sequence[Piece], level: int) -> PromptBlocks:
+    at_level = [(piece.title, *piece.at(level)) for piece in pieces]
+    return PromptBlocks(
+        tuple(Block(text, part=title, left_out=(left.amount,) if left else ()) for title, text, left in at_level),
+        [left for *_, left in at_level if left],
+    )
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What all prompts of a phase begin with: preamble, request, the workflow's material, references, what is on
+    record, and the criteria. Only the request and the criteria are always whole."""
+
+    phase: PhaseRun
+    system: tuple[Block, ...]
+    request: Block
+    documents: tuple[Piece, ...]
+    references: tuple[tuple[str, Outline], ...]
+    summaries: tuple[Mapping[str, Any], ...]
+    acceptance: Any
+    made: dict[tuple[int, ...], PromptBlocks] = field(default_factory=dict)
+    others: dict[str, Opening] = field(default_factory=dict)
+
+    def until(self, criteria: str) -> Opening:
+        """The same with other acceptance criteria, where a step has its own."""
+        if not criteria:
+            return self
+        if criteria not in self.others:
+            self.others[criteria] = replace(self, acceptance=criteria, made={})
+        return self.others[criteria]
+
+    def groups(self, usual: int) -> list[Group]:
+        """What may be shortened of it, the least weighty first; of what is on record a part stays."""
+        texts = [text for _, text in self.references]
+        named = NAMING + estimate_tokens(", ".join(name for name, _ in self.references)) if texts else 0
+        references = Group(
+            REFERENCES,
+            max((text.most for text in texts), default=0),
+            NAMED,
+            lambda level: named + sum(text.cost(level) for text in texts if level >= 0),
+        )
+        return [references, self.on_record(usual, min(usual, LEAST_RECORD)), Group.of(DOCUMENTS, self.documents)]
+
+    def on_record(self, usual: int, least: int) -> Group:
+        """What earlier phases decided, left open and warned of; its level is its tokens."""
+        records = accumulate(self.summaries, usual)
+        held = sum(record_cost(record) for kind in KINDS for record in records[kind])
+        ids = sorted((_id(record) for several in records.values() for record in several), key=len)[-MOST_NAMED:]
+        names = estimate_tokens(", ".join(ids)) + NAMING if ids else 0
+        return Group(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
+
+    def blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> PromptBlocks:
+        """Its blocks with so much of each."""
+        key = (record, documents, references)
+        if key not in self.made:
+            self.made[key] = self._blocks(*key)
+        return self.made[key]
+
+    def _blocks(self, record: int, documents: int, references: int) -> PromptBlocks:
+        documents_shown = pieces_at(self.documents, documents)
+        blocks = [replace(block, cache=block is documents_shown.blocks[-1]) for block in documents_shown.blocks]
+        shortened, texts = list[LeftOut](), []
+        for name, text in self.references:
+            if references == WHOLE or references >= text.most:
+                texts.append(text.text)
+                continue
+            short = Shortened("", text.size) if references < 0 else text.at(references)
+            texts.append(short.text)
+            shortened.append(LeftOut(name, short.left_out, text.size, short.sections))
+        left_out = [*documents_shown.left_out, *shortened]
+        known = accumulate(self.summaries, max(0, record))
+        dropped = [_id(entry["record"]) for entry in known["dropped"]]
+        if dropped:
+            gone = sum(record_cost(entry["record"]) for entry in known["dropped"])
+            held = sum(record_cost(entry) for kind in KINDS for entry in known[kind])
+            left_out.append(LeftOut("what is on record", gone, gone + held, tuple(dropped)))
+        names: dict[str, object] = {
+            **{kind: known[kind] for kind in KINDS},
+            "dropped": dropped[:MOST_NAMED],
+            "more_dropped": len(dropped[MOST_NAMED:]),
+            "references": [text for text in texts if text],
+            "references_dropped": [omission.title for omission in shortened],
+            "records": self.phase.run.program.records,
+        }
+        names["on_record"] = _on_record(self.phase, names)
+        without = tuple(map(str, left_out[len(documents_shown.left_out) :]))
+        pack = Block(
+            template(self.phase.run, "system/context-pack", names), cache=True, part="on record", left_out=without
+        )
+        done = Block(
+            template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}), part="criteria"
+        )
+        return PromptBlocks((replace(self.request, cache=not blocks), *blocks, pack, done), left_out, known["dropped"])
+
+
+def _id(record: Mapping[str, Any]) -> str:
+    return in_line(str(record.get("id") or "?"), LONGEST_NAME)
+
+
+def _on_record(phase: PhaseRun, names: Mapping[str, Any]) -> str:
+    return untrusted(text) if (text := template(phase.run, "system/on-record", names).strip()) else ""
+
+
+def shared_by_all(phase: PhaseRun) -> Opening:
+    """The opening of a phase's prompts; made again only when its state has changed."""
+    if phase.made.opening is None:
+        phase.made.opening = _opening(phase)
+    opening: Opening = phase.made.opening
+    return opening
+
+
+def worth_caching(phase: PhaseRun) -> bool:
+    """Whether what the members of a phase share is long enough for a provider to keep."""
+    opening = shared_by_all(phase)
+    blocks = (*opening.system, *opening.blocks(most_on_record(phase, 0)).blocks)
+    least = int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
+    return sum(estimate_tokens(block.text) for block in blocks) >= least
+
+
+def _opening(phase: PhaseRun) -> Opening:
+    run, workflow = phase.run, phase.run.program.workflow
+    preamble = workflow.preamble.render_text(phase.names).strip() if workflow.preamble is not None else ""
+    request = template(
+        run, "system/request", {"request": untrusted(original_request(phase)), "records": run.program.records}
+    )
+    acceptance = phase.phase.acceptance
+    return Opening(
+        phase,
+        (Block(preamble, part="preamble"),) if preamble else (),
+        Block(request, part="request"),
+        tuple(pieces_of(run, workflow.material, phase.names)),
+        tuple((name, outline_of(text)) for name, text in _references(phase)),
+        tuple(data["summary"] for data in phase.names["phases"].values()),
+        acceptance.render_text(phase.names) if acceptance is not None else ABSENT,
+    )
+
+
+def pieces_of(run: Run, material: Value | None, names: Mapping[str, Any]) -> list[Piece]:
+    """Declared material as it is now; what is absent is left out."""
+    if material is None:
+        return []
+
+    def print_piece(names: Mapping[str, Any]) -> str:
+        return template(run, "system/material", names)
+
+    pieces = (piece_of(title, value, print_piece) for title, value in material.evaluate(names).items())
+    return [piece for piece in pieces if piece is not None]
+
+
+def most_on_record(phase: PhaseRun, window: int) -> int:
+    """Tokens that what is on record may have in a window, before anything is shortened."""
+    context = phase.run.program.engine.get("context") or {}
+    share = float(context.get("accumulated_share", RECORD_SHARE))
+    return max(int(context.get("accumulated_tokens", LEAST_RECORD)), int(window * share))
+
+
+def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
+    library = phase.run.program.library
+    for reference in phase.phase.references:
+        if reference.when is not None and not reference.when.render(phase.names):
+            continue
+        if reference.agent_skill:
+            skill = library.agent_skill(reference.skill)
+            body = skill.body if skill else ""
+        else:
+            text = library.text(reference.skill, "reference")
+            body = text.template.render_text(phase.names) if text else ""
+        if body.strip():
+            yield reference.skill, body.strip()
+
+
+def original_request(phase: PhaseRun) -> str:
+    """The workflow's first required input, word for word, JSON in a legible form; empty where it has none."""
+    first = phase.run.program.workflow.first_input
+    return legible(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
+
+
+def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
+    """A system template, rendered. Raises SkillrunError when it is missing."""
+    text = run.program.library.text(name)
+    if text is None:
+        raise SkillrunError(
+            f"`skills/{name}.md` is missing or broken", "`skillrun validate` shows what is wrong with it"
+        )
+    with budget(TIMES):
+        return text.template.render_text(names)

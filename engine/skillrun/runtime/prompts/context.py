@@ -1,0 +1,242 @@
+"""What a prompt is made of: preamble, original request, material, references, what is on record, task, role.
+
+What most prompts share comes first, so that providers' caches serve it; every sentence comes from a markdown file.
+Fits the prompt into the model's window, or says before the call that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.definitions.definitions import Step
+from skillrun.models.messages import Block, Message, Request, ToolSpec
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.phase_account import Longest
+from skillrun.runtime.prompts.beginning import (
+    DOCUMENTS,
+    RECORD,
+    REFERENCES,
+    Opening,
+    PromptBlocks,
+    most_on_record,
+    pieces_at,
+    shared_by_all,
+    template,
+)
+from skillrun.runtime.prompts.material import NAMED, WHOLE, Group, LeftOut, Piece, fit_levels
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.seating import Seated
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.templates.expressions import ABSENT
+
+if TYPE_CHECKING:
+    from skillrun.models.entries import Resolved
+
+LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
+REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where material can make room for it
+HANDED: Final = "handed"
+
+
+@dataclass(frozen=True)
+class PromptParts:
+    """What a member's first request is made of: the task as it reads it, the reply's shape, the material, the tools."""
+
+    task: str
+    schema: dict[str, Any] | None
+    material: Sequence[Piece] = ()
+    tools: tuple[ToolSpec, ...] = ()
+
+
+def request_for(frame: Frame, step: Step, seated: Seated, parts: PromptParts, *, shared: bool) -> Request:
+    """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
+
+    Raises StepFailed when it does not fit the model's window.
+    """
+    phase = frame.open
+    speaker = phase.made.speakers.get(seated.id)
+    if speaker is None:
+        speaker = phase.made.speakers[seated.id] = template(frame.run, "system/role", _speaker(frame, seated))
+    role = Block(speaker, cache=persistent(frame, step), part="role")  # where it goes on, it goes on from there
+    return request_in(_asking(frame, step, seated, parts), parts.task, parts.material, (role,), shared=shared)
+
+
+def request_going_on(frame: Frame, step: Step, seated: Seated, parts: PromptParts) -> Request | None:
+    """The request that goes on with the conversation of a member who remembers; None, and a warning, where it no longer
+    fits the window. Material is not told again where the last of its title that the conversation has is the same."""
+    phase, asked = frame.open, _asking(frame, step, seated, parts)
+    earlier = conversation(frame, step, seated)
+    heard = {
+        _title(block.text): block.text for message in earlier if message.role == "user" for block in message.blocks
+    }
+    pieces = [(piece.title, piece.at(WHOLE)[0]) for piece in parts.material]
+    told = [Block(text, part=title) for title, text in pieces if heard.get(_title(text)) != text]
+    final = Message("user", (*told, Block(_task(frame.run, parts.task), cache=True, part="task")))
+    system, messages = shared_by_all(phase).system, (*earlier, final)
+    if room := asked.room(system, messages):
+        return Request(asked.resolved.model, system, messages, room, schema=parts.schema, goes_on=True)
+    phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {asked.resolved.model}")
+    frame.sessions.pop(seated.id, None)
+    return None
+
+
+def _title(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _asking(frame: Frame, step: Step, seated: Seated, parts: PromptParts) -> Asking:
+    resolved = frame.run.resolve(seated.member.model or seated.role.model)
+    criteria = frame.text(step, "criteria") or frame.criteria
+    return Asking(frame.open, resolved, step.id or step.verb, seated.id, parts.schema, parts.tools, criteria)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who is asked for what in a phase: the model, the step, the member, the shape of the reply, and its tools."""
+
+    phase: PhaseRun
+    resolved: Resolved
+    step: str
+    member: str
+    schema: dict[str, Any] | None
+    tools: tuple[ToolSpec, ...] = ()
+    criteria: str = ""
+    """When its work is done, where that is not when the phase's is."""
+
+    @property
+    def reply(self) -> int:
+        """Tokens that are kept free for the reply, where material can make room for it."""
+        return max(LEAST_REPLY, min(self.resolved.max_output, self.resolved.window // REPLY_SHARE))
+
+    def room(self, system: tuple[Block, ...], messages: tuple[Message, ...]) -> int:
+        """Tokens that are left for the reply; 0 where they are too few."""
+        window, most = self.resolved.window, self.resolved.max_output
+        room = window - self.size(system, messages, window - most)
+        return min(most, room) if room >= LEAST_REPLY else 0
+
+    def size(self, system: tuple[Block, ...], messages: tuple[Message, ...], enough: int = 0) -> int:
+        """Estimated tokens of what is sent."""
+        tools = size_of_tools(self.tools)
+        return tools + size_of(system, messages, self.schema, enough - tools)
+
+
+def request_in(
+    asking: Asking,
+    task: str,
+    material: Sequence[Piece] = (),
+    last: tuple[Block, ...] = (),
+    *,
+    shared: bool = False,
+) -> Request:
+    """A request of a phase: what all its prompts share, the step's material, the task, and what comes last.
+
+    Where the window is too small, material is shortened by weight, which is put on record. Raises StepFailed where the
+    rest is too large as well.
+    """
+    phase, resolved, schema = asking.phase, asking.resolved, asking.schema
+    opening = shared_by_all(phase).until(asking.criteria)
+    ending = (Block(_task(phase.run, task), cache=shared, part="task"), *last)
+    usual = most_on_record(phase, resolved.window)
+    opened = opening.blocks(usual)
+    handed = pieces_at(material, WHOLE)
+    room = asking.room(opening.system, _messages(opened, handed, ending))
+    if room < asking.reply:
+        opened, handed = _fitted(asking, opening, usual, material, ending)
+        room = asking.room(opening.system, _messages(opened, handed, ending))
+        if not room:
+            raise _too_large(asking, asking.size(opening.system, _messages(opened, handed, ending)))
+    messages = _messages(opened, handed, ending)
+    phase.account.prompts.dropped = opened.dropped
+    _put_on_record(asking, (*opening.system, *messages[0].blocks), [*opened.left_out, *handed.left_out])
+    return Request(resolved.model, opening.system, messages, room, schema=schema)
+
+
+def _messages(opened: PromptBlocks, handed: PromptBlocks, ending: tuple[Block, ...]) -> tuple[Message, ...]:
+    return (Message("user", (*opened.blocks, *handed.blocks, *ending)),)
+
+
+def _fitted(
+    asking: Asking, opening: Opening, usual: int, material: Sequence[Piece], ending: tuple[Block, ...]
+) -> tuple[PromptBlocks, PromptBlocks]:
+    """As much of the opening and of the step's material as the window has room for. Raises StepFailed."""
+    bare = (*replace(opening, documents=(), references=(), summaries=(), made={}).blocks(0).blocks, *ending)
+    fixed = asking.size(opening.system, (Message("user", bare),))
+    groups = [*opening.groups(usual), Group.of(HANDED, material), opening.on_record(usual, NAMED)]
+    window = asking.resolved.window - fixed
+    levels, total = fit_levels(groups, window - asking.reply)
+    if total > window - LEAST_REPLY:
+        raise _too_large(asking, fixed + total)
+    opened = opening.blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])
+    return opened, pieces_at(material, levels[HANDED])
+
+
+def _too_large(asking: Asking, size: int) -> StepFailed:
+    window = asking.resolved.window
+    over = size + LEAST_REPLY - window
+    return StepFailed(
+        f"the prompt of `{asking.step}` for {asking.member} is about {over} tokens too large for "
+        f"{asking.resolved.model}, whose window is {window}; no material is left in it to shorten "
+        "(use a larger model, or shorten the section, the request, the criteria or the role)"
+    )
+
+
+def _put_on_record(asking: Asking, blocks: Iterable[Block], left_out: list[LeftOut]) -> None:
+    """Note what a prompt is made of, and what it does not hold, for the summary; the longest of a step's counts."""
+    phase, named = asking.phase, [block for block in blocks if block.part]
+    length = sum(len(block.text) for block in named)
+    prompts = phase.account.prompts
+    if prompts.is_longest(asking.step, length):
+        prompts.longest[asking.step] = Longest(length, {block.part: _tokens(block.text) for block in named})
+    for omission in left_out:
+        phase.leave_out(asking.step, omission.title, omission.tokens, str(omission))
+
+
+@lru_cache(maxsize=64)  # most prompts of a phase begin alike, and tools are the same for all
+def _tokens(text: str) -> int:
+    return estimate_tokens(text)
+
+
+def persistent(frame: Frame, step: Step) -> bool:
+    return bool(frame.value(step, "session", "fresh") == "persistent")
+
+
+def conversation(frame: Frame, step: Step, seated: Seated) -> tuple[Message, ...]:
+    """What a member that keeps its conversation has heard and said in the steps before this one."""
+    if not persistent(frame, step):
+        return ()
+    earlier = [messages for where, messages in frame.sessions.get(seated.id, {}).items() if where != frame.at(step)]
+    return earlier[-1] if earlier else ()
+
+
+def _speaker(frame: Frame, seated: Seated) -> dict[str, object]:
+    skills = []
+    for name in seated.role.skills:
+        skill = frame.run.program.library.agent_skill(name)
+        if skill is not None:
+            skills.append({"name": name, "body": skill.body})
+    return {"variant": ABSENT, "lens": ABSENT, **seated.names, "body": seated.role.body, "skills": skills}
+
+
+def size_of(
+    system: tuple[Block, ...], messages: tuple[Message, ...], schema: dict[str, Any] | None, enough: int = 0
+) -> int:
+    """Estimated tokens of a request; no more than an upper bound of them where that is at most `enough`."""
+    texts = [block.text for block in system]
+    texts += [block.text for message in messages for block in message.blocks]
+    if schema:
+        texts.append(str(schema))
+    frames = 8 * len(messages)
+    bound = frames + sum(len(text) if text.isascii() else 3 * len(text) for text in texts)
+    return bound if bound <= enough else frames + sum(map(estimate_tokens, texts))
+
+
+def size_of_tools(tools: tuple[ToolSpec, ...]) -> int:
+    """Estimated tokens of what a model is told of its tools."""
+    return _tokens(str([vars(tool) for tool in tools])) if tools else 0
+
+
+def _task(run: Run, task: str) -> str:
+    return template(run, "system/task", {"task": task})

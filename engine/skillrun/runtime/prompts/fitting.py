@@ -1,0 +1,187 @@
+"""Shortening texts so that a prompt fits its window: at the ends of sections, never within a sentence.
+
+A text is cut into sections at its headings, outside of code fences, and each section into units that stand or fall
+whole: a paragraph's sentences, an item of a list, a row of a table, a block of code. All sections keep their heading
+and as many units from their beginning as a common level of tokens allows, so that what stands last is not what goes
+first, and a wider window never shows less.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from skillrun.scoring.compaction import estimate_tokens
+from skillrun.syntax.fences import Fences
+
+LEFT_OUT: Final = "[…]"
+"""Stands in a text where something was left out."""
+
+_HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<name>.*)$", re.MULTILINE)
+_BLANK: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)*\n")
+_ITEM: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]|^[ \t]*\|", re.MULTILINE)
+_SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"')\]»”*_`]*\s+|(?<=[。！？])")
+_MARK: Final = estimate_tokens(f"\n{LEFT_OUT}\n") + 1
+
+
+@dataclass(frozen=True)
+class OutlineSection:
+    """A heading with its line end, empty above the first one, and the units below it."""
+
+    name: str
+    heading: str
+    units: tuple[str, ...]
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Tokens up to the end of each unit; together rather too many than too few."""
+        total, ends = 0, []
+        for unit in self.units:
+            total += estimate_tokens(unit)
+            ends.append(total)
+        return tuple(ends)
+
+    @cached_property
+    def head(self) -> int:
+        return estimate_tokens(self.heading)
+
+    @cached_property
+    def size(self) -> int:
+        return self.ends[-1] if self.ends else 0
+
+    def kept(self, level: int) -> int:
+        """How many units stand at a level; all, where the mark would take as much as the rest."""
+        if self.size <= level + _MARK:
+            return len(self.units)
+        return bisect_right(self.ends, level)
+
+    def at(self, level: int) -> tuple[str, int]:
+        """The section at a level, and how many of its tokens are left out."""
+        kept = self.kept(level)
+        if kept == len(self.units):
+            return self.heading + "".join(self.units), 0
+        text = "".join(self.units[:kept]).rstrip()
+        left = self.size - (self.ends[kept - 1] if kept else 0)
+        return f"{self.heading}{text}{_gap(text)}{LEFT_OUT}\n\n", left
+
+    def cost(self, level: int) -> int:
+        """Tokens of the section at a level; never more at a lower one."""
+        kept = self.kept(level)
+        if kept == len(self.units):
+            return self.head + self.size
+        return self.head + (self.ends[kept - 1] if kept else 0) + _MARK
+
+
+def _gap(text: str) -> str:
+    if not text:
+        return ""
+    last = text.rsplit("\n", 1)[-1]
+    return "\n" if _ITEM.match(last) else "\n\n" if "\n\n" in text or _fenced(text) else " "
+
+
+def _fenced(text: str) -> bool:
+    return text.endswith(("```", "~~~"))
+
+
+@dataclass(frozen=True)
+class Outline:
+    """A text as its sections, one behind the other."""
+
+    text: str
+
+    @cached_property
+    def sections(self) -> tuple[OutlineSection, ...]:
+        fences = Fences(self.text)
+        heads = [head for head in _HEADING.finditer(self.text) if not fences.hold(head.start())]
+        starts = [(0, 0, ""), *((head.start(), head.end() + 1, head["name"].strip(" #*_")) for head in heads)]
+        ends = [*(start for start, _, _ in starts[1:]), len(self.text)]
+        sections = []
+        for (start, body, name), end in zip(starts, ends, strict=True):
+            if start < end:
+                held = min(body, end)
+                sections.append(OutlineSection(name, self.text[start:held], tuple(units(self.text[held:end]))))
+        return tuple(sections)
+
+    @cached_property
+    def size(self) -> int:
+        return estimate_tokens(self.text)
+
+    @cached_property
+    def most(self) -> int:
+        """The level at which all of it stands."""
+        return max((section.size for section in self.sections), default=0)
+
+    def cost(self, level: int) -> int:
+        return sum(section.cost(level) for section in self.sections)
+
+    def at(self, level: int) -> Shortened:
+        """The text with at most `level` tokens below each heading."""
+        parts = [(section, *section.at(level)) for section in self.sections]
+        names = tuple(section.name for section, _, left in parts if left and section.name)
+        return Shortened("".join(text for _, text, _ in parts).rstrip(), sum(left for *_, left in parts), names)
+
+
+@lru_cache(maxsize=128)
+def outline_of(text: str) -> Outline:
+    """The text as its sections; the same texts stand in prompt after prompt, and are cut and measured once."""
+    return Outline(text)
+
+
+@dataclass(frozen=True)
+class Shortened:
+    """A text, how many tokens of it were left out, and below which headings."""
+
+    text: str
+    left_out: int = 0
+    sections: tuple[str, ...] = ()
+
+
+def units(body: str) -> list[str]:
+    """The body in pieces that stand or fall whole, with what is between them; joined they are the body."""
+    fences, pieces = Fences(body), []
+    start = 0
+    for blank in [*_BLANK.finditer(body), None]:
+        if blank is not None and fences.hold(blank.start()):
+            continue
+        end = blank.end() if blank is not None else len(body)
+        if start < end:
+            pieces += _block(body[start:end])
+        start = end
+    return pieces
+
+
+def _block(text: str) -> list[str]:
+    """A paragraph by its sentences, a list or table by its items, code whole."""
+    if text.lstrip(" ").startswith(("```", "~~~")):
+        return [text]
+    starts = [item.start() for item in _ITEM.finditer(text)]
+    if not starts:
+        return _pieces(text, [end.end() for end in _SENTENCE.finditer(text)])
+    lead = _pieces(text[: starts[0]], [end.end() for end in _SENTENCE.finditer(text[: starts[0]])])
+    return [*lead, *_pieces(text[starts[0] :], [start - starts[0] for start in starts[1:]])]
+
+
+def _pieces(text: str, cuts: Sequence[int]) -> list[str]:
+    pieces, start = [], 0
+    for cut in [*cuts, len(text)]:
+        if text[start:cut].strip():
+            pieces.append(text[start:cut])
+            start = cut
+    if pieces and start < len(text):
+        pieces[-1] += text[start:]
+    return pieces or ([text] if text else [])
+
+
+def highest(most: int, fits: Callable[[int], bool]) -> int | None:
+    """The highest level from 0 to `most` that fits, where a lower one always fits as well; None where none does."""
+    if not fits(0):
+        return None
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low

@@ -1,0 +1,68 @@
+"""What the members of a panel say in a reply that they had not said in an earlier one, by words alone.
+
+A heuristic that finds repetitions, also nearly verbatim ones; whether something is new in substance a model says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from skillrun.scoring.overlap import overlap, words
+
+LEAST: Final = 5  # words
+
+
+def news(
+    later: Iterable[Any],
+    earlier: Iterable[Any],
+    field: str,
+    least: int = LEAST,
+    spoken: Callable[[str], str] = str,
+) -> list[dict[str, Any]]:
+    """For each reply of `later` a record: `member`, `status`, `new` and `alike`.
+
+    `new` are the items of the list `field` with at least `least` words that stand nowhere in the member's own reply of
+    `earlier`; `spoken` takes out of a text what does not count. `alike` has the Jaccard overlap of each text field with
+    that of the earlier reply. Who has not answered has nothing new; who had not answered before has only what is new.
+    """
+    before = {reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _answered(reply)}
+    records = []
+    for reply in later:
+        if not isinstance(reply, Mapping):
+            continue
+        old = before.get(str(reply.get("member")), {})
+        data, old_data = _data(reply), _data(old)
+        known = words("\n".join(_texts([old_data, old.get("text", "") if not old_data else ""])))
+        items = data.get(field)
+        new = [item for item in items if _beyond(item, known, spoken) >= least] if isinstance(items, list) else []
+        alike = {
+            name: round(overlap(text, old_data[name]), 4)
+            for name, text in data.items()
+            if isinstance(text, str) and isinstance(old_data.get(name), str)
+        }
+        records.append({"member": reply.get("member"), "status": reply.get("status"), "new": new, "alike": alike})
+    return records
+
+
+def _answered(reply: Mapping[str, Any]) -> bool:
+    return reply.get("status") == "success" and isinstance(reply.get("member"), str)
+
+
+def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = reply.get("data")
+    return data if isinstance(data, Mapping) and reply.get("status") == "success" else {}
+
+
+def _beyond(item: Any, known: frozenset[str], spoken: Callable[[str], str]) -> int:
+    """How many of an item's words are not among those known."""
+    return len(words(spoken("\n".join(_texts(item)))) - known)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)

@@ -1,0 +1,65 @@
+"""What stands in the files of a run as a name, before it is used: they may come from anybody.
+
+The one guard for the names of artifacts, whether a model, an author or an earlier record gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, Final
+
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.tree import LONGEST
+from skillrun.store.state import STATE
+from skillrun.types.schemas import quoted
+
+INBOX: Final = ".run/inbox"  # answers that people have left, until the run takes them
+SUMMARIES: Final = "summaries"
+NEVER: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
+"""Names in which version control finds a repository, with hooks and programs to start; `HEAD` makes a bare one."""
+LONGEST_PART: Final = 240  # bytes: what a file system allows, less what a name has while it is written
+
+
+def artifact(name: str) -> str:
+    """The one name of an artifact, however its path is written.
+
+    Raises PathRefused when it would lie outside of the run, or in a file of the engine's.
+    """
+    if not name.isprintable():
+        raise PathRefused(f"{quoted(name)} is not a name for an artifact: it has a character that is not seen")
+    if len(name) > LONGEST or any(len(part.encode(errors="replace")) > LONGEST_PART for part in name.split("/")):
+        raise PathRefused(f"{quoted(name)} is not a name for an artifact: it is too long")
+    if name.startswith("/"):
+        raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+    parts: list[str] = []
+    for part in name.split("/"):
+        if part == ".." and not parts:
+            raise PathRefused(f"{quoted(name)} leads out of its folder", "It goes up with `..`.")
+        if part == "..":
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    for part in parts:
+        if part.casefold() in NEVER:
+            raise PathRefused(f"{quoted(name)} is not a name for an artifact: programs take orders from a `{part}`")
+    top = "".join(parts[:1]).casefold()  # some file systems know no case
+    if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
+        raise PathRefused(f"`{name}` is not a name for an artifact: it belongs to the run itself")
+    return "/".join(parts)
+
+
+def names_beside(path: str) -> Iterator[str]:
+    """`plan.new.md`, `plan.new-2.md` and so on: what stands there already may be somebody's work."""
+    stem, dot, suffix = path.rpartition(".")
+    for number in count(1):
+        new = "new" if number == 1 else f"new-{number}"
+        yield f"{stem}.{new}.{suffix}" if dot and "/" not in suffix else f"{path}.{new}"
+
+
+def is_artifact(name: Any) -> bool:
+    """Whether a recorded name is one that a run has given to an artifact."""
+    try:
+        return isinstance(name, str) and artifact(name) == name
+    except PathRefused:
+        return False

@@ -1,0 +1,56 @@
+"""Events as a transcript keeps them: a line of JSON each. What is read back is only what can be an event."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from skillrun.events import Event
+from skillrun.types.records import checks_of, is_text
+
+Record = dict[str, Any]
+_encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
+
+
+def line_of(event: Event) -> str:
+    """An event that happens now, as a line without its end."""
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    return _encode({"at": at, **event.to_dict()})
+
+
+def event_of(line: bytes | str) -> Record | None:
+    """The event of a line; None for what is none, and for one that lacks what its kind has."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(event, dict) or not is_text(event.get("event")):
+        return None
+    kind = KINDS.get(event["event"])
+    if kind is None:
+        return event
+    defaults: Record = {}
+    checks = checks_of(kind)
+    for field in fields(kind):
+        if field.name in event:
+            if not checks[field.name](event[field.name]):
+                return None
+        elif field.default is not MISSING:
+            defaults[field.name] = field.default
+        elif field.default_factory is MISSING:
+            return None
+    return {**defaults, **event}
+
+
+def moment_of(at: object) -> float | None:
+    """When an event happened, in seconds since 1970; None if its `at` cannot be read."""
+    try:
+        return datetime.fromisoformat(str(at)).timestamp() if is_text(at) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

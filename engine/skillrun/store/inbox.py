@@ -1,0 +1,141 @@
+"""Answers from outside of the process that has a run: which questions wait, and a file for each list that was answered.
+
+Owns these files: whoever writes one first has answered, and nobody writes over it. Asks nobody; what becomes of answers
+is for `asking`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+from skillrun.questions.answers import ENDED, PERSON, PREPARED, Answer, Question, fitted_answer
+from skillrun.repository.paths import PathRefused
+from skillrun.runtime.errors import Waiting
+from skillrun.store.artifact_names import INBOX
+from skillrun.store.files import Files, sha256_of
+from skillrun.store.next_step import RESUME_RUN, NextStep
+from skillrun.syntax.border import clean
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.source import MAX_BYTES
+
+T = TypeVar("T")
+
+POLL: Final = 0.3  # seconds between two looks for an answer, while somebody is asked here
+KEYS: Final = ("answer", "answered_by", "confidence", "comment")
+
+
+@dataclass(frozen=True)
+class WaitingQuestions:
+    """Questions of one step that have no answer yet. `where` and `fingerprint` are those of the answers' record."""
+
+    where: str
+    fingerprint: str
+    phase: str
+    questions: tuple[Question, ...]
+    computed: bool = False
+    may_skip: bool = False
+    enough: str = ""
+
+    @property
+    def key(self) -> str:
+        """What prepared answers call them: phase and step."""
+        return self.where.partition("/")[2].rpartition("@")[0]
+
+
+def waiting_questions(events: Iterable[Mapping[str, Any]]) -> list[WaitingQuestions]:
+    """What the last evaluation of a run has asked and nobody has answered, by the events of its transcript."""
+    waiting: dict[str, WaitingQuestions] = {}
+    for event in events:
+        match event.get("event"):
+            case "RunStarted":
+                waiting.clear()
+            case "Asked" if event["fingerprint"]:
+                questions = tuple(cast(Question, question) for question in event["questions"])
+                waiting[event["address"]] = WaitingQuestions(
+                    event["address"],
+                    event["fingerprint"],
+                    event["phase"],
+                    questions,
+                    event["computed"],
+                    event["may_skip"],
+                    event["enough"],
+                )
+            case "Answered":
+                waiting.pop(event["address"], None)
+            case "RunEnded" if event["status"] == "completed":
+                waiting.clear()
+    return list(waiting.values())
+
+
+class Inbox:
+    """The answers that were left in a run's folder."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def put(self, waiting: WaitingQuestions, answers: Sequence[Answer]) -> bool:
+        """Leave the answers, an entry for each question; False, and nothing is changed, where somebody was first."""
+        kept = [{name: value for name, value in answer.items() if value not in (None, "")} for answer in answers]
+        text = json.dumps({"address": waiting.where, "answers": kept}, ensure_ascii=False, indent=1)
+        return self._files.write_new(_name(waiting.where, waiting.fingerprint), text + "\n")
+
+    def has(self, where: str, fingerprint: str) -> bool:
+        return self._files.is_file(_name(where, fingerprint))
+
+    def answers(self, where: str, fingerprint: str, questions: Sequence[Question]) -> list[Answer]:
+        """The answers to these questions that somebody has left. Raises Waiting where the file holds none."""
+        name = _name(where, fingerprint)
+        try:
+            body = json.loads(self._files.read(name, MAX_BYTES)[:MAX_BYTES])
+            return list(_checked(body, where, questions))
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError, PathRefused) as error:
+            place = self._files.path / name
+            message = f"{place} holds no answers to `{where}` ({error})"
+            raise Waiting(message, NextStep.of("remove it, answer again, and ", RESUME_RUN)) from None
+
+    async def unless_left(self, where: str, fingerprint: str, asking: Callable[[], Awaitable[T]]) -> T | None:
+        """What `asking` gives; None where somebody has left answers, or does so first: it is broken off then."""
+        if self.has(where, fingerprint):
+            return None
+        arrival = asyncio.create_task(self._arrival(where, fingerprint))
+        patience = asyncio.timeout(None)
+        try:
+            async with patience:
+                arrival.add_done_callback(lambda task: None if task.cancelled() else patience.reschedule(0))
+                return await asking()
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            return None
+        finally:
+            arrival.cancel()
+
+    async def _arrival(self, where: str, fingerprint: str) -> None:
+        while not self.has(where, fingerprint):  # noqa: ASYNC110 -- another process makes the file
+            await asyncio.sleep(POLL)
+
+
+def _name(where: str, fingerprint: str) -> str:
+    return f"{INBOX}/{sha256_of(f'{where} {fingerprint}')[:32]}.json"
+
+
+def _checked(body: Any, where: str, questions: Sequence[Question]) -> Iterator[Answer]:
+    """The answers as the questions take them. Raises ValueError, LookupError, TypeError or SkillrunError."""
+    if body["address"] != where or len(body["answers"]) != len(questions):
+        raise ValueError("it is for other questions")
+    for question, given in zip(questions, body["answers"], strict=True):
+        if given.get("ended") is True:
+            yield ENDED
+            continue
+        answer = {name: given[name] for name in KEYS if name in given}
+        if answer.get("answered_by", PERSON) not in (PERSON, PREPARED):
+            raise ValueError("nobody else answers here")
+        if "answer" in answer:
+            with suppress(SkillrunError):  # a person's own words, where the terminal takes them
+                answer["answer"] = fitted_answer(question, answer["answer"])
+        yield cast(Answer, clean(answer))

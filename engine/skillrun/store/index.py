@@ -1,0 +1,43 @@
+"""Where the records of a journal are, by what they are looked up by, and how far the chain has come."""
+
+from __future__ import annotations
+
+from skillrun.store.journal import JournalRow
+from skillrun.store.rows import NO_CHAIN, TEXT
+
+AGAIN = "/again"
+"""How the address of a note ends that says which of the earlier prompts at an address is the present one again."""
+
+
+class Index:
+    """Where the records are, and how far the chain has come."""
+
+    def __init__(self) -> None:
+        self.count, self.chain = 0, NO_CHAIN
+        self.latest: dict[tuple[str, str, str], int] = {}
+        self.of_kind: dict[str, list[int]] = {}
+        self.texts: dict[str, int] = {}
+        self.unanswered: dict[tuple[str, str], None] = {}
+        self.present: dict[str, str] = {}
+        self.calls = 0
+        self.packs = False
+        self._tried: set[tuple[str, str]] = set()
+
+    def add(self, row: JournalRow) -> None:
+        self.count, self.chain = row.seq, row.chain
+        seq, kind, address, fingerprint = row[:4]
+        if kind == TEXT:
+            self.texts[fingerprint] = seq
+            return
+        self.latest[kind, address, fingerprint] = seq
+        self.of_kind.setdefault(kind, []).append(seq)
+        call = (address, fingerprint)
+        if kind == "note" and address.endswith(AGAIN):
+            self.present[address.removesuffix(AGAIN)] = fingerprint
+        elif kind == "sent":
+            self.present[address] = fingerprint
+            self.unanswered[call] = None
+            self.calls += call not in self._tried
+        elif kind in ("tried", "reply", "failed"):
+            self.unanswered.pop(call, None)
+            (self._tried.add if kind == "tried" else self._tried.discard)(call)

@@ -1,0 +1,185 @@
+"""What the bodies of journal records hold, by their kind: a run writes these, and a journal from elsewhere may not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NotRequired, TypedDict
+
+from skillrun.models.messages import MessageRole, Stop
+from skillrun.questions.answers import Answer, QuestionRecord
+from skillrun.types import records
+from skillrun.types.records import Number, Whole, closed
+
+Verdict = Literal["found", "missing", "withheld"]
+
+
+@closed
+class CallBody(TypedDict):
+    """A call of a tool that a model asks for; see `models.messages.ToolCall`."""
+
+    id: str
+    name: str
+    arguments: dict[str, object]
+    extra: NotRequired[dict[str, object]]
+
+
+class BlockBody(TypedDict):
+    """A paragraph of a prompt; see `models.messages.Block`."""
+
+    text: str
+    cache: NotRequired[bool]
+    part: NotRequired[str]
+    left_out: NotRequired[list[str]]
+
+
+class MessageBody(TypedDict):
+    role: MessageRole
+    blocks: list[BlockBody]
+    calls: NotRequired[list[CallBody]]
+    call_id: NotRequired[str]
+
+
+@closed
+class ToolSpecBody(TypedDict):
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+
+class SentBody(TypedDict):
+    """A request before it goes out; see `models.messages.Request`. Only who shows it looks whether it fits."""
+
+    model: str
+    system: list[BlockBody]
+    messages: list[MessageBody]
+    max_tokens: int
+    tools: list[ToolSpecBody]
+    schema: NotRequired[dict[str, object] | None]
+    temperature: NotRequired[float | None]
+    answer_now: NotRequired[bool]
+    round: NotRequired[str]
+    attempt: NotRequired[Whole]
+
+
+@closed
+class UsageBody(TypedDict, total=False):
+    input: Whole
+    output: Whole
+    cache_read: Whole
+    cache_write: Whole
+
+
+@closed
+class ReplyBody(TypedDict):
+    """What a model said; see `models.messages.Reply`."""
+
+    text: str
+    calls: list[CallBody]
+    usage: UsageBody
+    price: Number | None
+    stop: NotRequired[Stop]
+    model: NotRequired[str]
+    seconds: NotRequired[Number]
+
+
+@closed
+class FailedBody(TypedDict):
+    """A call that got no reply; see `models.messages.ModelError`."""
+
+    kind: str
+    message: str
+    retryable: NotRequired[bool | None]
+    next_step: NotRequired[str]
+    given_up: NotRequired[bool]
+
+
+class TriedBody(TypedDict, total=False):
+    """An attempt of a call that got no reply."""
+
+    kind: str
+    message: str
+    next_step: str
+    attempt: Whole
+
+
+class ToolBody(TypedDict, total=False):
+    """What a tool, or a step that looks outside of the run, has found; each gives some of it."""
+
+    tool: str
+    arguments: Mapping[str, object]
+    result: str
+    error: str
+    text: str
+    files: list[str]
+    texts: list[str]
+    run: str
+    answers: list[dict[str, object]]
+    paths: dict[str, Verdict]
+    excerpts: dict[str, str]
+    left_out: list[str]
+    data: object
+    answer: object
+    pattern: object
+    passed_over: list[str]
+
+
+@closed
+class FormBody(TypedDict):
+    """How a form stood when it was read; see `runtime/asking/forms`."""
+
+    name: str
+    hash: str
+    read: list[Answer]
+    why: list[list[str]]
+
+
+class AnswerBody(TypedDict):
+    """The answers to the questions of one step, each with its question."""
+
+    answers: list[QuestionRecord]
+    notes: NotRequired[str]
+    form: NotRequired[FormBody]
+    enough: NotRequired[bool]
+
+
+class VoidBody(TypedDict):
+    """The attempts of a phase in a round that do not count any more."""
+
+    round: Whole
+    tries: dict[str, Whole]
+
+
+class NoteBody(TypedDict, total=False):
+    text: str
+    reason: str
+    form: str
+
+
+class WroteBody(TypedDict, total=False):
+    """An artifact as it was written; journals of an older skillrun have its hash alone."""
+
+    text: str
+
+
+BODIES: Final[Mapping[str, type]] = {
+    "reply": ReplyBody,
+    "failed": FailedBody,
+    "tried": TriedBody,
+    "tool": ToolBody,
+    "answer": AnswerBody,
+    "void": VoidBody,
+    "note": NoteBody,
+    "wrote": WroteBody,
+}
+
+
+def body_fits(kind: str, body: object) -> bool:
+    """Whether a run can have written a record of this kind with this body."""
+    record = BODIES.get(kind)
+    return isinstance(body, dict) and (record is None or (records.fits(record, body) and _agrees(kind, body)))
+
+
+def _agrees(kind: str, body: Mapping[str, Any]) -> bool:
+    """Whether the parts of a body go together."""
+    form = body.get("form") if kind == "answer" else None
+    return (kind != "answer" or bool(body["answers"])) and (form is None or len(form["why"]) == len(form["read"]))

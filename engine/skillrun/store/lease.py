@@ -1,0 +1,33 @@
+"""What holds a run: at most one process evaluates it at a time, and one that has lost it writes nothing more.
+
+A protocol; `disk/lock.py` holds by locks of the operating system, `memory.py` within the process. The contract is
+`tests/contract/test_lease.py`.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from skillrun.repository.tree import Guard
+from skillrun.syntax.diagnostics import SkillrunError
+
+
+class RunLost(SkillrunError):
+    """The files of a run are not where they were, or this process holds it no more; its next step is complete."""
+
+
+class Lease(Protocol):
+    """The right to evaluate one run, which a process has from `hold` until it lets go, dies or loses it."""
+
+    def hold(self) -> AbstractContextManager[Guard]:
+        """Have the run while the context lasts. Raises SkillrunError, naming the holder, while another has it.
+
+        The guard raises RunLost once the run is another's, or with `here` not where it was. Journal and files ask it:
+        before every commit that matters and every write, and with `here` before a call goes out.
+        """
+        ...
+
+    def is_held(self) -> bool:
+        """Whether anybody has the run now; changes nothing."""
+        ...

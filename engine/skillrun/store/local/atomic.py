@@ -1,0 +1,135 @@
+"""Files that are either the old or the new one, never half of it, whatever happens while they are written.
+
+Written in an open folder by its descriptor, so that they land there and nowhere else.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.tree import PRIVATE, Tree
+from skillrun.store.checkpoints import reached
+from skillrun.store.files import encoded, folders
+
+SHARED: Final = 0o755  # of a folder, less the umask
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
+
+
+def tree_of(folder: Tree | Path) -> Tree:
+    """The folder, opened where it is not yet."""
+    return folder if isinstance(folder, Tree) else Tree(folder)
+
+
+def folder_mode(*, shared: bool) -> int:
+    """The mode of a new folder: for its owner alone, or what the umask allows."""
+    return SHARED if shared else PRIVATE
+
+
+def write_atomic(
+    folder: Tree,
+    name: str,
+    content: str | bytes,
+    *,
+    shared: bool = False,
+    last: Callable[[], None] = lambda: None,
+) -> None:
+    """Replace a file below `folder` by one with this content; it has reached the disk when this returns.
+
+    It can be read by its owner alone, or with `shared` by whom the umask allows; so are folders made on the way.
+    `last` is asked at the last moment; where it raises FileChanged, the file stays.
+    """
+    data = encoded(content)
+    with folder.place(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
+        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
+        mode = folder_mode(shared=shared) & 0o666
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            folder.check()
+            reached(f"rename {leaf}: before")
+            last()
+            os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)
+            raise
+        reached(f"rename {leaf}: after")
+        os.fsync(parent)
+
+
+def write_new(folder: Tree, name: str, content: str | bytes, *, shared: bool = False) -> bool:
+    """The same where nothing has the name; what is there is left as it is, and then this is False."""
+    data = encoded(content)
+    with folder.place(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
+        temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
+        mode = folder_mode(shared=shared) & 0o666
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            with os.fdopen(os.open(temporary, flags, mode, dir_fd=parent), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            folder.check()
+            return _placed(parent, temporary, leaf)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=parent)
+
+
+def _placed(folder: int, temporary: str, name: str) -> bool:
+    """Give a finished file its name in a folder, unless there is one of that name."""
+    try:
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        with contextlib.suppress(FileNotFoundError):
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+            return False
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return True
+
+
+def move(folder: Tree, name: str, target: str, *, shared: bool = False) -> None:
+    """Give a file another name below the same folder, durably."""
+    with (
+        folder.place(name) as (source, old),
+        folder.place(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
+    ):
+        folder.check()
+        reached(f"rename {name}: before")
+        os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
+        reached(f"rename {name}: after")
+        os.fsync(parent)
+        os.fsync(source)
+
+
+def share(folder: Tree) -> None:
+    """Give what is in a run folder, but for `.run`, at least the modes that new files of a shared run have."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    for name in folders(folder):
+        if name == ".run" or name.startswith(".run/"):
+            continue
+        folder.allow(name, SHARED & ~umask)
+        for leaf, kind in folder.entries(name):
+            if kind == "file":
+                with contextlib.suppress(PathRefused, FileNotFoundError):
+                    folder.allow(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666 & ~umask)
+
+
+def sweep(folder: Tree, name: str = ".") -> list[str]:
+    """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
+    at = "" if name == "." else f"{name}/"
+    leftovers = [f"{at}{leaf}" for leaf, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(leaf)]
+    for leftover in leftovers:
+        folder.remove(leftover)
+    return leftovers

@@ -1,0 +1,216 @@
+"""The journal of a run in SQLite, `.run/journal.db`: append-only, hash-chained, synced.
+
+A record is durable when `record` returns. Opening checks everything before it changes anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.tree import Tree
+from skillrun.store.chained import KEPT, ChainedJournal, anything
+from skillrun.store.index import Index
+from skillrun.store.journal import Fits, JournalDamaged, JournalRow
+from skillrun.store.local.atomic import tree_of
+from skillrun.store.local.journal_files import JournalFiles, make_journal
+from skillrun.store.local.lock import FolderLease, held_error, own
+from skillrun.store.local.verification import (
+    JOURNAL,
+    WITNESS,
+    check_journal_files,
+    doubts,
+    journal_copy,
+    line_of_witness,
+    verify,
+    witness_of,
+)
+from skillrun.store.memory import MemoryJournal
+from skillrun.store.rows import TEXT
+from skillrun.syntax.diagnostics import SkillrunError
+
+_PERMISSIONS: Final = (
+    "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
+)
+_INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
+TRIES: Final = 20  # copies of a journal that somebody writes
+BETWEEN: Final = 0.05  # seconds
+_UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
+
+
+class SqliteJournal(ChainedJournal):
+    """A `Journal` on the disk. One process has it at a time (the run's lock).
+
+    Records of one turn of the event loop share one commit. A commit is synced to the disk, except one that holds
+    nothing but `sent`, `tried` and `summary`: it survives the death of the process (the operating system has it), and
+    a power cut can take only what came after the last synced commit, because that one synced the whole log before it.
+    What such a cut loses is the notice that a call was in flight, which has no reply in the journal and is asked again
+    either way, or the hash of a summary, whose edits are then not noticed. The witness counts synced records only, so
+    it never runs ahead.
+    """
+
+    def __init__(
+        self,
+        database: sqlite3.Connection,
+        index: Index,
+        fits: Fits,
+        files: JournalFiles,
+        doubt: str = "",
+    ) -> None:
+        super().__init__(index, fits, doubt)
+        self._database, self._files = database, files
+        self._synchronous = ""
+
+    @classmethod
+    def create(cls, run_folder: Tree | Path, fits: Fits = anything) -> SqliteJournal:
+        """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there, PathRefused for links."""
+        folder = tree_of(run_folder)
+        own(folder)
+        if check_journal_files(folder) or folder.known(WITNESS) is not None:
+            raise FileExistsError(folder.path / JOURNAL)
+        make_journal(folder)
+        return cls.open(folder, fits)
+
+    @classmethod
+    def open(cls, run_folder: Tree | Path, fits: Fits = anything) -> SqliteJournal:
+        """The verified journal of a run. JournalDamaged, JournalNewer, JournalOlder, JournalShortened leave it."""
+        folder = tree_of(run_folder)
+        path = folder.path / JOURNAL
+        own(folder)
+        try:
+            check_journal_files(folder)
+            witness = witness_of(folder)
+            index = verify(path, witness, path)
+            database = sqlite3.connect(path, isolation_level=None)
+            _check_same(folder, path)
+            database.execute("PRAGMA trusted_schema=OFF")
+            database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
+            files = JournalFiles(folder, line_of_witness(index))
+            journal = cls(database, index, fits, files, doubts(folder, witness, index))
+            files.attest(line_of_witness(index))
+        except (sqlite3.Error, OSError) as error:
+            raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
+        return journal
+
+    def close(self) -> None:
+        """Commit what is pending and move the log into the database."""
+        super().close()
+        if not self._failure:
+            with contextlib.suppress(sqlite3.Error, OSError):
+                self._database.execute("PRAGMA wal_checkpoint")
+                self._files.attest(line_of_witness(self._index))
+        self._database.close()
+        self._files.close()
+
+    def _check_place(self) -> None:
+        self._files.check_here()
+
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:
+        synced = _is_synced(rows)
+        if synced:
+            self._files.check()
+        synchronous = "FULL" if synced else "NORMAL"
+        if synchronous != self._synchronous:
+            with _as_os_error():
+                self._database.execute(f"PRAGMA synchronous={synchronous}")
+            self._synchronous = synchronous
+
+    def _keep(self, rows: Sequence[JournalRow]) -> None:
+        with _as_os_error():
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(_INSERT, rows)
+            self._database.execute("COMMIT")
+
+    def _attest(self, rows: Sequence[JournalRow]) -> None:
+        if _is_synced(rows):
+            self._files.attest(line_of_witness(self._index))
+
+    def _undo(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._database.execute("ROLLBACK")
+
+    def _row(self, seq: int) -> JournalRow:
+        try:
+            row = self._database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
+        except sqlite3.Error as error:
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
+        if row is None:
+            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", KEPT)
+        return JournalRow(*row)
+
+
+def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJournal:
+    """The verified journal of a run for who only looks: nothing of the run is changed, whatever is recorded here.
+
+    Raises as opening it does, and SkillrunError, naming the holder, while another process has the run.
+    """
+    folder = tree_of(run_folder)
+    if FolderLease(folder).is_held():
+        raise held_error(folder)
+    try:
+        return _copied(folder, fits)
+    except SkillrunError:
+        if FolderLease(folder).is_held():  # since it was looked at; the copy is of two moments
+            raise held_error(folder) from None
+        raise
+
+
+def read_so_far(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJournal:
+    """What the journal of a run holds by now, also while a process adds to it; see `read_journal`.
+
+    A copy that was made while the log was moved into the database is of two moments, which its chain tells: it is made
+    again. One whose chain is whole, with no fewer records than were witnessed before, is the journal of a moment.
+    """
+    folder = tree_of(run_folder)
+    for _ in range(TRIES):
+        try:
+            return _copied(folder, fits)
+        except SkillrunError:
+            if not FolderLease(folder).is_held():
+                raise
+            time.sleep(BETWEEN)
+    raise held_error(folder)
+
+
+def _copied(folder: Tree, fits: Fits) -> MemoryJournal:
+    """The verified journal, from a copy of its files. Raises SkillrunError."""
+    place = folder.path / JOURNAL
+    check_journal_files(folder)
+    witness = witness_of(folder)
+    rows: list[JournalRow] = []
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
+        try:
+            index = verify(journal_copy(folder, Path(private)), witness, place, rows.append)
+        except (sqlite3.Error, OSError) as error:
+            raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
+    return MemoryJournal(rows, index, fits, doubts(folder, witness, index))
+
+
+def _is_synced(rows: Sequence[JournalRow]) -> bool:
+    return not all(row.kind in _UNSYNCED for row in rows)
+
+
+class _as_os_error:  # noqa: N801 (a function to who reads it; as one it would cost each append more)
+    """What SQLite could not write is what the disk could not write."""
+
+    def __enter__(self) -> None:
+        """Nothing is set up."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise OSError(str(error)) from error
+
+
+def _check_same(folder: Tree, path: Path) -> None:
+    """Raises PathRefused where the name by which SQLite has opened the journal leads elsewhere than the folder."""
+    there, known = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
+    if (there.st_dev, there.st_ino) != (known.st_dev, known.st_ino):
+        raise PathRefused(f"{path} was exchanged while it was opened", "nothing was recorded; look who writes there")

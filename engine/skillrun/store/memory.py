@@ -1,0 +1,125 @@
+"""A run that nobody keeps: its journal, files and lease in memory, for what is walked through, looked at or tested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from skillrun.repository.tree import Guard, Tree
+from skillrun.store.chained import KEPT, ChainedJournal, anything
+from skillrun.store.files import check_other
+from skillrun.store.index import Index
+from skillrun.store.journal import Fits, JournalDamaged, JournalRow
+from skillrun.store.lease import RunLost
+from skillrun.store.named_files import NamedFiles
+from skillrun.syntax.diagnostics import SkillrunError
+
+
+class MemoryJournal(ChainedJournal):
+    """A `Journal` that lasts as long as the process: empty, or one that was read from elsewhere, `rows` and index."""
+
+    def __init__(
+        self,
+        rows: Iterable[JournalRow] = (),
+        index: Index | None = None,
+        fits: Fits = anything,
+        doubt: str = "",
+        *,
+        guard: Guard | None = None,
+    ) -> None:
+        super().__init__(Index() if index is None else index, fits, doubt)
+        self._rows = list(rows)
+        self._guard = guard
+
+    @property
+    def rows(self) -> Sequence[JournalRow]:
+        """The records as they are kept, in their order."""
+        return self._rows
+
+    def _check_place(self) -> None:
+        if self._guard is not None:
+            self._guard.check()
+
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: ARG002 (the same for all)
+        if self._guard is not None:
+            self._guard.check(here=False)
+
+    def _keep(self, rows: Sequence[JournalRow]) -> None:
+        self._rows.extend(rows)
+
+    def _row(self, seq: int) -> JournalRow:
+        if not 0 < seq <= len(self._rows):
+            raise JournalDamaged(f"record {seq} of the journal is not there", KEPT)
+        return self._rows[seq - 1]
+
+
+class MemoryFiles(NamedFiles):
+    """The `Files` of a run in memory. Other runs are those in the folder `runs`, or none."""
+
+    def __init__(self, runs: Path | None = None, *, guard: Guard | None = None) -> None:
+        super().__init__(Path("run"))
+        self._runs, self._guard = runs, guard
+        self._kept: dict[str, bytes] = {}
+        self._made = {"."}
+
+    @property
+    def _contents(self) -> dict[str, bytes]:
+        return self._kept
+
+    @property
+    def _folders(self) -> set[str]:
+        return self._made
+
+    def other(self, name: str) -> Tree:
+        if self._runs is None:
+            raise SkillrunError(f"there is no run `{name}` beside this one")
+        check_other(self._runs.resolve(), name)
+        return Tree(self._runs.resolve() / name)
+
+    def _check(self) -> None:
+        if self._guard is not None:
+            self._guard.check()
+
+    def _put(self, key: str, content: bytes, last: Callable[[], None]) -> None:
+        last()
+        self._contents[key] = content
+
+    def _rename(self, key: str, new: str) -> None:
+        self._contents[new] = self._contents.pop(key)
+
+    def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
+        for file in files:
+            del self._contents[file]
+        self._folders.difference_update(folders)
+
+    def _add_folder(self, key: str) -> None:
+        self._folders.add(key)
+
+
+class MemoryLease:
+    """The `Lease` of a run that one process has, and the guard of its journal and files."""
+
+    def __init__(self) -> None:
+        self._is_held = self._is_lost = False
+
+    @contextmanager
+    def hold(self) -> Iterator[MemoryLease]:
+        if self.is_held():
+            raise SkillrunError("the run is held in this process", "Let it go first.")
+        self._is_held, self._is_lost = True, False
+        try:
+            yield self
+        finally:
+            self._is_held = False
+
+    def is_held(self) -> bool:
+        return self._is_held
+
+    def lose(self) -> None:
+        """Take the run from who has it."""
+        self._is_held, self._is_lost = False, True
+
+    def check(self, *, here: bool = True) -> None:  # noqa: ARG002 (it is nowhere)
+        if self._is_lost:
+            raise RunLost("the run was taken from who had it", "hold it again")

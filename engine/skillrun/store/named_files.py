@@ -1,0 +1,193 @@
+"""Files of a run that are kept by their names, without a file system: what a name means, and what stands where.
+
+A subclass says what is there and changes it; `memory.py` and `postgres/files.py` do.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+
+from skillrun.repository.matching import matching
+from skillrun.repository.paths import PathRefused
+from skillrun.repository.tree import LONGEST, Kind, Tree
+from skillrun.store.checkpoints import reached
+from skillrun.store.files import LARGEST, encoded
+from skillrun.types.schemas import quoted
+
+
+class NamedFiles(ABC):
+    """The `Files` of a run by their names. Every change is asked of `check`, and done whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    @abstractmethod
+    def _contents(self) -> Mapping[str, bytes]:
+        """The files that are there now."""
+
+    @property
+    @abstractmethod
+    def _folders(self) -> AbstractSet[str]:
+        """The folders that are there now, `.` among them."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raises RunLost where the run is another's."""
+
+    @abstractmethod
+    def _put(self, key: str, content: bytes, last: Callable[[], None]) -> None:
+        """Have a file be this; `last` is asked before. The folders on its way are there."""
+
+    @abstractmethod
+    def _rename(self, key: str, new: str) -> None:
+        """Have a file be another, in place of what is there."""
+
+    @abstractmethod
+    def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
+        """Have them be gone."""
+
+    @abstractmethod
+    def _add_folder(self, key: str) -> None:
+        """Have a folder be there."""
+
+    @abstractmethod
+    def other(self, name: str) -> Tree:
+        """The folder of another run beside this one, open. Raises SkillrunError where there is none."""
+
+    def has(self, name: str) -> bool:
+        key = _key(name)
+        if key in self._folders:
+            raise _error(errno.EISDIR, self.path / name)
+        return key in self._contents
+
+    def is_file(self, name: str) -> bool:
+        try:
+            return _key(name) in self._contents
+        except PathRefused:
+            return False
+
+    def is_folder(self, name: str) -> bool:
+        try:
+            return _key(name) in self._folders
+        except PathRefused:
+            return False
+
+    def is_taken(self, name: str) -> bool:
+        return _key(name) in self._contents or _key(name) in self._folders
+
+    def read(self, name: str, limit: int = LARGEST) -> bytes:
+        if not self.has(name):
+            raise self._missing(name)
+        return self._contents[_key(name)][: limit + 1]
+
+    def entries(self, name: str = ".") -> list[tuple[str, Kind]]:
+        key = _key(name)
+        if key not in self._folders:
+            raise _error(errno.ENOTDIR, self.path / name) if key in self._contents else self._missing(name)
+        inside: list[tuple[str, Kind]] = [(_leaf(path), "file") for path in self._contents if _parent(path) == key]
+        inside += [(_leaf(path), "folder") for path in self._folders if path != "." and _parent(path) == key]
+        return sorted(inside)
+
+    def matching(self, pattern: str) -> list[str]:
+        return matching(self, pattern)
+
+    def write(self, name: str, content: str | bytes, *, last: Callable[[], None] = lambda: None) -> None:
+        key = self._prepared(name)
+        self._check()
+        reached(f"rename {_leaf(key)}: before")
+        self._put(key, encoded(content), last)
+        reached(f"rename {_leaf(key)}: after")
+
+    def write_new(self, name: str, content: str | bytes) -> bool:
+        if self.is_taken(name):
+            return False
+        self.write(name, content)
+        return True
+
+    def move(self, name: str, target: str) -> None:
+        if not self.has(name):
+            raise self._missing(name)
+        new = self._prepared(target)
+        self._check()
+        reached(f"rename {name}: before")
+        self._rename(_key(name), new)
+        reached(f"rename {name}: after")
+
+    def remove(self, name: str) -> None:
+        key = _key(name)
+        if not self.is_taken(name):
+            raise self._missing(name)
+        self._check()
+        below = f"{key}/"
+        inside = [[each for each in kept if f"{each}/".startswith(below)] for kept in (self._contents, self._folders)]
+        self._drop(*inside)
+
+    def make_folder(self, name: str) -> None:
+        key = _key(name)
+        for folder in _above(key):
+            self._make(folder, name)
+        if key not in self._contents and key not in self._folders:
+            self._add_folder(key)
+
+    def sweep(self) -> None:  # noqa: B027 (nothing to do is right for all)
+        """A write that is killed leaves nothing here."""
+
+    def _prepared(self, name: str) -> str:
+        """The key to write at, its folders made."""
+        key = _key(name)
+        if key in self._folders:
+            raise _error(errno.EISDIR, self.path / name)
+        for folder in _above(key):
+            self._make(folder, name)
+        return key
+
+    def _make(self, folder: str, name: str) -> None:
+        """A folder on the way to a name."""
+        if folder in self._contents:
+            raise _error(errno.ENOTDIR, self.path / name)
+        if folder not in self._folders:
+            self._add_folder(folder)
+
+    def _missing(self, name: str) -> OSError:
+        is_below = any(folder in self._contents for folder in _above(_key(name)))
+        return _error(errno.ENOTDIR if is_below else errno.ENOENT, self.path / name)
+
+
+def _key(name: str) -> str:
+    """The one spelling of a name. Raises PathRefused for one that leads out."""
+    if "\0" in name or len(name) > LONGEST:
+        raise PathRefused(f"{quoted(name)} is no path")
+    if name.startswith("/"):
+        raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+    parts: list[str] = []
+    for part in name.split("/"):
+        if part == "..":
+            if not parts:
+                raise PathRefused(f"{quoted(name)} leads out of its folder", "It goes up with `..`.")
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(parts) or "."
+
+
+def _leaf(key: str) -> str:
+    return key.rpartition("/")[2]
+
+
+def _parent(key: str) -> str:
+    return key.rpartition("/")[0] or "."
+
+
+def _above(key: str) -> list[str]:
+    """The folders on the way to a name, the outermost first."""
+    return [key[:at] for at, sign in enumerate(key) if sign == "/"]
+
+
+def _error(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))

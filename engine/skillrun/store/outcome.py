@@ -1,0 +1,26 @@
+"""How a run ended, or where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from skillrun.store.next_step import NOTHING, NextStep
+
+Status = Literal["running", "waiting", "completed", "failed", "interrupted"]
+EXIT: Final[Mapping[Status, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended, or where it stands: status, reason, and what to type next."""
+
+    status: Status
+    reason: str = ""
+    next_step: NextStep = NOTHING
+    outputs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT[self.status]

@@ -1,0 +1,105 @@
+"""What one journal record is: its kind, its link in the hash chain, how its body becomes bytes and back. No files here.
+
+Long strings of bodies are cut into pieces, and a piece that the journal has seen before (a prompt prefix shared by many
+calls, a reply quoted in the next turn) is stored once, as a record of kind `text`, and referred to by its number.
+"""
+
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from skillrun.store.journal import Body
+
+TEXT = "text"
+NO_CHAIN = bytes(32)
+
+_PIECE = 2048  # characters, cut from the start of a string, so that equal prefixes give equal pieces
+_LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without end
+_INLINE = 512  # what is shorter is not worth a record of its own
+_MARK = "\0"
+_PACKED = b"\xff"  # no text in UTF-8 begins with it
+_WIDEST = 4 * _PIECE + 1  # bytes; every piece has fewer
+_STAYS = frozenset({int, float, bool, type(None)})  # most values of a body; looked at before anything else
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: bytes) -> bytes:
+    """SHA-256 over the previous link and the fields, each behind its length."""
+    fields = (kind.encode(), address.encode(), fingerprint.encode(), body)
+    return hashlib.sha256(b"".join((previous, struct.pack(">4Q", *map(len, fields)), *fields))).digest()
+
+
+def body_to_bytes(body: Body, number_of: Callable[[bytes], int]) -> bytes:
+    """Compact JSON in the body's own key order, which templates see; `number_of` stores a text and gives its number."""
+    return _bytes(_encode(_folded(body, number_of)))
+
+
+def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
+    """What `body_to_bytes` was given. Raises ValueError for what it has not written."""
+    length = 0
+
+    def unfolded(mapping: dict[str, Any]) -> Any:
+        nonlocal length
+        if _MARK in mapping:
+            parts = []
+            for part in mapping[_MARK]:
+                parts.append(part if isinstance(part, str) else _text(text_of(part)))
+                length += len(parts[-1])
+                if length > _LONGEST:
+                    raise ValueError(f"it has more than {_LONGEST:,} characters")
+            return "".join(parts)
+        return {key.removeprefix(_MARK): value for key, value in mapping.items()}
+
+    body: Body = json.loads(_text(data), object_hook=unfolded if b"\\u0000" in data else None)
+    return body
+
+
+def packed(piece: bytes) -> bytes:
+    """A piece of text as it is stored: compressed where that makes it shorter."""
+    short = _PACKED + zlib.compress(piece)
+    return short if len(short) < len(piece) else piece
+
+
+def unpacked(stored: bytes) -> bytes:
+    """The piece that was stored. Raises ValueError for what `packed` has not given."""
+    if not stored.startswith(_PACKED):
+        return stored
+    stream = zlib.decompressobj()
+    try:
+        piece = stream.decompress(stored[len(_PACKED) :], _WIDEST)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not stream.eof or stream.unused_data:
+        raise ValueError("a piece of text is longer than any")
+    return piece
+
+
+def _folded(value: Any, number_of: Callable[[bytes], int]) -> Any:
+    """The value with long strings as {MARK: [number, …, rest]}; keys of its own that start with MARK get one more."""
+    if isinstance(value, str):
+        if len(value) < _INLINE:
+            return value
+        pieces = [value[start : start + _PIECE] for start in range(0, len(value), _PIECE)]
+        return {_MARK: [piece if len(piece) < _INLINE else number_of(_bytes(piece)) for piece in pieces]}
+    if isinstance(value, dict):
+        return {
+            _MARK + key if key.startswith(_MARK) else key: item
+            if item.__class__ in _STAYS or (item.__class__ is str and len(item) < _INLINE)
+            else _folded(item, number_of)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_folded(item, number_of) for item in value]
+    return value
+
+
+def _bytes(text: str) -> bytes:
+    """UTF-8; half a surrogate pair, which a model's reply can hold, goes there and back unchanged."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")

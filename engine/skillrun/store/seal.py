@@ -1,0 +1,128 @@
+"""The seal of a run: shows that its `state.md` was written by this user, on this machine.
+
+A run folder that was cloned or sent keeps its records and has no powers: which project and files it reads, which
+models it pays, what it may spend, who may read it. These are sealed with a key of the user's own, and a state whose
+seal does not fit decides none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.checker.program import Program
+from skillrun.library.budgets import budgets
+from skillrun.store.frontmatter import readable
+from skillrun.store.state import State
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.schemas import quoted
+
+if TYPE_CHECKING:
+    from skillrun.models.catalogue import Catalogue
+
+CHANGE: Final = "change the path below `inputs` in its state.md"
+
+
+def seal_of(program: Program, state: State, key: bytes) -> str:
+    """The seal of what the state decides, as hexadecimal digits."""
+    powers = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
+    return hmac.new(key, b"skillrun seal 1\n" + readable(powers).encode(), hashlib.sha256).hexdigest()
+
+
+def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
+    """Whether this user's own run has written the state, in this project; by the user's key."""
+    if readable(os.path.realpath(state.project)) != readable(os.path.realpath(project)):
+        return False  # the workflow of its name is another one here
+    return key is not None and hmac.compare_digest(seal_of(program, state, key).encode(), state.seal.encode())
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What the state of a run folder from elsewhere would decide, were it this user's own.
+
+    `paths`: inputs that lead out of the project. `models`: what names mean there and not here, as (name, there, here).
+    """
+
+    paths: Mapping[str, str]
+    models: tuple[tuple[str, str, str], ...]
+
+    @property
+    def matter(self) -> bool:
+        """Whether somebody has to decide about them."""
+        return bool(self.paths or self.models)
+
+    @property
+    def lines(self) -> list[str]:
+        paths = [f"`{name}` is {quoted(path)}, which is outside of this project" for name, path in self.paths.items()]
+        return [*paths, *(f"`{name}` is the model {there} there, and {here} here" for name, there, here in self.models)]
+
+
+def claims_of(
+    program: Program, state: State, catalogue: Catalogue, environ: Mapping[str, str], project: Path
+) -> Claims:
+    """What would have to be decided before going on; the override of this command line is none of the state's."""
+    inside = project.resolve()
+    paths = {
+        name: value
+        for name, values in _paths(program, state).items()
+        for value in values
+        if not (inside / value).resolve().is_relative_to(inside)
+    }
+    models = []
+    for name, model in sorted(state.models.items()):
+        if model.startswith("scripted:"):  # costs nothing, and nothing is sent
+            continue
+        try:
+            here = "" if catalogue.may_mean(name, model, environ) else catalogue.resolve(name, environ).model
+        except SkillrunError:
+            here = "nothing"
+        if here:
+            models.append((name, model, here))
+    return Claims(paths, tuple(models))
+
+
+def disown(state: State, program: Program, claims: Claims, project: Path) -> None:
+    """Take from a state what it may not decide; its records stay. Raises SkillrunError for an input that it needs."""
+    if claims.paths:
+        names = ", ".join(f"`{name}`" for name in claims.paths)
+        raise SkillrunError(
+            f"the run has come from elsewhere, and {names} would let it read outside of this project",
+            f"{CHANGE}, or take it over with `--adopt`",
+        )
+    for name, _, _ in claims.models:
+        del state.models[name]
+    state.project, state.override, state.typed, state.share = str(project), "", [], False
+    state.budget = budgets(program.library)
+
+
+def _powers(program: Program, state: State) -> dict[str, Any]:
+    return {
+        "workflow": state.workflow,
+        "project": state.project,
+        "inputs": _paths(program, state),
+        "typed": state.typed,
+        "override": state.override,
+        "models": state.models,
+        "budget": {name: float(limit) for name, limit in state.budget.items()},
+        "share": state.share,
+    }
+
+
+def _paths(program: Program, state: State) -> dict[str, list[str]]:
+    """The inputs that are paths, and what they are."""
+    typed: dict[str, list[str]] = {}
+    for field in program.workflow.inputs:
+        value = state.inputs.get(field.name)
+        if field.item.word == "path" and value not in (None, "", []):
+            typed[field.name] = list(map(str, _each(value)))
+    return typed
+
+
+def _each(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,208 @@
+"""The summaries of phases, of this round and of those that are over, and which of them a person has changed.
+
+Those of a workflow that runs inside a phase are its own: `summaries/<address of the step>/`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from skillrun.repository.paths import PathRefused
+from skillrun.store.artifact_names import SUMMARIES
+from skillrun.store.files import Files, content_of, sha256_of
+from skillrun.store.frontmatter import RunFile, from_frontmatter, to_frontmatter
+from skillrun.store.journal import Journal
+from skillrun.store.ledger import Refusals
+from skillrun.store.summary import PastRound, Summary, read_summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.source import MAX_BYTES
+
+ROUND: Final = re.compile(r"round-[0-9]+")
+
+
+def rounds_of(files: Files) -> list[str]:
+    """The folders of rounds that are over."""
+    return [name for name, kind in files.entries() if kind == "folder" and ROUND.fullmatch(name)]
+
+
+class SummaryFiles:
+    """Summaries by the names of their files: what is in one, and whether the run has written it so.
+
+    The `summary` records of the journal say which texts the run itself has written.
+    """
+
+    def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
+        self.files, self._journal, self._refusals = files, journal, refusals
+        self._read: dict[str, Summary] = {}
+        self._written: dict[str, set[str]] = {}  # hashes
+        for entry in journal.entries("summary") if journal is not None else ():
+            self._written.setdefault(entry.address, set()).add(entry.fingerprint)
+
+    def summary(self, name: str) -> Summary:
+        """What a summary says, without what no run can have written there, which is told."""
+        if name not in self._read:
+            file = RunFile.read(self.files.path / name, self.files.read(name, MAX_BYTES))
+            self._read[name], wrong = read_summary(file.data)
+            for way, text in wrong:
+                place = file.place(*way)
+                self._refusals.refuse(f"{name}:{place.line}:{place.column}: {text}")
+        return self._read[name]
+
+    async def put(self, name: str, text: str) -> None:
+        """Write a summary; its hash is in the journal before, so that an edit is noticed."""
+        known, new = self._written.setdefault(name, set()), sha256_of(text)
+        if new not in known:
+            known.add(new)
+            if self._journal is not None:
+                await self._journal.record("summary", name, new, {})
+        content = content_of(self.files, name)
+        if content is None or sha256_of(content) != new:
+            self.files.write(name, text)
+            self._read.pop(name, None)
+
+    def move(self, name: str, target: str) -> None:
+        self.files.move(name, target)
+        self._read.pop(name, None)
+        self._read.pop(target, None)
+
+    def remove(self, name: str) -> None:
+        """Remove a summary, or a folder with all that is in it."""
+        if self.files.is_taken(name):
+            self.files.remove(name)
+        self._read = {file: read for file, read in self._read.items() if not f"{file}/".startswith(f"{name}/")}
+
+    def refuse(self, line: str) -> None:
+        self._refusals.refuse(line)
+
+    def edited(self, folder: str = "") -> list[str]:
+        """The summaries whose present text the run has never written, of this round or in the folder of another."""
+        return [place for name in self._written if self.is_edited(name, place := f"{folder}{name}")]
+
+    def is_edited(self, name: str, place: str = "") -> bool:
+        known = self._written.get(name)
+        try:
+            content = content_of(self.files, place or name) if known is not None else None
+        except PathRefused:  # told by who reads it
+            return False
+        return known is not None and content is not None and sha256_of(content) not in known
+
+
+class Summaries:
+    """The summaries of a run by phase."""
+
+    def __init__(self, texts: SummaryFiles, folder: str = SUMMARIES) -> None:
+        self.texts, self._folder = texts, folder
+
+    def place(self, phase: str) -> str:
+        """The name of the file that has the summary of a phase."""
+        return f"{self._folder}/{phase}.md"
+
+    def any(self, phase: str) -> Summary | None:
+        """The record of a phase that is over or waits. Raises SkillrunError where the file cannot be read."""
+        name = self.place(phase)
+        return self.texts.summary(name) if self.texts.files.has(name) else None
+
+    def ended(self, phase: str) -> Summary | None:
+        """That of a phase that is over."""
+        summary = self.any(phase)
+        return summary if summary is not None and summary.is_over else None
+
+    def readable(self, phase: str) -> Summary | None:
+        """The record of a phase, for who only looks; None also where it cannot be read, which is told."""
+        try:
+            return self.any(phase)
+        except SkillrunError as error:
+            self.texts.refuse(error.message)
+            return None
+
+    def of(self, phases: Iterable[str]) -> dict[str, Summary]:
+        """The summaries of this round, of those phases that are over."""
+        return {name: summary for name in phases if (summary := self.ended(name)) is not None}
+
+    def phases(self) -> list[str]:
+        """The phases that have a summary in this round, sorted."""
+        return [_stem(name) for name in self.texts.files.matching(f"{self._folder}/*.md")]
+
+    def history(self, rounds: int) -> list[PastRound]:
+        """The summaries of the rounds that are over, oldest first."""
+        past = []
+        for number in range(1, rounds):
+            names = self.texts.files.matching(f"round-{number}/{SUMMARIES}/*.md")
+            records = {_stem(name): self.texts.summary(name).record for name in names}
+            phases = {
+                phase: Summary.of({"round": number, "phase": phase, **record}) for phase, record in records.items()
+            }
+            past.append(PastRound(number, phases))
+        return past
+
+    def all(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
+        """Every summary: those of the rounds that are over, and of this one those of `phases`."""
+        past = [summary for over in self.history(rounds) for summary in over.phases.values()]
+        return [*past, *self.of(phases).values()]
+
+    def artifacts(self) -> set[str]:
+        """What the summaries of this round name as written, those of workflows that phases run included."""
+        names = self.texts.files.matching(f"{SUMMARIES}/**/*.md")
+        return {artifact for name in names for artifact in self.texts.summary(name).artifacts}
+
+    async def put(self, phase: str, summary: Summary) -> None:
+        """Write the record of a phase."""
+        body = f"# {phase}\n\n{summary.summary}".rstrip() + "\n"
+        await self.texts.put(self.place(phase), to_frontmatter(summary.record, body))
+
+    def set_aside(self, phase: str) -> None:
+        """Keep a summary that cannot be used under a name that nothing reads."""
+        self.texts.move(self.place(phase), f"{self.place(phase)}.invalid")
+
+    async def rename(self, now: Mapping[str, str]) -> None:
+        """Give the summaries of phases, of all rounds, the names that their phases have now."""
+        files = self.texts.files
+        for folder in (SUMMARIES, *(f"{past}/{SUMMARIES}" for past in rounds_of(files))):
+            for old, new in now.items():
+                name, renamed = f"{folder}/{old}.md", f"{folder}/{new}.md"
+                if files.has(name) and not files.has(renamed):
+                    data, body = from_frontmatter(files.path / name, files.read(name, MAX_BYTES))
+                    await self.texts.put(renamed, to_frontmatter({**data, "phase": new}, body))
+                    self.texts.remove(name)
+
+    def end_round(self, phase: str, number: int) -> None:
+        """Move the summary of a phase to the round that is over."""
+        self.texts.move(self.place(phase), f"round-{number}/{self.place(phase)}")
+
+    def is_edited(self, phase: str) -> bool:
+        """Whether the summary of a phase is other than the run has written it."""
+        return self.texts.is_edited(self.place(phase))
+
+    def edited(self) -> list[str]:
+        """The summaries of all rounds whose present text the run has never written."""
+        return [*self.texts.edited(), *self.edited_before()]
+
+    def edited_before(self) -> list[str]:
+        """The same, of the rounds that are over."""
+        return [name for past in rounds_of(self.texts.files) for name in self.texts.edited(f"{past}/")]
+
+
+class InlineSummaries(Summaries):
+    """Those of a workflow that runs inside a phase: none is written yet, and earlier rounds are only remembered."""
+
+    def __init__(self, texts: SummaryFiles, address: str) -> None:
+        super().__init__(texts, f"{SUMMARIES}/{address.replace('/', '.')}")
+        self._over: list[PastRound] = []
+        for name in texts.files.matching(f"{self._folder}/*.md"):
+            texts.remove(name)
+
+    def history(self, rounds: int) -> list[PastRound]:  # noqa: ARG002 (all that are over)
+        return self._over
+
+    def forget_round(self, number: int, phases: Iterable[str]) -> None:
+        """Remember the summaries of `phases` as those of a round that is over, and remove their files."""
+        moving = self.of(phases)
+        self._over.append(PastRound(number, moving))
+        for phase in moving:
+            self.texts.remove(self.place(phase))
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].removesuffix(".md")

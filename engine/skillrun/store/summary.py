@@ -1,0 +1,138 @@
+"""The record of a phase that is over or waits: the frontmatter of `summaries/<phase>.md`.
+
+Templates, and whoever writes the file, take the `record` as it is, with the keys that a person has put there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal, TypedDict
+
+from skillrun.store.artifact_names import is_artifact
+from skillrun.store.state import MOST_ROUNDS
+from skillrun.types.records import Bounds, Number, Whole, checks_of
+from skillrun.types.schemas import quoted
+
+Count = Annotated[int, Bounds(0, MOST_ROUNDS)]
+WAITS: Final = "needs-user-input"
+"""The status of a phase that waits for a person."""
+NEEDED: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
+"""What every summary says that a run has written."""
+
+
+class UsageRecord(TypedDict, total=False):
+    """What a phase has used; see `runtime.run.Spent`."""
+
+    calls: Number
+    input: Number
+    output: Number
+    cache_read: Number
+    cache_write: Number
+    price: Number | None
+    replayed: Number
+    kept: Number
+
+
+TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...]] = (
+    "input",
+    "output",
+    "cache_read",
+    "cache_write",
+)
+
+
+class Goto(TypedDict):
+    """Where a phase goes back to, and the step that said so."""
+
+    target: str
+    step: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a phase has come to. What its record does not say, or says in a way that no run does, has the default."""
+
+    phase: str = ""
+    number: Count = 0
+    status: str = ""
+    round: Count = 1
+    checkpoint: str = ""
+    summary: str = ""
+    artifacts: Sequence[str] = ()
+    flags: Mapping[str, object] = field(default_factory=dict)
+    reason: str = ""
+    entry_type: str = ""
+    key_decisions: Sequence[Mapping[str, object]] = ()
+    open_questions: Sequence[Mapping[str, object]] = ()
+    risks_identified: Sequence[Mapping[str, object]] = ()
+    quality_warnings: Sequence[str] = ()
+    prompts: Mapping[str, Mapping[str, Whole]] = field(default_factory=dict)
+    left_out: Sequence[str] = ()
+    asked: Sequence[str] = ()
+    outputs: Mapping[str, object] = field(default_factory=dict)
+    set: Mapping[str, object] = field(default_factory=dict)
+    failures: Mapping[str, Count] = field(default_factory=dict)
+    usage: UsageRecord = field(default_factory=UsageRecord)
+    goto: Goto | None = None
+    record: Mapping[str, object] = field(default_factory=dict, repr=False)
+    """As it stands in the file, or will: with the keys that a person has put there."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, object]) -> Summary:
+        """The summary of a record that fits."""
+        known: Any = {key: value for key, value in record.items() if key in FIELDS}
+        return cls(**known, record=record)
+
+    def with_fields(self, **more: object) -> Summary:
+        """The same with these fields."""
+        return Summary.of({**self.record, **more})
+
+    @property
+    def is_over(self) -> bool:
+        return self.status != WAITS
+
+    @property
+    def lacking(self) -> list[str]:
+        """What a run writes into every summary and this one does not have."""
+        return [key for key in NEEDED if self.record.get(key, "") == ""]
+
+
+@dataclass(frozen=True)
+class PastRound:
+    """A round that is over: its number, and its summaries by phase."""
+
+    round: int
+    phases: Mapping[str, Summary]
+
+    def template_value(self) -> dict[str, object]:
+        """As templates see it."""
+        return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
+
+
+Wrong = list[tuple[tuple[str | int, ...], str]]
+"""What does not fit in a record, by the way to where it stands: keys, and the numbers of items."""
+
+
+def read_summary(data: Mapping[str, object]) -> tuple[Summary, Wrong]:
+    """A summary without what no run can have written there; and what that was."""
+    kept: dict[str, object] = {}
+    wrong: Wrong = []
+    for key, value in data.items():
+        if value is None and key in FIELDS:
+            continue
+        if key == "artifacts" and isinstance(value, list):
+            kept[key] = [name for name in value if is_artifact(name)]
+            wrong += [
+                ((key, at), f"{quoted(name)} is no artifact of this run")
+                for at, name in enumerate(value)
+                if not is_artifact(name)
+            ]
+        elif key not in FIELDS or checks_of(Summary)[key](value):
+            kept[key] = value
+        else:
+            wrong.append(((key,), f"`{key}` is {quoted(value)}, and that is not what a run writes there"))
+    return Summary.of(kept), wrong
+
+
+FIELDS: Final = frozenset(Summary.__dataclass_fields__) - {"record"}

@@ -1,0 +1,285 @@
+"""What is wrong in an author's file, and how it is shown; errors that a user can act on.
+
+Owns `Problem`, its rendering and the wording of suggestions. Reads no file and decides nothing about the language.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, NoReturn
+
+if TYPE_CHECKING:
+    from skillrun.syntax.source import Span
+
+Severity = Literal["error", "warning"]
+
+SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
+LONGEST_NAME: Final = 80  # a longer one is no misspelt name, and comparing it is slow
+MOST_ALLOWED: Final = 30
+CLOSE: Final = 0.66  # least similarity of a suggestion; at 0.6, `start` is close to `store`, and `amount` to `unit`
+SHORTEST: Final = 3  # letters of an abbreviation, such as `int` of `integer`
+MOST_COMPARED: Final = 1_000  # names that a misspelt one is compared with; nobody looks for it among more
+MOST_ERRORS: Final = 100  # of one file; what has more is no file that somebody wrote
+# Escape sequences with what belongs to them: CSI, then strings such as a window's title, then the short ones.
+SEQUENCE: Final = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_LINE_END: Final = re.compile(r"\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_UNSEEN: Final = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    r"\U000e0000-\U000e007f]"
+)
+# So many blanks could push what follows them to the edge of the next row.
+_GAP: Final = re.compile(r"[ \t\xa0\u115f\u1160\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]{12,}")
+_HIDDEN: Final = re.compile(f"{_UNSEEN.pattern}|[\\t\\n]|{_LINE_END.pattern}")
+
+
+class Suggestion(str):
+    """A hint that says what was meant instead of what is written."""
+
+    __slots__ = ("meant", "written")
+    meant: str
+    written: str
+
+    @staticmethod
+    def of(written: str, meant: str, more: str = "") -> Suggestion:
+        suggestion = Suggestion(f"did you mean `{meant}`?{more}")
+        suggestion.written, suggestion.meant = written, meant
+        return suggestion
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What would mend a line: this text for what is written there from the column on, which counts from 1."""
+
+    line: int
+    column: int
+    written: str
+    text: str
+
+
+class Elsewhere(NamedTuple):
+    """Another place that a problem is about: where the same name is given first, what is in the way."""
+
+    path: str
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake at one place; line and column count from 1. `mending` is there where a name was meant that is."""
+
+    path: str
+    line: int
+    column: int
+    code: str
+    message: str
+    hint: str = ""
+    severity: Severity = "error"
+    source_line: str = ""
+    mending: Replacement | None = field(default=None, compare=False)
+    elsewhere: Elsewhere | None = field(default=None, compare=False)
+
+
+class GivenUp(Exception):
+    """A file is not worth reading on; why, is reported."""
+
+
+class Problems:
+    """All problems of one run, without repetitions, in the order of their positions."""
+
+    def __init__(self, most: int = MOST_ERRORS) -> None:
+        """`most` is the number of errors after which a file is given up."""
+        self.most = most
+        self._found: dict[tuple[str, int, int, str, str], Problem] = {}
+        self._errors: Counter[str] = Counter()
+        self._warnings: Counter[str] = Counter()
+
+    def add(self, problem: Problem) -> None:
+        key = (problem.path, problem.line, problem.column, problem.code, problem.message)
+        if self._found.setdefault(key, problem) is problem and problem.severity == "error":
+            self._errors[problem.path] += 1
+
+    def report(
+        self,
+        span: Span,
+        code: str,
+        message: str,
+        hint: str = "",
+        severity: Severity = "error",
+        elsewhere: Span | None = None,
+    ) -> None:
+        """Add a problem; too many warnings are cut. Raises GivenUp where the file has too many errors."""
+        line, column = span.source.position(span.offset)
+        source_line = span.source.line(line)
+        if severity == "warning":
+            self._warnings[span.path] += 1
+            if self._warnings[span.path] > self.most:
+                return
+            if self._warnings[span.path] == self.most:
+                code, message, hint = "too-many", f"there are more than {self.most - 1} warnings", ""
+        mending = _mending(hint, line, column, source_line) if isinstance(hint, Suggestion) else None
+        other = Elsewhere(elsewhere.path, elsewhere.line, elsewhere.column) if elsewhere is not None else None
+        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line, mending, other))
+        if self._errors[span.path] >= self.most:
+            message = f"there are more than {self.most} problems"
+            self.add(Problem(span.path, line, column, "too-many", message, "", "error", source_line))
+            raise GivenUp
+
+    def give_up(self, span: Span, code: str, message: str, hint: str = "") -> NoReturn:
+        """Add what makes it useless to read on. Raises GivenUp."""
+        self.report(span, code, message, hint)
+        raise GivenUp
+
+    @staticmethod
+    def unheard() -> Problems:
+        """Those of a trial: nobody is told, so they are never too many."""
+        return Problems(sys.maxsize)
+
+    @property
+    def errors(self) -> bool:
+        return any(problem.severity == "error" for problem in self._found.values())
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(sorted(self._found.values()))
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class SkillrunError(Exception):
+    """What a user can act on: what happened, and what to do or type next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, next_step: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+
+
+class UsageError(SkillrunError):
+    """The command line was not understood."""
+
+    exit_code = 2
+
+
+def render_problem(problem: Problem) -> str:
+    """The problem as text: where and what, the source line with a caret under the column, and the hint."""
+    place = f"{problem.path}:{problem.line}:{problem.column}"
+    lines = [f"{place}: {problem.severity}[{problem.code}]: {problem.message}"]
+    if problem.source_line.strip():
+        excerpt, caret = _excerpt(problem.source_line, problem.column - 1)
+        lines += [f"  {excerpt}".rstrip(), f"  {' ' * caret}^"]
+    if problem.hint:
+        lines.append(f"hint: {problem.hint}")
+    return "\n".join(escaped(line) for line in lines)
+
+
+def did_you_mean(name: str, options: Iterable[str], more: str = "") -> str:
+    """A Suggestion of the option that is nearest to the name, and what else is said, or nothing when none is near."""
+    if not name or len(name) > LONGEST_NAME:
+        return ""
+    candidates = {_folded(option): option for option in islice(options, MOST_COMPARED)}
+    nearest = candidates.get(_folded(name))
+    if nearest is None:
+        from difflib import get_close_matches
+
+        short = _folded(name)
+        longer = (known for known in candidates if len(short) >= SHORTEST and known.startswith(short))
+        matches = get_close_matches(short, candidates, n=1, cutoff=CLOSE) or [*islice(longer, 1)]
+        nearest = candidates[matches[0]] if matches else None
+    return Suggestion.of(name, nearest, more) if nearest is not None and nearest != name else ""
+
+
+def _mending(suggestion: Suggestion, line: int, column: int, source_line: str) -> Replacement | None:
+    """The replacement of the name that is written at a place of a line, or behind it; None where it is not there.
+
+    Of a name such as `area/name` it may be the last part alone that is written.
+    """
+    names = [(suggestion.written, suggestion.meant)]
+    (area, _, last), (other, _, meant) = (name.rpartition("/") for name in names[0])
+    if area and area == other:
+        names.append((last, meant))
+    for written, text in names:
+        pattern = re.compile(rf"(?<![\w-]){re.escape(written)}(?![\w-])", re.IGNORECASE)
+        if match := pattern.search(source_line, column - 1):
+            return Replacement(line, match.start() + 1, match[0], text)
+    return None
+
+
+def allowed(options: Iterable[str]) -> str:
+    """ "allowed: a, b, c", in the order given; the end of a long list is only counted."""
+    names = [name or '""' for name in options]
+    rest = len(names) - MOST_ALLOWED
+    if rest > 0:
+        names[MOST_ALLOWED:] = [f"and {rest} more"]
+    return f"allowed: {', '.join(names)}" if names else ""
+
+
+def suggest(name: str, options: Iterable[str], otherwise: str = "") -> str:
+    """What to write instead of a name: the option that is near it, or else what is said, or all there is."""
+    known = list(dict.fromkeys(options))
+    return did_you_mean(name, known) or otherwise or allowed(known)
+
+
+def close_to(name: str, options: Collection[str]) -> str | None:
+    """The option that differs from `name` by one slip: a letter left out, added or changed, or two swapped."""
+    if len(options) > MOST_COMPARED:
+        return None
+    return next(
+        (
+            option
+            for option in options
+            if min(len(option), len(name)) > 2 and _is_slip(*sorted((option, name), key=len))
+        ),
+        None,
+    )
+
+
+def _is_slip(short: str, long: str) -> bool:
+    at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
+    if len(short) < len(long):
+        return short[at:] == long[at + 1 :]
+    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
+    return swapped or short[at + 1 :] == long[at + 1 :]
+
+
+def _folded(name: str) -> str:
+    return name.casefold().replace("_", "-").replace(" ", "-")
+
+
+def escaped(line: str) -> str:
+    """What a file or a path contains must not steer the terminal or reorder the line."""
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), line)
+
+
+def _excerpt(line: str, at: int) -> tuple[str, int]:
+    """A part of the line that holds the place `at`, and the screen column of that place in it."""
+    from rich.cells import cell_len
+
+    start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
+    end = start + SHOWN_WIDTH
+    excerpt = _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", line[start:end].replace("\t", " "))
+    before, after = "…" if start else "", "…" if end < len(line) else ""
+    return f"{before}{excerpt}{after}", cell_len(before + excerpt[: at - start])
+
+
+def printable(text: str) -> str:
+    """The text without control, bidirectional and invisible characters; every kind of line end is a `\\n`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSEEN.sub("", SEQUENCE.sub("", _LINE_END.sub("\n", text)))
+
+
+def hanging(text: str) -> str:
+    """The text with all lines but the first one indented, so that none looks like a line of the program's own."""
+    return _GAP.sub("  ", printable(text)).replace("\n", "\n    ")

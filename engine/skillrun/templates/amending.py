@@ -1,0 +1,46 @@
+"""Corrections of a text by its own words: what stands there once is replaced, and what does not is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from skillrun.templates.absent import Absent
+from skillrun.templates.limits import Fault, spend
+from skillrun.templates.values import kind, listed, printed
+
+
+def amended(text: Any, changes: Any) -> dict[str, Any]:
+    """`text` with each change made: the words of `says`, where they stand once, give way to those of `instead`.
+
+    White space may differ, and what stands around the words stays. What was made is in `made`; in `missed` is what
+    stands nowhere, or more than once.
+    """
+    amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else printed(text), "made": [], "missed": []}
+    for change in listed(changes):
+        if not isinstance(change, Mapping):
+            raise Fault(f"`amended` takes records with `says` and `instead`; here is {kind(change)}")
+        says, instead = printed(change.get("says") or ""), printed(change.get("instead") or "")
+        place = _place(amendment["text"], says)
+        if place is None:
+            amendment["missed"].append(change)
+            continue
+        instead = instead.lstrip(" \t") if says[:1].isspace() else instead
+        instead = instead.rstrip() if says[-1:].isspace() else instead
+        amendment["text"] = amendment["text"][: place[0]] + instead + amendment["text"][place[1] :]
+        amendment["made"].append(change)
+    return amendment
+
+
+def _place(text: str, words: str) -> tuple[int, int] | None:
+    """Where the words stand, from and to; None where they stand nowhere, or in several places."""
+    words = words.strip()
+    spend(len(text) >> 3)
+    if not words:
+        return None
+    if (start := text.find(words)) >= 0:
+        return (start, start + len(words)) if text.find(words, start + 1) < 0 else None
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())))
+    hits = [match.span() for match in pattern.finditer(text)][:2]
+    return hits[0] if len(hits) == 1 else None

@@ -1,0 +1,226 @@
+"""Templates and bare expressions: compiled from a text with its places, rendered to a value, failing at a line.
+
+How they read is in `templates.syntax`, what they may hold in `vetting` and `vocabulary`, what they do in `interpreter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from jinja2 import nodes
+
+from skillrun.syntax import source
+from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
+from skillrun.syntax.source import Node, Scalar, Sequence, Span, Text
+from skillrun.templates import interpreter
+from skillrun.templates.absent import ABSENT, Absent
+from skillrun.templates.braces import braces
+from skillrun.templates.limits import Fault, budget
+from skillrun.templates.syntax import read
+from skillrun.templates.tests import TESTS
+from skillrun.templates.values import printed, without_absent
+from skillrun.templates.vetting import vet
+from skillrun.templates.vocabulary import FILTERS, FUNCTIONS
+
+__all__ = ["ABSENT", "FILTERS", "FUNCTIONS", "TESTS", "Absent", "Template", "Value", "compile_bare", "compile_string"]
+
+
+class RenderError(SkillrunError):
+    """A template could not be rendered; `problem` says where and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.path}:{problem.line}:{problem.column}: {problem.message}", problem.hint)
+        self.problem = problem
+
+    @staticmethod
+    def at(span: Span, fault: Fault) -> RenderError:
+        line, column = span.source.position(span.offset)
+        quoted = span.source.line(line)
+        return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", quoted))
+
+
+class Template:
+    """A compiled string or bare expression.
+
+    A node's `lineno` is its offset in `text`; `span` gives its place in the file. `expression` is the single expression
+    of a template whose value keeps its type.
+    """
+
+    __slots__ = ("_names", "bare", "expression", "text", "tree")
+
+    def __init__(self, text: Text, tree: nodes.Template, bare: bool = False) -> None:
+        self.text = text
+        self.tree = tree
+        self.bare = bare
+        self.expression = _single(tree)
+        self._names: frozenset[str] | None = None
+
+    def __repr__(self) -> str:
+        return f"Template({self.text.value!r})"
+
+    @property
+    def constant(self) -> bool:
+        """Whether it is plain text, without anything to render."""
+        return self.tree is _CONSTANT
+
+    def mentions(self, name: str) -> bool:
+        """Whether it reads a name."""
+        if self._names is None:
+            self._names = frozenset(name.name for name in self.tree.find_all(nodes.Name))
+        return name in self._names
+
+    def span(self, node: nodes.Node) -> Span:
+        return self.text.at(node.lineno)
+
+    def render(self, names: Mapping[str, Any]) -> Any:
+        """The value of a single expression as plain data, or else the text. Raises RenderError.
+
+        An absent value of a single expression comes out as an `Absent`; those in lists and mappings are left out.
+        """
+        return self._rendered(names, without_absent)
+
+    def render_text(self, names: Mapping[str, Any]) -> str:
+        """The text, also of a single expression. Raises RenderError, also where that is absent."""
+        rendered: str = self._rendered(names, printed)
+        return rendered
+
+    def _rendered(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
+        if self.tree is _CONSTANT:
+            return self.text.value.removesuffix("\n")
+        try:
+            with budget() as left:
+                scope = interpreter.Bindings(names, left, {})
+                if self.expression is None:
+                    return interpreter.text_of(self.tree, scope)
+                return finish(interpreter.value(self.expression, scope))
+        except Fault as fault:
+            raise self._located(fault) from fault
+        except (RecursionError, MemoryError) as error:
+            raise self._located(Fault("the values are too large, or too deep inside one another")) from error
+
+    def _located(self, fault: Fault) -> RenderError:
+        start = 0 if self.expression is None else self.expression.lineno
+        return RenderError.at(self.text.at(start if fault.offset is None else fault.offset), fault)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A YAML value whose strings are templates; `keys` says where the keys of a mapping stand."""
+
+    span: Span
+    plain: Any = None
+    template: Template | None = None
+    items: tuple[Value, ...] | None = None
+    entries: Mapping[str, Value] | None = None
+    keys: Mapping[str, Span] = field(default_factory=dict)
+
+    def evaluate(self, names: Mapping[str, Any]) -> Any:
+        """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
+        if self.template is not None:
+            return self.template.render(names)
+        if self.items is not None:
+            return [item.evaluate(names) for item in self.items]
+        if self.entries is not None:
+            values = {key: value.evaluate(names) for key, value in self.entries.items()}
+            return {key: value for key, value in values.items() if not isinstance(value, Absent)}
+        return self.plain
+
+    def text(self, names: Mapping[str, Any]) -> str:
+        """The value as it stands in a text. Raises RenderError, also where it is absent."""
+        if self.template is not None:
+            return self.template.render_text(names)
+        try:
+            return printed(self.evaluate(names))
+        except Fault as fault:
+            raise RenderError.at(self.span, fault) from fault
+
+    def templates(self) -> Iterator[Template]:
+        if self.template is not None:
+            yield self.template
+        for value in (*(self.items or ()), *(self.entries or {}).values()):
+            yield from value.templates()
+
+    @property
+    def literal(self) -> Any:
+        """The plain value where nothing in it is a template; otherwise None."""
+        return None if self.computed else self.evaluate({})
+
+    @property
+    def computed(self) -> bool:
+        """Whether something in it is a template."""
+        return not all(template.constant for template in self.templates())
+
+
+def compile_string(text: Text, problems: Problems) -> Template | None:
+    """A string as a template; None when it has problems, of which a brace that was forgotten is one."""
+    return _compiled(text, False, problems)
+
+
+def compile_bare(text: Text, problems: Problems) -> Template | None:
+    """A condition, which is an expression without braces; None when it has problems."""
+    value = text.value
+    if value.lstrip().startswith(("{{", "{%")):
+        start = len(value) - len(value.lstrip())
+        problems.report(text.at(start), "syntax", "a condition is written without braces", "leave out `{{` and `}}`")
+        return None
+    return _compiled(text, True, problems)
+
+
+def read_value(node: Node, problems: Problems) -> Value:
+    """A node with its strings compiled; one that has problems is null."""
+    if isinstance(node, source.Mapping):
+        for key, entry in node.entries.items():
+            if isinstance(entry.value, Scalar) and entry.value.value is None:
+                hint = "a value with a comma needs quotes inside `{ }`"
+                problems.report(entry.key.span, "empty", f"`{key}` has no value", hint)
+        entries = {key: read_value(entry.value, problems) for key, entry in node.entries.items()}
+        return Value(node.span, entries=entries, keys={key: entry.key.span for key, entry in node.entries.items()})
+    if isinstance(node, Sequence):
+        return Value(node.span, items=tuple(read_value(item, problems) for item in node.items))
+    if node.text is None:
+        return Value(node.span, node.value)
+    template = compile_string(node.text, problems)
+    return Value(node.span, node.value if template is not None else None, template)
+
+
+_CONSTANT: Final = nodes.Template([], lineno=0)
+
+
+def _compiled(text: Text, bare: bool, problems: Problems) -> Template | None:
+    tree, faults = _tree(text.value, bare)
+    for fault in faults:
+        problems.report(text.at(fault[0]), *fault[1:])
+    return Template(text, tree, bare) if tree is not None and not faults else None
+
+
+@lru_cache(maxsize=10_000)
+def _tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int, str, str, str]]]:
+    """The tree of a text, which the same text elsewhere shares, and what is wrong: offset, code, message, hint."""
+    faults: list[tuple[int, str, str, str]] = []
+    unmatched = not bare and text.count("}}") + text.count("%}") != text.count("{{") + text.count("{%")
+    if not bare and "{{" not in text and "{%" not in text and "{#" not in text:
+        return _CONSTANT, list(braces(text)) if unmatched else faults
+    try:
+        tree = read(text.replace("\r", " "), bare)  # a carriage return is a space, so that all stays in its place
+    except Fault as fault:
+        lost, at = list(braces(text)) if unmatched else [], fault.offset or 0
+        if any(0 <= place - at <= 1 for place, *_ in lost):
+            return None, lost  # it says the same, in better words
+        return None, [*lost, (at, "syntax", fault.message, fault.hint)]
+    vet(tree, lambda *fault: faults.append(fault))
+    if unmatched and not faults:
+        for data in tree.find_all(nodes.TemplateData):
+            faults += braces(data.data, data.lineno)
+    return tree, faults
+
+
+def _single(tree: nodes.Template) -> nodes.Expr | None:
+    """The expression of a tree that is nothing else but whitespace."""
+    match tree.body:
+        case [nodes.Output(nodes=parts)]:
+            told = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
+            return told[0] if len(told) == 1 and not isinstance(told[0], nodes.TemplateData) else None
+    return None

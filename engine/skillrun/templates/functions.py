@@ -1,0 +1,206 @@
+"""The filters and functions that the project adds to templates: pure, bounded, absent values taken as empty.
+
+What they compute is in `collaboration`; here are the ones that are about text alone, and what each does with an absent
+value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from types import NoneType
+from typing import Any, Concatenate, Final, ParamSpec
+
+from skillrun.scoring import compaction, verdicts
+from skillrun.scoring import convergence as agreement
+from skillrun.scoring import news as newness
+from skillrun.scoring import overlap as likeness
+from skillrun.scoring.patterns import distinct_words
+from skillrun.syntax.fences import Fences
+from skillrun.templates.absent import ABSENT, Absent
+from skillrun.templates.limits import Fault, budget, spend, weigh
+from skillrun.templates.places import named_patterns, search
+from skillrun.templates.values import kind, listed, number, printed, whole
+
+P = ParamSpec("P")
+
+
+def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concatenate[Any, P], Any]:
+    """A filter of one text: an absent value stays absent, anything else is taken as it prints."""
+
+    @wraps(change)
+    def filtered(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
+        return value if isinstance(value, Absent) else change(printed(value), *arguments, **options)
+
+    return filtered
+
+
+@text_filter
+def untrusted(text: str) -> str:
+    """The text between tags that it cannot close: their name holds its hash; what looks like one in it is broken."""
+    inside = _TAG.sub(r"\1 \2", text)
+    tag = f"untrusted-{hashlib.sha256(inside.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"<{tag}>\n{inside}\n</{tag}>"
+
+
+def in_line(text: str, longest: int = 120) -> str:
+    """Somebody else's words for a line of the engine's own: in one line, bounded, and with no tag in them."""
+    words = " ".join(_TAG.sub(r"\1 \2", text[: 4 * longest]).split())
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    return plain if len(plain) <= longest and len(text) <= 4 * longest else f"{plain[: longest - 1]}…"
+
+
+_TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNORECASE)  # with every hyphen
+
+
+@text_filter
+def section(text: str, heading: Any) -> Any:
+    """What stands under a markdown heading, its own subsections included; absent when no heading reads so.
+
+    Level, case, numbering and emphasis of the heading do not matter.
+    """
+    if isinstance(heading, Absent):
+        return ABSENT
+    spend(len(text) >> 3)
+    fences, wanted = Fences(text), _bare(printed(heading))
+    heads = [head for head in _HEADING.finditer(text) if not fences.hold(head.start())]
+    for at, head in enumerate(heads):
+        if _bare(head[2]) == wanted:
+            ends = (other.start() for other in heads[at + 1 :] if len(other[1]) <= len(head[1]))
+            return text[head.end() : next(ends, len(text))].strip()
+    return ABSENT
+
+
+_HEADING: Final = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)", re.MULTILINE)
+_NUMBERING: Final = re.compile(r"[\d.]*\d[.)]?\s+")
+
+
+def _bare(heading: str) -> str:
+    text = heading.strip().rstrip("#").strip(" \t*_:")
+    return _NUMBERING.sub("", text, count=1).casefold() if _NUMBERING.match(text) else text.casefold()
+
+
+@text_filter
+def slug(text: str) -> str:
+    """The text as a name of at most 64 lower-case letters, digits and hyphens; without any, the name is its hash."""
+    ascii_text = unicodedata.normalize("NFKD", text[:1000]).encode("ascii", "ignore").decode().lower()
+    name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:64].rstrip("-")
+    return name or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def top(items: Any, n: Any) -> Any:
+    """The first n items of a list or pairs of a mapping."""
+    count = max(0, whole(n))
+    if isinstance(items, Mapping):
+        return {key: items[key] for key in list(items)[:count]}
+    return listed(items)[:count]
+
+
+def tokens(text: Any) -> int:
+    """About how many tokens a model counts for the text."""
+    return 0 if isinstance(text, Absent) else compaction.estimate_tokens(_paid(text))
+
+
+@text_filter
+def clip(text: str, n: Any) -> str:
+    """The beginning of the text, of at most n tokens with its ` […]`."""
+    return compaction.clip(_paid(text), whole(n))
+
+
+def overlap(a: Any, b: Any) -> float:
+    """The share of words that two texts have in common, 0 to 1."""
+    if isinstance(a, Absent) or isinstance(b, Absent):
+        return 0.0
+    return likeness.overlap(_paid(a), _paid(b))
+
+
+def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
+    """The items without those that say nearly what an earlier one says; `by` names the field that holds their text."""
+    records = listed(items)
+    if not isinstance(by, (str, NoneType)):
+        by, threshold = None, by
+    with budget() as paying:  # half of it is left for what is done with the items
+        return likeness.dedupe(records, by, number(threshold), spend, paying.left >> 1)
+
+
+def convergence(replies: Any, settings: Any) -> Any:
+    """How far replies agree: score, ratio, stability, level and the words that say so; absent for fewer than two."""
+    if not isinstance(settings, Mapping):
+        raise Fault(f"`convergence` takes its settings from a mapping; here is {kind(settings)}")
+    voices = listed(replies)
+    weigh(voices)
+    words = sum(len(settings[key]) for key in ("agree", "disagree") if isinstance(settings.get(key), (list, tuple)))
+    texts = (voice.get("text") if isinstance(voice, Mapping) else voice for voice in voices)
+    spend(sum(len(text) for text in texts if isinstance(text, str)) * (8 + len(voices) + words) >> 5)
+    measured = agreement.convergence(voices, settings)
+    return ABSENT if measured is None else measured
+
+
+def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
+    """The names of the regular expressions that occur in the text, each with its distinct hits in order.
+
+    Case does not matter. Only the beginning of a long text is searched.
+    """
+    if isinstance(text, Absent):
+        return {}
+    searched = printed(text)
+    hits_by_name = {name: _distinct_hits(searched, several) for name, several in named_patterns(patterns).items()}
+    return {name: hits for name, hits in hits_by_name.items() if hits}
+
+
+def hits(text: Any, patterns: Any) -> list[str]:
+    """The distinct hits of regular expressions in the text, in the order in which they stand there.
+
+    Case does not matter. Only the beginning of a long text is searched.
+    """
+    if isinstance(text, Absent):
+        return []
+    return _distinct_hits(
+        printed(text), [pattern for several in named_patterns(patterns).values() for pattern in several]
+    )
+
+
+def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
+    return distinct_words(hit for pattern in patterns for hit in search(pattern, text))
+
+
+def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idle: Any = ()) -> list[dict[str, Any]]:
+    """What each reply has in the list `field` that the member's earlier reply had not; words that match the patterns
+    `idle` do not count."""
+    replies, before = listed(later), listed(earlier)
+    weigh([replies, before])
+    patterns = [pattern for several in named_patterns(idle).values() for pattern in several] if idle else []
+
+    def spoken(text: str) -> str:
+        for pattern in patterns:
+            ends = [0]
+            hits = search(pattern, text)
+            ends += [at + len(hit) for at, hit in hits]
+            text = " ".join(text[end:at] for end, at in zip(ends, [*(at for at, _ in hits), len(text)], strict=True))
+        return text
+
+    return newness.news(replies, before, printed(field), whole(least), spoken)
+
+
+def mean(records: Any) -> dict[str, float]:
+    """The mean of each field that holds numbers."""
+    given = records if isinstance(records, Mapping) else listed(records)
+    weigh(given)
+    return verdicts.mean(given)
+
+
+def counted(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
+    """`range(n)` and `range(start, stop, step)`."""
+    numbers = range(whole(start)) if stop is None else range(whole(start), whole(stop), whole(step))
+    spend(len(numbers))
+    return list(numbers)
+
+
+def _paid(value: Any) -> str:
+    """The printed value, paid for as text whose every word is looked at."""
+    text = printed(value)
+    spend(len(text) >> 2)
+    return text

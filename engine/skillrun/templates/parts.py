@@ -1,0 +1,56 @@
+"""Filters that part a text: its lines, its paragraphs, its words, what stands between other words. Reads no markup."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import filters as jinja
+
+from skillrun.syntax.fences import Fences
+from skillrun.templates.absent import Absent
+from skillrun.templates.limits import Fault, spend
+from skillrun.templates.values import printed
+
+
+def lines(value: Any) -> list[str]:
+    """The lines of a text that have something in them, without the blanks around them."""
+    if isinstance(value, Absent):
+        return []
+    text = printed(value)
+    spend(len(text) >> 3)
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def paragraphs(value: Any) -> list[str]:
+    """The parts of a text between empty lines, which part nothing in a code fence."""
+    if isinstance(value, Absent):
+        return []
+    text = printed(value)
+    spend(len(text) >> 3)
+    fences, parts, place = Fences(text), [""], 0
+    for line in text.splitlines(keepends=True):
+        if line.strip() or fences.hold(place):
+            parts[-1] += line
+        elif parts[-1]:
+            parts.append("")
+        place += len(line)
+    return [part.rstrip() for part in parts if part]
+
+
+def split(value: Any, by: Any) -> list[str]:
+    """The parts of a text between the places where `by` stands, without the blanks around them; empty ones go."""
+    if isinstance(value, Absent):
+        return []
+    text, mark = printed(value), printed(by)
+    if not mark:
+        raise Fault("`split` takes the text that parts are parted by", "`x | split(';')`, `x | lines`")
+    spend(len(text) >> 3)
+    return [part.strip() for part in text.split(mark) if part.strip()]
+
+
+def wordcount(value: Any) -> int:
+    if isinstance(value, Absent):
+        return 0
+    text = printed(value)
+    spend(len(text) >> 3)
+    return jinja.do_wordcount(text)

@@ -1,0 +1,187 @@
+"""Paths that documents mention: words with a `/` that look like files or folders, and which of them are said to be new.
+
+Knows no files: whether a path exists is for the verb `find`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from skillrun.templates.limits import spend
+from skillrun.templates.places import MENTION_WORK, TitledText, named_patterns, occurrences, read
+
+LONGEST: Final = 300  # characters of a path
+_WORD: Final = re.compile(r"[^\s`,;()\[\]{}<>\"'“”‘’|=!]+")
+_URL: Final = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{0,20}://[^\s`<>()\"']*|\bwww\.[^\s`<>()\"']*")
+_PLACE_IN_IT: Final = re.compile(r"(?:::|:\d|#).*", re.DOTALL)
+_LINES: Final = re.compile(r"(?::|#L)(\d{1,7})(?:[-–]L?(\d{1,7}))?(?!\d)")
+_PART: Final = re.compile(r"[\w.@+~%*?-]+")
+_FILE: Final = re.compile(r".+\.[^\W\d_]\w{0,9}|\.[^\W\d_][\w.-]*", re.DOTALL)
+_DOMAIN: Final = re.compile(r"(?:[\w-]+\.)+(?:com|org|net|io|dev|app)")
+_MEDIA: Final = frozenset({"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"})
+_WORDS: Final = frozenset({"and", "either", "if", "true", "try", "yes"})  # `try/except`, `if/else`
+_JOINED: Final = re.compile(r"[\s,;&+`*_/]*(?:\w{1,3}[\s`*_]+)?")
+_BULLET: Final = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)]|\|)")
+_SENTENCE: Final = re.compile(r"[.;!?](?=\s)")
+
+
+@dataclass(frozen=True)
+class _Mention:
+    path: str
+    start: int
+    end: int
+    lines: tuple[int, int] | None = None
+
+
+@dataclass
+class _Path:
+    new: bool = False
+    lines: dict[tuple[int, int], None] = field(default_factory=dict)
+    cited: list[dict[str, Any]] = field(default_factory=list)
+
+    def told(self, path: str) -> dict[str, Any]:
+        lines = [{"first": first, "last": last} for first, last in self.lines]
+        return {"path": path, "new": self.new, "lines": lines, "cited": self.cited}
+
+
+def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
+    """A record for each path, in the order in which they come up. `new` are regular expressions for the words that say
+    of a path beside them that it is not there yet; one such place is enough."""
+    marks = named_patterns(new)
+    paths: dict[str, _Path] = {}
+    for document in read(documents):
+        marked = _marked(document, marks)
+        under = False  # a line of marks that ends in a colon
+        for at, line in enumerate(document.lines):
+            mentions = list(_mentions(line)) if "/" in line else []
+            here = marked.get(at, [])
+            if line.strip():
+                opens = bool(here) and not mentions and line.rstrip(" *_").endswith(":")
+                under = opens or (under and _BULLET.match(line) is not None)
+            new_here = {mentions[index].path for index in _said_new(line, mentions, here)}
+            for path, start in _first(mentions).items():
+                known = paths.setdefault(path, _Path())
+                known.new = known.new or under or path in new_here
+                known.cited.append(document.place(at, start))
+            for mention in mentions:
+                if mention.lines:
+                    paths[mention.path].lines[mention.lines] = None
+    return [entry.told(path) for path, entry in paths.items()]
+
+
+def _first(mentions: Iterable[_Mention]) -> dict[str, int]:
+    """Where each path stands first."""
+    starts: dict[str, int] = {}
+    for mention in mentions:
+        starts.setdefault(mention.path, mention.start)
+    return starts
+
+
+def _marked(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
+    """The columns of the words that say so, by line."""
+    columns: dict[int, list[int]] = {}
+    for offset, _, _ in occurrences(document.text, marks):
+        line, column = document.position(offset)
+        columns.setdefault(line, []).append(column)
+    return columns
+
+
+def _mentions(line: str) -> Iterator[_Mention]:
+    plain = _URL.sub(lambda url: " " * len(url[0]), line)
+    for word in _WORD.finditer(plain):
+        start, end = word.span()
+        if "/" not in word[0] or len(word[0]) > LONGEST or plain[end : end + 1] in ("<", "{", "$"):
+            continue
+        quoted = plain[start - 1 : start] == "`" == plain[end : end + 1]
+        if word[0].endswith("/") and plain[end : end + 1] == "`" and not quoted:
+            continue  # a `/` between two words, of which one is in backticks
+        path = _PLACE_IN_IT.sub("", word[0]).rstrip(".…:,?!*_" if not quoted else "….:,")
+        path = path.lstrip("*_").removeprefix("./")
+        spend(MENTION_WORK)
+        if _is_path(path, quoted):
+            yield _Mention(path, start, end, _lines(word[0]))
+
+
+def _lines(word: str) -> tuple[int, int] | None:
+    """The lines that are named behind a path, `:12`, `:12-40` or `#L12-L40`; the lower number is the first."""
+    if (named := _LINES.search(word)) is None:
+        return None
+    first, last = int(named[1]), int(named[2] or named[1])
+    return (min(first, last), max(first, last)) if first and last else None
+
+
+def _is_path(path: str, quoted: bool) -> bool:
+    """Whether a word with a `/` is a path. In prose its end has to say so, a `/` or a file's ending, or a hidden name.
+
+    None begins with `/`, `~` or `-`: such are commands, routes, options, and places outside of a repository.
+    """
+    *folders, leaf = path.split("/")
+    if not folders or path[:1] in "/~$-" or any(_PART.fullmatch(part) is None for part in (*folders, leaf or "x")):
+        return False
+    if not any(each.isalpha() for each in path) or any(set(part) == {"."} and len(part) > 2 for part in folders):
+        return False
+    if _DOMAIN.fullmatch(folders[0]):
+        return False
+    if not leaf or _FILE.fullmatch(leaf) or folders[0].startswith("."):
+        return True
+    return quoted and folders[0] not in _MEDIA | _WORDS
+
+
+# what is said to be new
+
+
+def _said_new(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]:
+    """The paths of a line that its marks mean, by number: each mark the ones it stands beside, and paths that are only
+    enumerated together."""
+    spend(len(marks) * (len(mentions) + (len(line) >> 6)) if mentions else 0)
+    columns = [column for column in marks if not any(path.start <= column < path.end for path in mentions)]
+    groups = _groups(line, mentions, columns)
+    marked: set[int] = set()
+    for column in columns:
+        group = _meant(line, mentions, groups, column)
+        marked.update(group or ())
+    return marked
+
+
+def _groups(line: str, mentions: list[_Mention], marks: list[int]) -> list[list[int]]:
+    groups: list[list[int]] = []
+    for at, mention in enumerate(mentions):
+        end = mentions[at - 1].end if at else 0
+        between = line[end : mention.start]
+        joined = at > 0 and len(between) < 20 and _JOINED.fullmatch(between) is not None
+        if joined and not any(end <= mark < mention.start for mark in marks):
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    return groups
+
+
+def _meant(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int] | None:
+    """The paths that a mark means: those before it up to the next comma, or, where no comma comes, those behind it
+    unless the mark follows at once."""
+    before = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), None)
+    behind = next((group for group in groups if mentions[group[0]].start > column), None)
+    if before is not None and behind is not None:
+        end, start = mentions[before[-1]].end, mentions[behind[0]].start
+        comma = _comma(line, end, start)
+        if comma is None:
+            return behind if any(each.isalnum() for each in line[end:column]) else before
+        return before if column < comma else behind
+    if before is not None:
+        return None if _SENTENCE.search(line, mentions[before[-1]].end, column) else before
+    if behind is not None:
+        return None if _SENTENCE.search(line, column, mentions[behind[0]].start) else behind
+    return None
+
+
+def _comma(line: str, start: int, end: int) -> int | None:
+    """The first comma between two places that is in no brackets."""
+    depth = 0
+    for at in range(start, end):
+        depth += (line[at] in "([") - (line[at] in ")]")
+        if depth <= 0 and line[at] in ",;.|" and line[at + 1 : at + 2].isspace():
+            return at
+    return None

@@ -1,0 +1,159 @@
+"""Where something stands in documents: each place with its document, its line and the text there.
+
+Owns how documents are read for all checks, and how they are searched; `ids`, `paths` and `numbers` find by it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from skillrun.scoring import patterns
+from skillrun.syntax.fences import Fences
+from skillrun.templates.absent import Absent
+from skillrun.templates.limits import WORK_PER_SECOND, Fault, budget, spend
+from skillrun.templates.values import listed, printed
+
+LONGEST: Final = 300  # characters of a line that a place shows
+LINE_WORK: Final = 4  # what a line counts,
+PLACE_WORK: Final = 4  # a place
+MENTION_WORK: Final = 8  # and what may be an id, a path or a number
+_BREAK: Final = re.compile(r"\r\n?|\n")
+
+
+@dataclass(frozen=True)
+class TitledText:
+    """A titled text, its line ends `\\n`."""
+
+    title: str
+    text: str
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.split("\n")
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each line begins."""
+        starts = [0]
+        for line in self.lines[:-1]:
+            starts.append(starts[-1] + len(line) + 1)
+        return starts
+
+    @cached_property
+    def fenced(self) -> list[bool]:
+        """Of each line whether it is inside a code fence, or opens or closes one."""
+        fences = Fences(self.text)
+        return [fences.hold(start) for start in self.starts]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """The index of the line that a place of the text is in, and the column there."""
+        line = bisect_right(self.starts, offset) - 1
+        return line, offset - self.starts[line]
+
+    def place(self, line: int, column: int) -> dict[str, Any]:
+        """The record of a place. Of a long line it shows the part around the column."""
+        spend(PLACE_WORK)
+        return {"document": self.title, "line": line + 1, "text": _around(self.lines[line], column)}
+
+
+def documents(value: Any) -> list[TitledText]:
+    """What is to be searched: a mapping from title to text, or one text without a title; what is absent is left out.
+
+    A list is its items one below the other; a record is its text where it has one, or else a line for each field.
+    """
+    if isinstance(value, Absent):
+        return []
+    titled = value.items() if isinstance(value, Mapping) else [("", value)]
+    texts = [
+        (str(title), _written(text)) for title, text in titled if text is not None and not isinstance(text, Absent)
+    ]
+    spend(sum(len(text) for _, text in texts) >> 3)
+    read = [TitledText(title, _BREAK.sub("\n", text)) for title, text in texts]
+    spend(sum(LINE_WORK * document.text.count("\n") for document in read))
+    return read
+
+
+def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
+    """Each place where one of the named regular expressions occurs, by document and from the top; case is ignored."""
+    kinds = named_patterns(patterns)
+    return [
+        {"kind": kind, "hit": hit, **document.place(*document.position(offset))}
+        for document in read(documents)
+        for offset, hit, kind in occurrences(document.text, kinds)
+    ]
+
+
+read = documents  # under a name that no parameter has
+
+
+def named_patterns(given: Any) -> dict[str, list[str]]:
+    """Regular expressions by their names: those of a mapping, or each its own."""
+    by_name = given if isinstance(given, Mapping) else {printed(pattern): pattern for pattern in _several(given)}
+    return {name: [printed(pattern) for pattern in _several(several)] for name, several in by_name.items()}
+
+
+def occurrences(text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool = True) -> list[tuple[int, str, str]]:
+    """Offset, words and kind of each hit in the whole text, in order; of those of several kinds that are the same in
+    place and words, the first kind's."""
+    kind_by_place: dict[tuple[int, str], str] = {}
+    for kind, several in kinds.items():
+        for pattern in several:
+            for start, part in _parts(text):
+                for offset, hit in search(pattern, part, ignore_case=ignore_case):
+                    spend(1)
+                    kind_by_place.setdefault((start + offset, hit), kind)
+    return sorted((offset, hit, kind) for (offset, hit), kind in kind_by_place.items())
+
+
+def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[patterns.Hit]:
+    """The hits in the beginning of a text, paid for by the time that finding them takes."""
+    with budget() as paying:
+        began = time.thread_time()  # work, whatever else the machine has to do
+        try:
+            hits = patterns.hits(pattern, text, paying.left / WORK_PER_SECOND, ignore_case=ignore_case)
+        except ValueError as error:
+            raise Fault(str(error)) from error
+        except TimeoutError as error:
+            raise Fault(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
+        paying.spend(int((time.thread_time() - began) * WORK_PER_SECOND))
+    return hits
+
+
+def _several(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else listed(value)
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    """The text in parts that can be searched, each of whole lines, or at least of whole words."""
+    start = 0
+    while len(text) - start > patterns.TEXT_CAP:
+        limit = start + patterns.TEXT_CAP
+        end = max(text.rfind("\n", start, limit), -1) + 1 or text.rfind(" ", start, limit) + 1 or limit
+        yield start, text[start:end]
+        start = end
+    yield start, text[start:]
+
+
+def _around(line: str, column: int) -> str:
+    if len(line) > LONGEST:
+        start = min(max(0, column - LONGEST // 3), len(line) - LONGEST)
+        line = line[start : start + LONGEST]
+    return line.strip()
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Mapping):
+        text = value.get("text")
+        if isinstance(text, str):
+            return text
+        lines = [(name, field) for name, field in value.items() if field is not None and not isinstance(field, Absent)]
+        return "\n".join(f"{name}: {printed(field)}" for name, field in lines)
+    if isinstance(value, (list, tuple)):
+        return "\n\n".join(_written(part) for part in value if part is not None and not isinstance(part, Absent))
+    return printed(value)

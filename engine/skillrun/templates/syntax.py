@@ -1,0 +1,130 @@
+"""Reads the text of a template into Jinja's tree, in which a node's `lineno` is its offset in the text.
+
+Evaluates nothing; what may be called is `vetting`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from jinja2 import Environment, nodes
+from jinja2.exceptions import TemplateSyntaxError
+from jinja2.lexer import TokenStream
+from jinja2.parser import Parser
+
+from skillrun.syntax.diagnostics import allowed
+from skillrun.templates.limits import MAX_TEMPLATE, Fault
+
+TAGS: Final = ("for", "if", "set")
+_ENVIRONMENT: Final = Environment()  # noqa: S701  # only reads; nothing is made into HTML
+
+
+def read(source: str, bare: bool) -> nodes.Template:
+    """The tree of a template, or of a bare expression as its only output. Raises Fault with an offset."""
+    if len(source) > MAX_TEMPLATE:
+        raise Fault(f"a text with tags has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
+    reader = _Reader(source)
+    try:
+        reader.start("variable" if bare else None)
+        if not bare:
+            return nodes.Template(reader.subparse(), lineno=0)
+        expression = reader.parse_expression()
+        reader.stream.expect("eof")
+        return nodes.Template([nodes.Output([expression], lineno=0)], lineno=0)
+    except TemplateSyntaxError as error:
+        raise _explained(error, reader, bare) from None
+    except RecursionError:
+        raise Fault("the expressions are too deep inside one another", "use `set` for a part of them", 0) from None
+
+
+def _explained(error: TemplateSyntaxError, reader: _Reader, bare: bool) -> Fault:
+    """Jinja's message with the signs that an author writes, at the place that the reader knows."""
+    message, at, source = str(error.message), min(error.lineno, len(reader.source)), reader.source
+    if not bare and re.search(r"nexpected end of template|'end of template'|Missing end", message):
+        at = reader.open[-2 if message.startswith("U") else -1]
+        opened = _OPENING.match(source, at)
+        return Fault(f"`{opened[0] if opened else message}` is never closed", _BRACES, at)
+    if source[at : at + 1] == "=" and source[at : at + 2] != "==":
+        return Fault("`=` compares nothing", "write `==`", at)
+    for word, sign in _WORDS.items():
+        message = message.replace(word, sign)
+    return Fault(message, _INSTEAD.get(source[at : at + 1], ""), at)
+
+
+class _Reader(Parser):
+    """Jinja's parser, fed with tokens that carry offsets, for the few tags that templates have."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__(_ENVIRONMENT, "")
+        self.source = source
+        self.open = [0]  # where the statements and the tag that are not closed yet begin
+
+    def start(self, state: str | None) -> None:
+        self.stream = TokenStream(_ENVIRONMENT.lexer.wrap(self._tokens(state)), None, None)
+
+    def _tokens(self, state: str | None) -> Iterator[tuple[int, str, str]]:
+        """The tokens of Jinja's lexer with offsets; a `\\` in quotes that escapes nothing is itself."""
+        at = 0
+        try:
+            for _, sort, value in _ENVIRONMENT.lexer.tokeniter(self.source, None, None, state):
+                at = self.source.index(value, at)
+                if sort.endswith("_begin"):
+                    self.open[-1:] = [at]
+                # of a number that is too long the beginning is enough to refuse it
+                yield at, sort, _ESCAPE.sub(_escape, value) if sort == "string" else value[: _LENGTHS.get(sort)]
+                at += len(value)
+        except TemplateSyntaxError as error:
+            raise TemplateSyntaxError(str(error.message).removesuffix(f" at {at}"), at) from None
+
+    def parse_statement(self) -> nodes.Node | list[nodes.Node]:
+        token = self.stream.current
+        if token.value not in TAGS:
+            within = f"; `{{% {self._tag_stack[-1]} %}}` is open" if self._tag_stack else ""
+            raise Fault(f"there is no tag `{token.value}` here", allowed([*TAGS, "raw"]) + within, token.lineno)
+        self.open.append(self.open[-1])
+        statement = super().parse_statement()
+        self.open.pop()
+        return statement
+
+    def parse_subscript(self, node: nodes.Expr) -> nodes.Getattr | nodes.Getitem:
+        """A name after a dot stands where the name is, not the dot."""
+        if self.stream.current.type == "dot" and self.stream.look().type == "name":
+            next(self.stream)
+            name = next(self.stream)
+            return nodes.Getattr(node, name.value, "load", lineno=name.lineno)
+        return super().parse_subscript(node)
+
+    def parse_test(self, node: nodes.Expr) -> nodes.Expr:
+        """A test stands where its name is, not the `is`."""
+        name = _TEST.match(self.source, self.stream.current.lineno)
+        test = super().parse_test(node)
+        (test.node if isinstance(test, nodes.Not) else test).lineno = name.end() if name else node.lineno
+        return test
+
+
+def _escape(match: re.Match[str]) -> str:
+    return match[0] if match[1] else r"\\"
+
+
+_ESCAPE: Final = re.compile(r"\\([nt\\'\"xu])?")
+_LENGTHS: Final = {"integer": 40, "float": 40}
+_TEST: Final = re.compile(r"is\s+(?:not\s+)?")
+_OPENING: Final = re.compile(r"\{%[-+]?\s*\w*|\{.")
+_BRACES: Final = "close it; to write braces as text, put them between `{% raw %}` and `{% endraw %}`"
+_WORDS: Final = {
+    "end of print statement": "}}",
+    "end of statement block": "%}",
+    "begin of print statement": "{{",
+    "begin of statement block": "{%",
+    "end of template": "the end",
+}
+_INSTEAD: Final = {
+    **dict.fromkeys("'\"", "close the quotes"),
+    "&": "write `and`",
+    "!": "write `not x`, or `x != y`",
+    "?": "write `a if condition else b`",
+    "`": "put text between quotes",
+    **dict.fromkeys("“”‘’„«»", "put text between straight quotes"),
+}

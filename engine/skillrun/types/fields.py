@@ -1,0 +1,323 @@
+"""Declared inputs and variables: `name: type, description`, a record as in a shape, or `type` or `shape` and more.
+
+Reads declarations, and tells whether a value fits one: from the command line, from YAML, from a template. What the name
+of a model or member stands for is not known here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from skillrun.syntax.diagnostics import Problems, allowed, did_you_mean
+from skillrun.syntax.source import Mapping, Node, Scalar, Span, plain
+from skillrun.templates.expressions import Value, read_value
+from skillrun.types.converting import schema_of, values_of
+from skillrun.types.picoschema import (
+    KeyNotation,
+    parse_shape,
+    read_choices,
+    read_key,
+    read_type,
+)
+from skillrun.types.schemas import Shape, quoted
+from skillrun.types.types import Names, Type, identifier, list_of
+
+TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
+KEYS: Final = {
+    "type": "its type, with a range or a length",
+    "shape": "the shape of a record, in place of a type",
+    "values": "what an enum can be: a list, or a template that gives one",
+    "default": "its value where nobody gives one; then it is not required",
+    "description": "one line that says what it is for",
+    "fallback": "takes the place of a value that is not allowed, with a warning",
+}
+"""The keys of the long form, and what each says."""
+RECORDS: Final = ("", "array", "object")  # the forms of keys behind which a record may stand
+SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+MEMBER: Final = re.compile(
+    r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
+)
+
+_NAME: Final = re.compile(r"(?=.*\S)[^\x00-\x1f]+")
+_WRITTEN: Final = {
+    "slug": (SLUG, "small letters, digits and `-`, at most 64, not starting with `-`"),
+    "member": (MEMBER, "a member: role, role:variant, role@model or role:variant@model"),
+    "path": (_NAME, "a path"),
+    "model": (_NAME, "the name of a model"),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A declared input or variable. Texts in it may be templates."""
+
+    name: str
+    required: bool
+    type: Type
+    default: Value | None
+    fallback: Any
+    description: str
+    span: Span
+
+    @property
+    def array(self) -> bool:
+        """Whether it is a list."""
+        return self.type.kind == "list"
+
+    @property
+    def item(self) -> Type:
+        """Its type, or that of the items where it is a list."""
+        return self.type.item or self.type
+
+
+@dataclass(frozen=True)
+class Coerced:
+    """A value of its field's type, or the error; `warnings` say what `fallback` replaced."""
+
+    value: Any = None
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
+    """The fields that `inputs:` or `state:` declares; one that is wrong is left out and reported."""
+    if not isinstance(node, Mapping):
+        hint = "for example `request: string, what to do`"
+        problems.report(node.span, "type", "expected a mapping of names to types", hint)
+        return ()
+    fields: dict[str, Field] = {}
+    for entry in node.entries.values():
+        key = read_key(entry.key, problems)
+        field = _declared(key, entry.value, problems) if key else None
+        if field and fields.setdefault(identifier(field.name), field) is not field:
+            problems.report(entry.key.span, "duplicate", f"`{field.name}` already exists")
+    return tuple(fields.values())
+
+
+def coerce(field: Field, value: Any, names: Names | None = None, called: str = "") -> Coerced:
+    """The value as the field's type: from the command line (always text) or from YAML and templates.
+
+    `names` is what the field's own templates read; without it, values that a template gives are not checked. An error
+    names the field, or what it is `called`.
+    """
+    called = called or field.name
+    if isinstance(value, str) and field.item.kind == "record":
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return Coerced(error=f"`{called}` is {quoted(value)}; expected JSON")
+    elif isinstance(value, str) and field.array:
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not field.array:
+        return _coerced_value(field, value, called, names)
+    if not isinstance(value, (list, tuple)):
+        return Coerced(error=f"`{called}` is {quoted(value)}; expected a list")
+    if (length := field.type.length) is not None and not length[0] <= len(value) <= length[1]:
+        least, most = length
+        return Coerced(error=f"`{called}` has {len(value)} items; expected {least} to {most}")
+    items = [_coerced_value(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
+    wrong = "; ".join(item.error for item in items if item.error)
+    warnings = tuple(warning for item in items for warning in item.warnings)
+    return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
+
+
+def written_error(field: Field, value: Any, called: str = "") -> str:
+    """What is wrong with a value that a file writes out: a list is written as one there, so that `none` is none."""
+    if field.array and isinstance(value, str):
+        return f"`{called or field.name}` is {quoted(value)}; expected a list, such as `[]` or `[{value}]`"
+    return coerce(field, value, called=called).error
+
+
+def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
+    """The field with what stands beside its type; its default and fallback are checked where they are literal."""
+    type_ = _type(key, node, problems)
+    if type_ is None:
+        return None
+    beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
+    default, fallback, description = (beside.get(name) for name in ("default", "fallback", "description"))
+    told = type_.about or key.description
+    words = told.text if told is not None else None
+    if isinstance(description, Scalar) and description.text is not None:
+        words = description.text
+    elif description is not None:
+        problems.report(description.span, "type", "`description` is text")
+    field = Field(
+        name=key.name,
+        required=not key.optional and default is None,
+        type=list_of(type_)._replace(length=key.length) if key.form == "array" else type_,
+        default=read_value(default, problems) if default is not None else None,
+        fallback=None,
+        description=words.value if words else "",
+        span=key.span,
+    )
+    if field.default is not None:
+        _check(field, field.default, "default", problems)
+    if fallback is not None:
+        _check(replace(field, type=type_), read_value(fallback, problems), "fallback", problems)
+        return replace(field, fallback=plain(fallback))
+    return field
+
+
+def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
+    """The type of a field, or of its items: in the short form, or in the long one under `type` or `shape`."""
+    if not isinstance(node, Mapping):
+        return read_choices(node, problems) if key.form == "enum" else _named(key, node, None, problems)
+    if _is_record(node) and key.form in RECORDS:
+        spec = parse_shape(node, problems)
+        return spec.type if spec is not None else None
+    known = True
+    for name, entry in node.entries.items():
+        if name not in KEYS:
+            hint = did_you_mean(name, KEYS) or f"a record that has such a field stands under `shape:`; {allowed(KEYS)}"
+            problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
+            known = False
+    kind, shape = node.get("type"), node.get("shape")
+    if key.form not in ("", "array") or (kind and shape):
+        hint = f"write `{key.name}: {{type: …}}` or `{key.name}: {{shape: …}}`"
+        problems.report(key.span, "type", f"`{key.name}` has its type twice", hint)
+    elif shape:
+        spec = parse_shape(shape, problems)
+        if spec is not None and spec.task:
+            problems.report(shape.span, "shape", "only a protocol's step takes `task`", "write out the record's fields")
+        return spec.type if spec is not None and not spec.task else None
+    elif kind:
+        return _named(key, kind, node.get("values"), problems)
+    elif known:
+        problems.report(key.span, "missing-key", f"`{key.name}` has no `type`", allowed(TYPES))
+    return None
+
+
+def _is_record(node: Mapping) -> bool:
+    """Whether a mapping is a record's, as in a shape. One with a key of the long form is none, nor one that begins with
+    what is nearly `type` or `shape`."""
+    first = next(iter(node.entries), "")
+    return bool(first) and not node.entries.keys() & KEYS.keys() and not did_you_mean(first, ("type", "shape"))
+
+
+def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
+    """The type that is written out, with the values beside it where it is an enum."""
+    if not isinstance(kind, Scalar) or kind.text is None:
+        hint = "write `name: string, what it is`, `name: {type: string, default: …}`, or a record `name: {id: string}`"
+        problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
+        return None
+    type_ = read_type(kind.text, TYPES, problems, "; a record is written `{field: type}`")
+    if type_ is None or (type_.word == "enum") == (values is not None):
+        choices = read_choices(values, problems) if type_ is not None and values is not None else type_
+        return choices._replace(about=type_.about) if choices is not None and type_ is not None else None
+    hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
+    problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
+    return None
+
+
+def _check(field: Field, value: Value, called: str, problems: Problems) -> None:
+    """Report a literal value that does not fit its field."""
+    if field.array and value.items is not None:
+        for item in value.items:
+            _check(replace(field, type=field.item), item, called, problems)
+    elif not value.computed:
+        error = written_error(field, value.evaluate({}), called)
+        if error:
+            problems.report(value.span, "default", error)
+
+
+def _coerced_value(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
+    given, expected = _checked(field.item, value, names)
+    if not expected:
+        return Coerced(given)
+    error = f"`{label}` is {quoted(value)}; {expected}"
+    if field.fallback is not None and value != field.fallback:
+        return Coerced(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
+    return Coerced(error=error)
+
+
+def _checked(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
+    """The value as the type and "", or anything and what is expected."""
+    match type_.word:
+        case "object":
+            errors = Shape(schema_of(type_, names)).check(value)
+            return value, "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in errors)
+        case "integer" | "number":
+            return _number(type_, value)
+        case "boolean":
+            meant = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
+            return meant, "" if meant is not None else "allowed: true, false"
+        case "enum":
+            return _choice(values_of(type_, names), value)
+    if not isinstance(value, str):
+        return None, "expected text"
+    if (length := type_.length) is not None and not length[0] <= len(value) <= length[1]:
+        return None, f"expected {length[0]} to {length[1]} characters; it has {len(value)}"
+    pattern, words = _WRITTEN.get(type_.form, (None, ""))
+    return value, f"expected {words}" if pattern and not pattern.fullmatch(value) else ""
+
+
+def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
+    """One of the values of an enum; where nobody knows them, anything that could be."""
+    if choices is None:
+        return value, "" if isinstance(value, str | int | float) else "expected text"
+    for choice in choices:
+        if value == choice or (isinstance(value, str) and value == str(choice)):
+            return choice, ""
+    known = [str(choice) for choice in choices]
+    return None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip()
+
+
+def _number(type_: Type, value: Any) -> tuple[float | None, str]:
+    number = _read_number(value, type_.form)
+    least, most = type_.bounds or (-math.inf, math.inf)
+    if number is not None and least <= number <= most:
+        return number, ""
+    wanted = "a whole number" if type_.form == "integer" else "a number"
+    return None, f"expected {wanted}" if type_.bounds is None else f"expected {wanted} from {least} to {most}"
+
+
+def _read_number(value: Any, form: str) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = int(value)
+        except ValueError:
+            try:
+                value = float(value)
+            except ValueError:
+                return None
+    if isinstance(value, float):
+        return value if form != "integer" and math.isfinite(value) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+class MemberError(ValueError):
+    """The text names no member."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A role, perhaps in one of its variants, perhaps on a model of its own."""
+
+    role: str
+    variant: str | None = None
+    model: str | None = None
+
+    @cached_property
+    def id(self) -> str:
+        """The written form."""
+        variant = f":{self.variant}" if self.variant else ""
+        return f"{self.role}{variant}{f'@{self.model}' if self.model else ''}"
+
+
+def parse_member(written: Any) -> Member:
+    """The member that `written` names. Raises MemberError."""
+    member = _member(written) if isinstance(written, str) else None
+    if member is None:
+        raise MemberError(f"`{written}` is no member")
+    return member
+
+
+@lru_cache(maxsize=256)  # before every call
+def _member(written: str) -> Member | None:
+    match = MEMBER.fullmatch(written.strip())
+    return Member(**match.groupdict()) if match is not None else None

@@ -1,0 +1,272 @@
+"""Picoschema, the notation of shapes: `name: type, description`, `name?`, `name(array)`, `name(enum)`, `name(object)`.
+
+Reads YAML nodes and reports what is wrong where it stands. The notation is Dotprompt's, with ranges (`integer 0..100`);
+shapes are closed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from collections.abc import Mapping as AbstractMapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from skillrun.syntax.diagnostics import Problems, Suggestion, allowed, did_you_mean
+from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text
+from skillrun.templates.expressions import Template, compile_string
+from skillrun.types.converting import schema_of
+from skillrun.types.schemas import Shape
+from skillrun.types.types import ANY, BOOLEAN, INTEGER, NUMBER, TEXT, Names, Type, identifier, list_of, one_of
+
+TYPES: Final[AbstractMapping[str, Type]] = {
+    "string": TEXT,
+    "integer": INTEGER,
+    "number": NUMBER,
+    "boolean": BOOLEAN,
+    "any": ANY,
+    "enum": TEXT._replace(values=()),  # they stand beside it
+    "path": TEXT._replace(form="path"),
+    "slug": TEXT._replace(form="slug"),
+    "model": TEXT._replace(form="model"),
+    "member": TEXT._replace(form="member"),
+}
+"""What the words for single values mean."""
+SCALARS: Final = ("string", "integer", "number", "boolean", "any")
+FORMS: Final = ("array", "enum", "object")
+TASK: Final = "task"
+LONGEST: Final = {"array": 1_000, "string": 100_000}  # items, characters
+
+_KEY: Final = re.compile(
+    r"(?P<name>[^\W\d][\w-]*)(?P<optional>\?)?(?:\((?P<form>[^,()]*)(?:,(?P<description>.*))?\))?", re.DOTALL
+)
+_TYPE: Final = re.compile(
+    r"\s*+(?P<type>[^\s,]*+)\s*+(?P<range>(?:[^\s,]++|\s++(?=[^\s,]))*+)\s*+(?:,(?P<description>.*))?", re.DOTALL
+)
+_RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+(?:\.\d+)?)")
+
+
+def templates_of(type_: Type) -> Iterator[Template]:
+    """The templates inside a type that may have something to render."""
+    late = (type_.choices, *(type_.values or ()), type_.about if type_.about and not type_.about.constant else None)
+    yield from (each for each in late if isinstance(each, Template))
+    for inner in (*type_.fields.values(), *([type_.item] if type_.item is not None else [])):
+        yield from templates_of(inner)
+
+
+@dataclass(frozen=True)
+class ShapeSpec:
+    """A shape as an author wrote it; `task` is the one that a protocol's step takes over from its caller.
+
+    One with a `name` is the `output` of the template of that name.
+    """
+
+    span: Span
+    type: Type
+    task: bool = False
+    name: str = ""
+    templates: tuple[Template, ...] = field(default=(), repr=False)
+
+    def resolve(self, names: Names) -> Shape:
+        """The shape with its templates rendered. Raises RenderError when a template yields no values."""
+        return Shape(schema_of(self.type, names))
+
+    @property
+    def outline(self) -> dict[str, Any]:
+        """Its JSON Schema before anything is rendered: an enum whose values a template gives is any text."""
+        return schema_of(self.type, None)
+
+
+def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
+    """The shape that `output:` or `shape:` holds; nothing, and problems, when something in it is wrong."""
+    if isinstance(node, Scalar) and node.value == TASK:
+        return ShapeSpec(node.span, ANY, task=True)
+    if not isinstance(node, Mapping):
+        hint = "write `{answer: string}`, one line for each field"
+        problems.report(node.span, "shape", "a shape is a mapping of names to types", hint)
+        return None
+    shape = _record(node, problems)
+    return ShapeSpec(node.span, shape, templates=tuple(templates_of(shape))) if shape else None
+
+
+@dataclass(frozen=True)
+class KeyNotation:
+    """A key as written: `name?(form, description)`; `length` is that of a list, as in `name(array 0..8)`."""
+
+    name: str
+    optional: bool
+    form: str
+    description: Template | None
+    span: Span
+    length: tuple[int, int] | None = None
+
+
+def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
+    match = _KEY.fullmatch(key.text.value) if key.text else None
+    if key.text is None or match is None:
+        hint = "write `name`, `name?` when it may be left out, `name(array)`, or `name?(array, description)`"
+        problems.report(key.span, "name", f"`{key.value}` is no field", hint)
+        return None
+    form, _, written = (match["form"] or "").strip().partition(" ")
+    if match["form"] is not None and form not in FORMS:
+        hint = did_you_mean(form, FORMS) or allowed(f"({each})" for each in FORMS)
+        problems.report(key.text.at(match.start("form")), "unknown-type", f"unknown form `({form})`", hint)
+        return None
+    length = None
+    if written.strip():
+        length = _length(written.strip(), form, key.text.at(match.start("form")), problems)
+        if length is None:
+            return None
+    description = _description(key.text, match, problems)
+    return KeyNotation(match["name"], bool(match["optional"]), form, description, key.span, length)
+
+
+def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[int, int] | None:
+    """How long a list or text may be, `0..8`; nothing, and a problem, where it is no such range."""
+    limits = _RANGE.fullmatch(written)
+    lower, upper = (each if each.isdecimal() else "" for each in limits.groups()) if limits else ("", "")
+    hint = "write how long it may be as `0..8`, from the least to the most"
+    if not lower or not upper or kind not in ("array", "string"):
+        problems.report(span, "range", f"`{written}` is no length of `{kind}`", hint)
+    elif int(lower) > int(upper) or int(upper) > LONGEST[kind]:
+        message = f"the length `{written}` is empty, or beyond {LONGEST[kind]:,}"
+        problems.report(span, "range", message, hint)
+    else:
+        return int(lower), int(upper)
+    return None
+
+
+def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str = "") -> Type | None:
+    """`integer 0..100, description`: one of the types, a range where it is a number's, and a description.
+
+    `more` is said beside the words that are allowed.
+    """
+    match = _TYPE.fullmatch(text.value)
+    assert match is not None, "every text has this form"
+    kind = match["type"]
+    if kind not in types:
+        hint = f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or f"{allowed(types)}{more}"
+        problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
+        return None
+    description = _description(text, match, problems)
+    if description is not None and kind in ("integer", "number") and not match["range"]:
+        _warn_of_range(text.at(match.start("description")), kind, match["description"], problems)
+    if not match["range"]:
+        return TYPES[kind]._replace(about=description)
+    if kind == "string" and _RANGE.fullmatch(match["range"].strip()):
+        length = _length(match["range"].strip(), kind, text.at(match.start("range")), problems)
+        return TEXT._replace(length=length, about=description) if length is not None else None
+    limits = _RANGE.fullmatch(match["range"])
+    is_fraction = "." in (limits["lower"] + limits["upper"] if limits else "")
+    if limits is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
+        hint = "write `integer 0..100`, `number 0..0.5` or `string 1..200`; a description stands behind a comma"
+        message = f"`{match['range']}` is no range of `{kind}`"
+        problems.report(text.at(match.start("range")), "range", message, hint)
+        return None
+    lower, upper = (float(each) if "." in each else int(each) for each in limits.groups())
+    if lower > upper:
+        hint = Suggestion.of(limits[0], f"{limits['upper']}..{limits['lower']}")
+        problems.report(text.at(match.start("range")), "range", f"the range `{match['range']}` is empty", hint)
+        return None
+    return TYPES[kind]._replace(bounds=(lower, upper), about=description)
+
+
+def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
+    """A range behind the comma is only told to the model."""
+    if limits := _RANGE.match(description.strip()):
+        message = f"`{limits[0]}` is a description here, and no range"
+        problems.report(span, "range", message, f"write `{kind} {limits[0]}`, without the comma", "warning")
+
+
+def read_choices(node: Node, problems: Problems) -> Type | None:
+    """The enum of these values: of a list, or of what a template yields."""
+    if isinstance(node, Scalar) and node.text is not None and _is_template(node.text):
+        template = compile_string(node.text, problems)
+        return TEXT._replace(choices=template) if template is not None else None
+    if not isinstance(node, Sequence) or not node.items:
+        hint = "write `[A, B]`, or a template that yields a list"
+        problems.report(node.span, "enum", "the values of an enum are a list", hint)
+        return None
+    values: list[Any] = []
+    seen: set[Any] = set()
+    for item in node.items:
+        if not isinstance(item, Scalar) or isinstance(item.value, bool) or item.value is None:
+            hint = 'write text or a number; quote words like "true"'
+            problems.report(item.span, "enum", "this is no value of an enum", hint)
+            return None
+        if item.value in seen:
+            problems.report(item.span, "duplicate", f"`{item.value}` is among the values already", "leave one out")
+        if item.text and _is_template(item.text):
+            values.append(compile_string(item.text, problems))
+        else:
+            values.append(item.value)
+            seen.add(item.value)
+    return one_of(values)
+
+
+def _is_template(text: Text) -> bool:
+    return "{{" in text.value or "{%" in text.value
+
+
+def _record(node: Mapping, problems: Problems) -> Type | None:
+    """A mapping of names to types."""
+    if not node.entries:
+        problems.report(node.span, "shape", "the shape has no fields")
+        return None
+    fields: dict[str, Type] = {}
+    names: dict[str, str] = {}  # as they are written, by how expressions write them
+    complete = True
+    for entry in node.entries.values():
+        if isinstance(entry.value, Scalar) and entry.value.value is None:
+            hint = 'a description with a comma needs quotes inside `{ }`: `name: "string, what it is"`'
+            problems.report(entry.key.span, "shape", f"`{entry.key.value}` has no type", hint)
+            complete = False
+            continue
+        key = read_key(entry.key, problems)
+        inner = _value(key, entry.value, problems) if key else None
+        if key is None or inner is None:
+            complete = False
+        elif names.setdefault(identifier(key.name), key.name) in fields:
+            problems.report(entry.key.span, "duplicate", f"`{key.name}` already exists")
+            complete = False
+        else:
+            fields[key.name] = inner.maybe() if key.optional else inner
+    return Type("record", fields) if complete else None
+
+
+def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
+    """The type that stands behind a key."""
+    if key.form == "enum":
+        choices = read_choices(node, problems)
+        return None if choices is None else choices._replace(about=key.description)
+    type_: Type | None = None
+    if isinstance(node, Mapping):
+        type_ = _record(node, problems)
+        _warn_of_type_field(key, node, problems)
+    elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
+        hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
+        problems.report(node.span, "shape", f"this is no type for `{key.name}`", hint)
+    else:
+        type_ = read_type(node.text, SCALARS, problems)
+    if type_ and key.form == "array":
+        return list_of(type_)._replace(length=key.length, about=key.description)
+    return type_._replace(about=key.description) if type_ and key.description else type_
+
+
+def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> None:
+    """Warn of `{type: string}`, as JSON Schema and the inputs of a workflow have it: here it is a record."""
+    field = node.entries.get("type")
+    kind = field.value.value if field is not None and isinstance(field.value, Scalar) else None
+    if kind not in SCALARS or len(node.entries) > 1:
+        return
+    written = f"{key.name}({key.form})" if key.form == "array" else key.name
+    hint = f'write `{written}: {kind}`; if a record is meant, describe its field: `type: "{kind}, …"`'
+    problems.report(node.span, "shape", f"`{key.name}` is a record with a field `type`", hint, "warning")
+
+
+def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:
+    """The description in a notation, without space around it; nothing for nothing."""
+    written = match["description"] or ""
+    start = match.start("description") + len(written) - len(written.lstrip())
+    part = text.part(start, start + len(written.strip())) if written.strip() else None
+    return compile_string(part, problems) if part is not None else None

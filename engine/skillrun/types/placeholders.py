@@ -1,0 +1,101 @@
+"""Finds values that repeat the form they were asked for in, such as `string`, instead of filling it in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skillrun.types.skeletons import scalar_form
+
+Path = tuple[str | int, ...]
+Resolve = Callable[[Any], Mapping[str, Any]]
+
+WORDS_OF_DESCRIPTION: Final = 3
+"""So many words of the description make a value a placeholder; fewer may be an answer."""
+ABOUT_TYPES: Final = re.compile(r"type|kind|format|schema|class", re.IGNORECASE)
+"""A field that is about types may well have the value `string`."""
+PUNCTUATION: Final = " .,;:!?…'\"‘’“”`"
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A text field: its name, its schema, and the descriptions of it and of its list."""
+
+    name: str
+    rules: Mapping[str, Any]
+    descriptions: tuple[str, ...]
+
+    def repeats_description(self, value: str) -> bool:
+        """Whether the value is `string, a description` or the description, perhaps cut off."""
+        text, kind = _normal(value), _normal(str(self.rules.get("type", "any")))
+        if text.startswith(f"{kind}, ") and _normal(scalar_form(self.rules)).startswith(text):
+            return True
+        count = len(text.split())
+        return count >= WORDS_OF_DESCRIPTION and any(
+            text == known or (known.startswith(text) and count > len(known.split()) / 2)
+            for known in map(_normal, self.descriptions)
+        )
+
+    def repeats_name_or_type(self, value: str) -> bool:
+        text = _normal(value)
+        if text == _normal(str(self.rules.get("type", "any"))):
+            return not any(map(ABOUT_TYPES.search, (self.name, *self.descriptions)))
+        return bool(self.name) and text == _normal(self.name)
+
+
+def placeholders(value: Any, schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Path]:
+    """The paths of the texts that repeat their description, their type or their name.
+
+    A text that is only the name or the type, which may be an answer, counts unless its record holds another text,
+    or its list another single word. `resolve` gives the rules that a part of the schema refers to.
+    """
+    yield from _inside(value, resolve(schema), resolve, (), "")
+
+
+def _inside(value: Any, rules: Mapping[str, Any], resolve: Resolve, path: Path, name: str) -> Iterator[Path]:
+    if isinstance(value, Mapping):
+        properties = rules.get("properties") or {}
+        inner = {key: resolve(properties.get(key)) for key in value}
+        fields = {key: _field(str(key), inner[key]) for key, each in value.items() if _is_text(each, inner[key])}
+        yield from ((*path, key) for key in _repeating(fields, value))
+        for key, each in value.items():
+            yield from _inside(each, inner[key], resolve, (*path, key), str(key))
+    elif isinstance(value, list):
+        items = resolve(rules.get("items"))
+        field = _field(name, items, str(rules.get("description", "")))
+        fields_of_list = {at: field for at, each in enumerate(value) if _is_text(each, items)}
+        yield from ((*path, at) for at in _repeating(fields_of_list, value, single_words=True))
+        for at, each in enumerate(value):
+            yield from _inside(each, items, resolve, (*path, at), name)
+    elif not path and _is_text(value, rules):
+        yield from [path] if _field("", rules).repeats_description(value) else ()
+
+
+def _repeating(fields: Mapping[Any, _Field], values: Any, *, single_words: bool = False) -> Iterator[Any]:
+    """The keys of the texts that are placeholders, of those of one record or one list.
+
+    With `single_words` only texts of one word keep others from being placeholders: a type among words may be one of
+    them, among sentences it is not.
+    """
+    certain = {key for key, field in fields.items() if field.repeats_description(values[key])}
+    possible = {key for key, field in fields.items() if field.repeats_name_or_type(values[key])}
+    others = [values[key] for key in fields if key not in certain | possible]
+    if single_words:
+        others = [text for text in others if len(text.split()) == 1]
+    yield from (key for key in fields if key in certain or (key in possible and not others))
+
+
+def _field(name: str, rules: Mapping[str, Any], of_list: str = "") -> _Field:
+    known = (str(rules.get("description", "")), of_list)
+    return _Field(name, rules, tuple(filter(None, known)))
+
+
+def _is_text(value: Any, rules: Mapping[str, Any]) -> bool:
+    """Whether a value is a text whose words the schema leaves open."""
+    return isinstance(value, str) and "enum" not in rules and "const" not in rules
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(PUNCTUATION)

@@ -1,0 +1,275 @@
+"""Checking values against JSON Schema, in messages that a model or an author can act on.
+
+Knows nothing of how authors write shapes; `jsonschema` is imported when the first value is checked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache, cached_property, reduce
+from operator import getitem
+from typing import TYPE_CHECKING, Any, Final
+
+from skillrun.scoring import patterns
+from skillrun.syntax.diagnostics import allowed, did_you_mean
+from skillrun.types.placeholders import placeholders
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+QUOTED_VALUE: Final = 60
+"""Characters of a value that a message shows."""
+
+MOST_REFERENCES: Final = 20  # from one `$ref` to the next
+_DEFINITIONS: Final = ("$defs", "definitions")
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
+
+TYPES: Final = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+
+
+@dataclass(frozen=True)
+class ShapeError:
+    """One thing that is wrong with a value; `path` is like `findings[2].severity`, empty for the whole."""
+
+    path: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What was left out of a value because it did not fit: where it stood, why, and its JSON."""
+
+    path: str
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What a value has to look like, as JSON Schema."""
+
+    schema: dict[str, Any]
+
+    def check(self, value: Any) -> list[ShapeError]:
+        """Everything that is wrong with the value, in its order; empty when it fits."""
+        errors = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
+        return list(dict.fromkeys(errors))
+
+    def check_reply(self, value: Any) -> list[ShapeError]:
+        """The same for a model's reply, in which texts that repeat the form count as wrong, too."""
+        repeated = (ShapeError(path_of(path), self._repeats(value, path)) for path in self._placeholders(value))
+        return [*self.check(value), *repeated]
+
+    def read(self, value: Any) -> Any:
+        """The value with what can only be meant one way as the schema has it.
+
+        Letter case of an enum's values, numbers in quotes, whole numbers such as `3.0`; an optional null is left out.
+        """
+        return _read(value, self.schema, self.schema)
+
+    def prune(self, value: Any) -> tuple[Any, list[Dropped]]:
+        """A reply's value without what `check_reply` finds and can be missing, and what that was.
+
+        That is a field nobody asked for, an optional field, or else the list item around it; of these the innermost.
+        """
+        value, dropped = deepcopy(value), list[Dropped]()
+        while bad := self._bad(value):
+            for (*way, place), reasons in bad.items():
+                parent = reduce(getitem, way, value)
+                text = json.dumps(parent[place], ensure_ascii=False)
+                dropped.append(Dropped(path_of([*way, place]), "; ".join(dict.fromkeys(reasons)), text))
+                del parent[place]
+        return value, dropped[::-1]
+
+    def trimmed(self, value: Any) -> tuple[Any, list[Dropped]]:
+        """The value without the items of lists that are beyond the longest length, and what those were."""
+        dropped: list[Dropped] = []
+        return _trimmed(value, self.schema, self.schema, (), dropped), dropped
+
+    def items_of(self, name: str) -> Shape:
+        """The shape of one item of the list `name`, with the definitions that it may refer to."""
+        rules = _resolved(_inner(_inner(self.schema, name, self.schema), 0, self.schema), self.schema)
+        return Shape({**{keyword: self.schema[keyword] for keyword in _DEFINITIONS if keyword in self.schema}, **rules})
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether a list may fit."""
+        kind: Any = self.schema.get("type", "object" if "properties" in self.schema else "")
+        return bool(kind != "object")
+
+    @cached_property
+    def _validator(self) -> Validator:
+        from referencing import Registry
+
+        made: Validator = _validators()(self.schema, registry=Registry())  # this one fetches nothing
+        return made
+
+    def _placeholders(self, value: Any) -> Iterator[tuple[str | int, ...]]:
+        return placeholders(value, self.schema, lambda rules: _resolved(rules, self.schema))
+
+    def _repeats(self, value: Any, path: tuple[str | int, ...]) -> str:
+        return f"{quoted(reduce(getitem, path, value))} repeats the form that was to be filled in"
+
+    def _bad(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
+        """The paths of what is left out, none within another, the innermost and the last items first; and why."""
+        places: dict[tuple[Any, ...], list[str]] = {}
+        error: Any
+        for error in self._validator.iter_errors(value):
+            path = tuple(error.absolute_path)
+            extra: list[Any] = []
+            if error.validator == "additionalProperties" and error.validator_value is False:
+                extra = [each for each in error.instance if each not in error.schema.get("properties", {})]
+            reasons = [each.message for each in _described(error)]
+            if extra:  # each is described, in this order
+                places.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
+            elif place := self._can_be_missing(path):
+                places.setdefault(place, []).extend(reasons)
+        for path in self._placeholders(value):
+            if place := self._can_be_missing(path):
+                places.setdefault(place, []).append(self._repeats(value, path))
+        outermost = [path for path in places if not any(path[:n] in places for n in range(1, len(path)))]
+        order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
+        return {path: places[path] for path in order}
+
+    def _can_be_missing(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The innermost part of a path that the schema lets be missing: a list item, or an optional field."""
+        around = [self.schema]
+        for part in path:
+            around.append(_inner(around[-1], part, self.schema))
+        for end in range(len(path), 0, -1):
+            rules, name = _resolved(around[end - 1], self.schema), path[end - 1]
+            if isinstance(name, int) or (name in rules.get("properties", {}) and name not in rules.get("required", ())):
+                return path[:end]
+        return ()
+
+
+def quoted(value: Any) -> str:
+    """A value for a message, in backticks, shortened."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text.split())
+    return f"`{text if len(text) <= QUOTED_VALUE else text[: QUOTED_VALUE - 1] + '…'}`"
+
+
+@cache
+def _validators() -> Any:
+    """JSON Schema's validator whose patterns are searched for in time that is in line with the text."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.validators import extend
+
+    def pattern(_: Any, wanted: str, instance: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and not patterns.occurs(wanted, instance):
+            yield ValidationError(f"{instance!r} does not match {wanted!r}")
+
+    return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
+
+
+def referred(schema: Any, reference: str) -> Any:
+    """What `#/$defs/name` names in a schema; None for what it does not have."""
+    start, *parts = reference.split("/")
+    rules = schema if start == "#" else None
+    for part in parts:
+        rules = rules.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(rules, dict) else None
+    return rules
+
+
+def _resolved(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
+    """The rules of a part of a schema, where it refers to another part those."""
+    for _ in range(MOST_REFERENCES):
+        if not isinstance(rules, dict) or not isinstance(rules.get("$ref"), str):
+            break
+        rules = referred(root, rules["$ref"])
+    return rules if isinstance(rules, dict) else {}
+
+
+def _inner(rules: Any, part: Any, root: dict[str, Any]) -> Any:
+    """What a schema says of one field, or of a list's items."""
+    known = _resolved(rules, root)
+    return known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
+
+
+def _read(value: Any, rules: Any, root: dict[str, Any]) -> Any:
+    known = _resolved(rules, root)
+    if isinstance(value, list):
+        return [_read(each, known.get("items"), root) for each in value]
+    if isinstance(value, dict):
+        fields, required = known.get("properties", {}), known.get("required", ())
+        left_out = {name for name, each in value.items() if each is None and name in fields and name not in required}
+        return {name: _read(each, fields.get(name), root) for name, each in value.items() if name not in left_out}
+    kind, choices = known.get("type"), known.get("enum")
+    if isinstance(value, str) and isinstance(choices, list):
+        like = [each for each in choices if str(each).casefold() == value.strip().casefold()]
+        return like[0] if value not in choices and len(like) == 1 else value
+    if isinstance(value, str) and kind in ("integer", "number") and (number := _NUMBER.fullmatch(value.strip())):
+        value = float(number[0]) if "." in number[0] else int(number[0])
+    return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
+
+
+def _trimmed(value: Any, rules: Any, root: dict[str, Any], way: tuple[Any, ...], dropped: list[Dropped]) -> Any:
+    known = _resolved(rules, root)
+    if isinstance(value, dict):
+        fields = known.get("properties", {})
+        return {name: _trimmed(each, fields.get(name), root, (*way, name), dropped) for name, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    most = known.get("maxItems", len(value))
+    for at, each in enumerate(value[most:], most):
+        dropped.append(Dropped(path_of((*way, at)), f"at most {most} are taken", json.dumps(each, ensure_ascii=False)))
+    return [_trimmed(each, known.get("items"), root, (*way, at), dropped) for at, each in enumerate(value[:most])]
+
+
+def _described(error: Any) -> Iterator[ShapeError]:
+    """A `ValidationError` in the words of whoever wrote the value."""
+    path = path_of(error.absolute_path)
+    name = f"`{path_of(list(error.absolute_path)[-1:])}`" if path else "the value"
+    given, limit = error.instance, error.validator_value
+    match error.validator:
+        case "required":
+            for missing in (each for each in limit if each not in given):
+                yield ShapeError(f"{path}.{missing}".removeprefix("."), f"`{missing}` is missing")
+        case "additionalProperties" if limit is False:
+            known = list(error.schema.get("properties", {}))
+            for extra in (each for each in given if each not in known):
+                hint = did_you_mean(extra, known) or allowed(known)
+                yield ShapeError(
+                    f"{path}.{extra}".removeprefix("."), f"unknown field `{extra}`; {hint}".removesuffix("; ")
+                )
+        case "type":
+            wanted = " or ".join(TYPES[each] for each in ([limit] if isinstance(limit, str) else limit))
+            yield ShapeError(path, f"{name} is {quoted(given)}; expected {wanted}")
+        case "enum":
+            yield ShapeError(path, f"{name} is {quoted(given)}; {allowed(map(str, limit))}")
+        case "minimum" | "maximum":
+            yield ShapeError(path, f"{name} is {quoted(given)}; allowed: {_range(error.schema)}")
+        case "minItems" | "maxItems" | "minLength" | "maxLength":
+            what = "items" if error.validator.endswith("Items") else "characters"
+            kind = error.validator[3:]
+            limits = {"minimum": error.schema.get(f"min{kind}", 0), "maximum": error.schema.get(f"max{kind}")}
+            yield ShapeError(path, f"{name} has {len(given):,} {what}; allowed: {_range(limits)}")
+        case _:
+            yield ShapeError(path, f"{name}: {error.message[:300]}")
+
+
+def _range(schema: Any) -> str:
+    lower, upper = schema.get("minimum"), schema.get("maximum")
+    if upper is None:
+        return f"{lower} or more"
+    return f"{upper} or less" if lower is None else f"{lower} to {upper}"
+
+
+def path_of(parts: Any) -> str:
+    """`findings[2].severity` for the parts of a path."""
+    written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+    return written.removeprefix(".")

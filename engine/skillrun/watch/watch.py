@@ -1,0 +1,129 @@
+"""Which files changed on the search path, after they have settled; and how the files in a run's folder stand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from skillrun.library.listing import FOLDERS
+from skillrun.store.artifact_names import SUMMARIES
+from skillrun.store.state import STATE
+
+AT_ONCE: Final = 0.005  # seconds without another change, for what is written in one go
+SETTLE: Final = 0.15  # the same for what is not whole yet: editors write a file in several steps
+_SUFFIXES: Final = (".md", ".yaml")
+
+Stamps = dict[str, tuple[int, int]]
+"""By name, when a file was changed and how large it is."""
+
+
+class Changes:
+    """The changed files, collected until somebody takes them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._paths: set[Path] = set()
+        self._any = asyncio.Event()
+
+    def add(self, path: Path) -> None:
+        """Called from the watching thread."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._add, path)
+
+    def _add(self, path: Path) -> None:
+        self._paths.add(path)
+        self._any.set()
+
+    async def take(self) -> set[Path]:
+        """Wait for a change, and until changes stop coming; the files."""
+        await self._any.wait()
+        while await self.more(AT_ONCE):
+            """Wait for the next pause."""
+        return self.taken()
+
+    def taken(self) -> set[Path]:
+        """The files that have changed by now."""
+        paths, self._paths = self._paths, set()
+        self._any.clear()
+        return paths
+
+    async def more(self, seconds: float) -> bool:
+        """Whether there is another change within so many seconds."""
+        self._any.clear()
+        try:
+            await asyncio.wait_for(self._any.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    def put_back(self, paths: Iterable[Path]) -> None:
+        """Have files taken again, with those that have changed since."""
+        self._paths.update(paths)
+        self._any.set()
+
+
+def stamps(folder: Path) -> Stamps:
+    """When each file in a run's folder that a person may edit was changed last, and its size."""
+    found = {}
+    for top, folders, names in os.walk(folder):
+        inside = Path(top).relative_to(folder)
+        folders[:] = [name for name in folders if not name.startswith(".") and name != SUMMARIES]
+        for name in names:
+            if name.startswith(".") or name.endswith("~") or name == STATE:
+                continue
+            with contextlib.suppress(OSError):
+                status = (Path(top) / name).stat(follow_symlinks=False)
+                found[(inside / name).as_posix()] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+@contextlib.contextmanager
+def watch_files(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
+    """Watch the library's folders below each root."""
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    from watchdog.observers import Observer
+
+    # A folder that is made and filled while it is being added is told twice; watchdog warns of it and goes on.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")
+    observer = Observer()
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event: FileSystemEvent) -> None:
+            if event.is_directory or event.event_type in ("opened", "closed_no_write"):
+                return
+            for name in (event.src_path, event.dest_path):
+                if name:
+                    _tell(Path(str(name)), changes)
+
+    class NewFolders(FileSystemEventHandler):
+        """A library folder that is made while watching is watched from then on."""
+
+        def on_created(self, event: FileSystemEvent) -> None:
+            path = Path(str(event.src_path))
+            if event.is_directory and path.name in FOLDERS:
+                observer.schedule(Handler(), str(path), recursive=True)
+                for inside in path.rglob("*"):
+                    _tell(inside, changes)
+
+    for root in roots:
+        if root.is_dir():
+            observer.schedule(NewFolders(), str(root), recursive=False)
+        for folder in FOLDERS:
+            if (root / folder).is_dir():
+                observer.schedule(Handler(), str(root / folder), recursive=True)
+    observer.start()
+    try:
+        yield
+    finally:
+        observer.stop()
+        observer.join()
+
+
+def _tell(path: Path, changes: Changes) -> None:
+    if path.suffix in _SUFFIXES and not path.name.startswith("."):
+        changes.add(path)
