@@ -13,7 +13,8 @@ from typing import Any, Final
 from docsite.command_pages import commands
 from docsite.tables import key_table, page, table
 from skillrun.definitions import definitions
-from skillrun.definitions.cases import (
+from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, VERBS, Keys
+from skillrun.extensions.testing.cases import (
     BOUND_KEYS,
     CASE_KEYS,
     EXPECT_KEYS,
@@ -22,7 +23,6 @@ from skillrun.definitions.cases import (
     RUN_KEYS,
     TEXT_KEYS,
 )
-from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, VERBS, Keys
 from skillrun.library.models_yaml import RATES, RECORDS, TABLES
 from skillrun.models.scripted import KEYS as RULE_KEYS
 from skillrun.syntax.codes import CODES

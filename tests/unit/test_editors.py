@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.definitions.case_reader import FOLDER
+from skillrun.extensions.testing.case_reader import FOLDER
 from skillrun.library.listing import FOLDERS
 
 TOP = Path(__file__).parents[2]

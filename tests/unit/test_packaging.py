@@ -49,10 +49,10 @@ def repository_files(*folders: str) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_every_library_file_ships_byte_for_byte(wheel: dict[str, bytes]) -> None:
-    shipped = {name: body for name, body in wheel.items() if name.startswith("skillrun/library/")}
+    shipped = {name: body for name, body in wheel.items() if name.startswith("skillrun/content/")}
     library = repository_files(*LIBRARY)
     assert {Path(name).parts[0] for name in library} == set(LIBRARY)
-    assert shipped == {f"skillrun/library/{name}": body for name, body in library.items()}
+    assert shipped == {f"skillrun/content/{name}": body for name, body in library.items()}
 
 
 def test_every_engine_file_ships_byte_for_byte(wheel: dict[str, bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The check of everything a workflow reaches, and the program that comes of it: names, facts, inferred types, verbs.
+"""Checks everything that a workflow uses and returns the program to run: names, conditions, inferred types, verbs.
 
-Collects problems with positions; offline, and without spending anything. Nothing here runs at run time.
+Collects problems with positions. Works offline, and is not used while a workflow runs.
 """

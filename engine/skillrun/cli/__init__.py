@@ -1,1 +1,1 @@
-"""The command line: one module per command. The only part that prints or exits; heavy imports stand in functions."""
+"""The command line, one module per command. Only this package prints or exits. Slow imports are inside functions."""

@@ -14,7 +14,6 @@ from skillrun.cli.answering import answer_here, leave, prepared_answers
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted, line_of
-from skillrun.extensions.workers.commands.open_store import go_on, open_store
 from skillrun.questions.answers import choices_of, on_one_line
 from skillrun.questions.person import has_terminal
 from skillrun.questions.prepared import own_name, read_answers
@@ -104,7 +103,9 @@ def _told(left: list[WaitingQuestions]) -> str:
 def _follow(run: StoredRun, given: list[WaitingQuestions], out: Output) -> int:
     """Say what becomes of the answers; what the run has taken is told by the run itself."""
     typed = run.called(project_here())
-    goes_on = (url := options.store_url()) and go_on(open_store(url), run.name)  # also of one that is about to wait
+    goes_on = (url := options.store_url()) and options.open_store(url).requeue(
+        run.name
+    )  # also of one that is about to wait
     if not run.lease.is_held():
         out.line(f"answered: {counted(sum(len(each.questions) for each in given), 'question')}")
         if goes_on:

@@ -65,14 +65,6 @@ def phases_of(workflow: str, incomplete: str) -> Items:
     return starting_with(incomplete, definition.phases) if definition is not None else []
 
 
-def cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The cases of the workflow that stands before them."""
-    from skillrun.definitions.case_reader import case_files
-
-    workflow = context.params.get("workflow")
-    return starting_with(incomplete, (case.name for case in case_files(project_here()) if case.workflow == workflow))
-
-
 def shipped(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The shipped files that a project can have a copy of."""
     from skillrun.library.roots import shipped_files

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skillrun import registry
 from skillrun.cli.here import project_here
 from skillrun.cli.printing import Output, silence
 from skillrun.cli.registry import COMMANDS, GROUPS, VARIABLE
@@ -41,18 +42,15 @@ class Skillrun(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
         if cmd_name in COMMANDS:
-            from importlib import import_module
-
-            module, _, attribute = COMMANDS[cmd_name].place.partition(":")
-            command: click.Command = getattr(import_module(module), attribute)
-            return command
+            return _import_command(COMMANDS[cmd_name].place)
         from skillrun.cli.listing import has_workflow
 
-        if not has_workflow(project_here(), cmd_name):
-            return None
-        from skillrun.cli.workflow import workflow_command
+        if has_workflow(project_here(), cmd_name):
+            from skillrun.cli.workflow import workflow_command
 
-        return workflow_command(cmd_name)
+            return workflow_command(cmd_name)
+        place = registry.names("commands").get(cmd_name)
+        return _import_command(place) if place is not None else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -78,15 +76,14 @@ class Skillrun(click.Group):
             from skillrun.cli.completing import FirstArgument
 
             return name, FirstArgument(name, first, lambda: self.get_command(ctx, name)), args
-        if name == "dev" and args:  # it takes what the workflow behind it takes
-            from skillrun.watch.command import dev_command
-
-            return args[0], dev_command(args[0]), args[1:]
+        if args and name in COMMANDS and (place := COMMANDS[name].for_workflow):
+            return args[0], registry.import_object(place)(args[0]), args[1:]
         return name, self.get_command(ctx, name) or click.Command(name), args
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         groups = {title: {name: entry.help for name, entry in group.items()} for title, group in GROUPS.items()}
-        sections = {"Workflows": _workflows(), **groups}
+        installed = {name: _import_command(place).get_short_help_str() for name, place in _installed_commands().items()}
+        sections = {"Workflows": _workflows(), **groups, "Extensions": installed}
         width = max(len(name) for rows in sections.values() for name in rows)
         for title, rows in sections.items():
             if rows:
@@ -102,6 +99,16 @@ class Skillrun(click.Group):
 
     def get_help(self, ctx: click.Context) -> str:
         return printable(super().get_help(ctx))
+
+
+def _import_command(place: str) -> click.Command:
+    command: click.Command = registry.import_object(place)
+    return command
+
+
+def _installed_commands() -> dict[str, str]:
+    """The commands that installed packages add. A built-in command has priority."""
+    return {name: place for name, place in registry.names("commands").items() if name not in COMMANDS}
 
 
 def _workflows() -> dict[str, str]:

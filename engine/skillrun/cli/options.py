@@ -17,7 +17,7 @@ from skillrun.cli.here import from_here, in_project, project_here
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
     from skillrun.models.slots import Slots
-    from skillrun.store.stored_run import Runs, StoredRun
+    from skillrun.store.stored_run import Runs, SharedStore, StoredRun
     from skillrun.types.fields import Field
 
 GIVEN: Final = "input_"
@@ -158,12 +158,18 @@ def runs_at(runs: Path) -> Runs:
     """Where the runs are: in the folder, or in the store that somebody names."""
     url = store_url()
     if url:
-        from skillrun.extensions.workers.commands.open_store import open_store
-
         return open_store(url).runs
     from skillrun.store.local.run_folders import RunFolders
 
     return RunFolders(runs)
+
+
+def open_store(url: str) -> SharedStore:
+    """Open the store at a URL with the registered extension. Raises SkillrunError."""
+    from skillrun.registry import load
+
+    store: SharedStore = load("stores", "postgres")(url)
+    return store
 
 
 def named_store() -> str:
@@ -190,10 +196,9 @@ def store_url() -> str:
 
 def slots_for(runs: Runs) -> Slots | None:
     """What counts calls over all machines, for runs in a store; None for those in a folder."""
-    from skillrun.extensions.workers.commands.open_store import open_store, slots_of
     from skillrun.store.local.run_folders import RunFolders
 
-    return None if isinstance(runs, RunFolders) else slots_of(open_store(named_store()))
+    return None if isinstance(runs, RunFolders) else open_store(named_store()).slots()
 
 
 def run_named(run: str, runs: Path) -> tuple[Runs, str]:

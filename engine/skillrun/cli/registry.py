@@ -12,6 +12,7 @@ class CommandEntry(NamedTuple):
     place: str
     help: str
     first: str = ""  # `runs` or `workflows`: completion offers these without loading the command
+    for_workflow: str = ""  # the place of the function that makes the command for one workflow
 
 
 # The groups of `skillrun --help`; in each the most used command comes first.
@@ -20,7 +21,10 @@ GROUPS: Final = MappingProxyType(
         "Run": {
             "resume": CommandEntry("skillrun.cli.resume:resume", "Resume a run.", "runs"),
             "dev": CommandEntry(
-                "skillrun.watch.command:dev", "Rerun a workflow each time you save a file.", "workflows"
+                "skillrun.watch.command:dev",
+                "Rerun a workflow each time you save a file.",
+                "workflows",
+                "skillrun.watch.command:dev_command",
             ),
             "answers": CommandEntry("skillrun.cli.answers:answers", "Answer the questions of a run.", "runs"),
             "questions": CommandEntry("skillrun.cli.questions:questions", "List the open questions of all runs."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,9 +19,9 @@ from skillrun.cli.printing import Output, silence
 from skillrun.cli.rehearsal import estimated
 from skillrun.cli.story import story
 from skillrun.cli.words import phase_at, spent, status_line
-from skillrun.extensions.workers.telemetry.tracing import spans, traced
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.refusal import check_answers, refusal
+from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
 from skillrun.store.frontmatter import legible
@@ -88,21 +89,19 @@ def carry_out(
 
     async def within() -> None:
         with run_view(out) as display:
-            told = spans()
+            listeners = open_listeners(RunContext(name, os.environ), display.line)
             gateway = loaded.gateway(script, display.line, slots_for(runs))
             person = presence.person(display.around)
             try:
                 cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
-                way = traced(gateway, told) if script is None else gateway  # a script is asked what it has left
-                session = loaded.session(way, person, display.on_event, cache)
+                observed = observe_gateway(gateway, listeners) if script is None else gateway
+                session = loaded.session(observed, person, display.on_event, cache)
                 if isinstance(gateway, ScriptedGateway) and script is not None:
                     session = replace(session, flags=script.typed, replayed=gateway.replayed)
-                if told is not None:
-                    session = replace(session, listeners=[*session.listeners, told.heard])
+                session = replace(session, listeners=[*session.listeners, *(each.on_event for each in listeners)])
                 ended.append(await go(session))
             finally:
-                if told is not None:
-                    told.close()
+                close_listeners(listeners)
                 await gateway.close()
             for answer in person.prepared.unused():
                 display.line(f"warning: no question used the prepared answer `{answer}`")

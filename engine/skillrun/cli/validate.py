@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
@@ -11,8 +10,8 @@ from typing import Final, Literal
 
 import click
 
+from skillrun import registry
 from skillrun.checker.checker import check_library
-from skillrun.checker.program import Program
 from skillrun.cli.here import project_here
 from skillrun.cli.loading import open_library, placed, untrusted_wishes
 from skillrun.cli.options import as_json
@@ -21,11 +20,9 @@ from skillrun.cli.problem_formats import github_command, github_notice, sarif_lo
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
 from skillrun.cli.words import counted
-from skillrun.definitions.case_reader import case_files
-from skillrun.extensions.testing.problems import case_problems
 from skillrun.library.library import Library
 from skillrun.library.roots import enclosing_project
-from skillrun.syntax.diagnostics import Problem, UsageError, render_problem
+from skillrun.syntax.diagnostics import UsageError, render_problem
 
 Format = Literal["text", "json", "sarif", "github"]
 FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "github")
@@ -56,17 +53,18 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     project = project or (place if place.is_dir() else place.parent)
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
-    cases = [file for file in case_files(project) if part == "." or _is_below(file.label, part)]
-    own = [*library.own(part), *(file.label for file in cases)]
+    programs = check_library(library, COMMANDS)
+    checks = [registry.load("checks", name)(project, library, programs) for name in registry.names("checks")]
+    checked = [path for files, _ in checks for path in files if part == "." or _is_below(path, part)]
+    own = [*library.own(part), *checked]
     if not own and part != ".":
         hint = f"`skillrun validate {quote(_typed(project, path))}` checks the whole project"
         raise UsageError(f"{path} is not a project file and contains none; project files are {FILES}", hint)
-    programs = check_library(library, COMMANDS)
     _check_trust(library)
-    all_problems = [*library.problems, *_of_cases(project, library, programs)]
+    all_problems = [*library.problems, *(problem for _, problems in checks for problem in problems)]
     problems = [problem for problem in all_problems if part == "." or _is_below(problem.path, part)]
     errors = sum(problem.severity == "error" for problem in problems)
-    warnings, files = len(problems) - errors, len(library.files) + len(cases) if part == "." else len(own)
+    warnings, files = len(problems) - errors, len(library.files) + len(checked) if part == "." else len(own)
     from_here = placed(problems, _typed(project, path))
     for problem in from_here:
         out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
@@ -86,14 +84,6 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
 
 def _is_below(path: str, part: str) -> bool:
     return path == part or path.startswith(f"{part}/")
-
-
-def _of_cases(project: Path, library: Library, programs: list[Program]) -> Iterator[Problem]:
-    """What is wrong with the project's cases; what they name is looked up only in a library without errors."""
-    workflows = library.names("workflows")
-    by_name = {} if library.problems.errors else {program.workflow.name: program for program in programs}
-    for file in case_files(project):
-        yield from case_problems(file, workflows, by_name.get(file.workflow), project)
 
 
 def _beside(elsewhere: int, own: list[str], project: Path, path: Path | None) -> list[str]:

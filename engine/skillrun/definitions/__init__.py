@@ -1,4 +1,4 @@
-"""What the files of the language hold: their keys, and the frozen definitions that one file is read into.
+"""Files of the language as data: their keys, and the frozen definitions that a file is read into.
 
-Looks at one file at a time; whether what it refers to exists is for `check`.
+Reads one file at a time. Whether referenced names exist is the task of `checker`.
 """

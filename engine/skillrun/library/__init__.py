@@ -1,4 +1,4 @@
-"""The library: where files are found, which layer wins, the merged config, and what a project's files ask for.
+"""The library: where files are found, which layer has priority, the merged configuration, and privileged settings.
 
-Owns the roots and what is loaded from them. Runs nothing, and checks no workflow as a whole.
+Loads files and runs nothing. Checking a workflow as a whole is the task of `checker`.
 """

@@ -58,7 +58,7 @@ def _around(place: Path) -> Iterator[Path]:
 def package_library() -> Path:
     """The folder of the shipped library: inside the wheel, or the repository's top in an editable install."""
     package = Path(skillrun.__file__).parent
-    inside = package / "library"
+    inside = package / "content"
     return inside if inside.is_dir() else package.parents[1]
 
 

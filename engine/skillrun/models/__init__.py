@@ -1,1 +1,1 @@
-"""Model calls: one request type, one gateway, the providers behind it. Importing this package imports no provider."""
+"""Calls to models: one request type, one gateway, and the providers. Importing this package imports no provider."""

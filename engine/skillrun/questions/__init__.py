@@ -1,1 +1,1 @@
-"""How questions reach a human: prepared answers, defaults, the terminal, and forms. Knows nothing of running."""
+"""How users are asked: prepared answers, defaults, the terminal, and forms. Knows nothing of runs."""

@@ -1,1 +1,1 @@
-"""Tools that a member may use on a repository: they read, within one folder, and never write."""
+"""Read-only tools for one folder: read, search, list, outline. No path leads out of the folder."""

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from skillrun.extensions.outline.overview import outline
 from skillrun.repository.listing import glob, list_folder
+from skillrun.repository.overview import outline
 from skillrun.repository.readable import SECONDS, Readable
 from skillrun.repository.reading import read_lines
 from skillrun.repository.results import Failed, Room

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from skillrun.extensions.outline.grammars import grammar_of
-from skillrun.extensions.outline.outline import outlined, place_of
-from skillrun.extensions.outline.parser import Parser
+from skillrun.repository.definitions import DefinitionFinder, open_finder
 from skillrun.repository.globs import glob_rules
+from skillrun.repository.outline import outlined, place_of
 from skillrun.repository.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.repository.results import Binary, Failed, Room, counted, lines_of, short, text_content
 from skillrun.repository.worth import CODE, worth
@@ -154,19 +153,19 @@ def _placed(folder: Readable, hits: list[FileHits], remarks: list[str]) -> list[
     """The hits, those in code with the definitions in which they stand, as far as its language is known."""
     placed = list(hits)
     try:
-        with Parser(folder.until) as parser:
+        with open_finder(folder.until) as finder:
             for number, file in enumerate(hits[:MOST_PLACED]):
-                if file.worth == CODE and grammar_of(file.path, b"") is not None:
-                    placed[number] = replace(file, places=_places(folder, parser, file))
+                if file.worth == CODE and finder.supports(file.path, b""):
+                    placed[number] = replace(file, places=_places(folder, finder, file))
     except TimeoutError:
         remarks.append("(there was no time to say in which definitions all hits stand)")
     return placed
 
 
-def _places(folder: Readable, parser: Parser, hits: FileHits) -> tuple[str, ...]:
+def _places(folder: Readable, finder: DefinitionFinder, hits: FileHits) -> tuple[str, ...]:
     """The definition in which each hit of a file stands. Raises TimeoutError."""
     try:
-        file = outlined(parser, hits.path, text_content(folder, hits.path, judged=True))
+        file = outlined(finder, hits.path, text_content(folder, hits.path, judged=True))
     except TimeoutError:
         raise
     except (Failed, SkillrunError, OSError):

@@ -1,1 +1,1 @@
-"""Running a workflow: the interpreter, its scope and steps, and what a run keeps on disk."""
+"""Executes a workflow: session, interpreter, steps, prompts, and the questions of a run."""

@@ -7,10 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 from skillrun.events import RunEnded, RunStarted
-from skillrun.runtime.errors import BudgetSpent, file_trouble
+from skillrun.runtime.errors import BudgetSpent
 from skillrun.runtime.run import Run
 from skillrun.runtime.scheduler import Scheduler, spent_of
 from skillrun.store.clock import moment
+from skillrun.store.errors import file_trouble
 from skillrun.store.lease import RunLost
 from skillrun.store.next_step import RESUME_RUN, NextStep
 from skillrun.store.outcome import Outcome

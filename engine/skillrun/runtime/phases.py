@@ -9,13 +9,14 @@ from typing import cast
 
 from skillrun.definitions.definitions import PhaseUse, Step
 from skillrun.events import PhaseEnded, PhaseStarted, Said
-from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson, Waiting
+from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson
 from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, failing, knowing
 from skillrun.runtime.frame import Evaluator, Frame
 from skillrun.runtime.recovery import rebuilt_summary, state_before
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import new_frame, open_phase, truth
 from skillrun.runtime.summaries import bare_summary, degraded_of, outputs_of, summary_of
+from skillrun.store.errors import Waiting
 from skillrun.store.next_step import NOTHING, NextStep
 from skillrun.store.outcome import Status
 from skillrun.store.summary import WAITS, Summary

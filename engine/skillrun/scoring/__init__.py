@@ -1,1 +1,1 @@
-"""Pure functions over what members said: how far they agree, what repeats, what fits a budget. No input or output."""
+"""Pure functions over replies: agreement, repetition, verdicts, and fitting text into a budget. No input or output."""

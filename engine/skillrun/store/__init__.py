@@ -1,4 +1,4 @@
-"""What a run keeps: journal, artifacts, summaries, state, lock and checkpoints, and how older ones are read.
+"""The data of a run: journal, artifacts, summaries, state, lease and checkpoints.
 
-The only room that touches the database and the paths of a run. Knows nothing of steps, prompts or models.
+Defines the interfaces that every store implements. Knows nothing of steps, prompts or models.
 """

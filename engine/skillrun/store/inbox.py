@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar, cast
 
 from skillrun.questions.answers import ENDED, PERSON, PREPARED, Answer, Question, fitted_answer
 from skillrun.repository.paths import PathRefused
-from skillrun.runtime.errors import Waiting
 from skillrun.store.artifact_names import INBOX
+from skillrun.store.errors import Waiting
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.next_step import RESUME_RUN, NextStep
 from skillrun.syntax.border import clean

@@ -14,6 +14,7 @@ from typing import Protocol, Self
 
 from skillrun.checker.program import Program
 from skillrun.events import Listener
+from skillrun.models.slots import Slots
 from skillrun.store.files import Files
 from skillrun.store.heard import Record
 from skillrun.store.journal import Journal
@@ -226,4 +227,19 @@ class Runs(Protocol):
 
     def called(self, name: str, project: Path) -> str:
         """What a command takes for that run when it is typed in the project."""
+        ...
+
+
+class SharedStore(Protocol):
+    """An open store that several machines share, as an extension provides it."""
+
+    @property
+    def runs(self) -> Runs: ...
+
+    def slots(self) -> Slots:
+        """The limits of parallel calls that all workers of the store share."""
+        ...
+
+    def requeue(self, name: str) -> bool:
+        """Queue a waiting run for the workers. False for a run that was never submitted, or that has ended."""
         ...

@@ -1,4 +1,4 @@
-"""What a reply to a shape says: one JSON value, all valid values, what is left of broken JSON, a record at the end.
+"""Reads structured data from a model's reply: one JSON value, every valid item, broken JSON, or a trailing record.
 
-Owns the reading of replies as text. Asks nobody again, and decides nothing about what is missing.
+Never calls a model, and does not decide what happens when data is missing.
 """

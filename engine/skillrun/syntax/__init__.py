@@ -1,4 +1,4 @@
-"""Texts of authors with exact positions: files, YAML, markdown documents, and the problems that are shown in them.
+"""Text with exact positions: source files, YAML, markdown documents, and the problems shown in them.
 
-Owns where everything stands. Knows no kind of file and no key, and imports nothing else of the language.
+Knows no kind of file and no key, and imports no other package of the language.
 """

@@ -1,1 +1,1 @@
-"""What stands behind `expressions`: reading templates, vetting them, and running them over plain values."""
+"""Templates and expressions: their syntax, the functions they offer, and their evaluation over plain values."""

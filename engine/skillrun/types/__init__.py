@@ -1,4 +1,4 @@
-"""What values may be: types, the notation of shapes, JSON Schema, declared fields, and a sample of each.
+"""Types of values: the notation of shapes, JSON Schema, declared fields, records, and sample values.
 
-Owns the description of values and the check of one value against it. Knows no workflow and no library.
+Describes values and checks one value against its description. Knows no workflow and no library.
 """

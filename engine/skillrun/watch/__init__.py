@@ -1,1 +1,1 @@
-"""Hot reload: watch the files, check again, evaluate again over the journal, say what changed."""
+"""`skillrun dev`: watches files, checks them, evaluates the run again over its journal, and shows what changed."""

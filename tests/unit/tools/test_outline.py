@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from skillrun.extensions.outline import parser_process
 from skillrun.extensions.outline.grammars import _BY_ENDING, PYTHON, Grammar, grammar_of
-from skillrun.extensions.outline.headings import headings
-from skillrun.extensions.outline.outline import outlined
-from skillrun.extensions.outline.parser import LARGEST, NoOutline, Parser
+from skillrun.extensions.outline.parser import Parser
+from skillrun.repository.definitions import MAX_FILE, NoOutline
+from skillrun.repository.headings import headings
+from skillrun.repository.outline import outlined
 from skillrun.repository.results import MAX_RESULT
 from tests.unit.tools.test_repository import SECRET, ask
 
@@ -134,13 +135,12 @@ def test_definitions_of_each_language_are_shown_with_their_lines(tmp_path: Path,
 
 
 def test_every_grammar_reads_its_definitions_and_broken_files_too() -> None:
-    grammars = list(dict.fromkeys(_BY_ENDING.values()))
     with Parser(time.monotonic() + 30) as parser:
-        for grammar in grammars:
-            assert parser.definitions(grammar, b"") == []
-            parser.definitions(grammar, b"class A { def (((\n\xff\xfe \x80 }}}} function")
+        for ending in {grammar: ending for ending, grammar in _BY_ENDING.items()}.values():
+            assert parser.definitions(f"a.{ending}", b"") == []
+            parser.definitions(f"a.{ending}", b"class A { def (((\n\xff\xfe \x80 }}}} function")
         broken = b"class A:\n    def one(self):\n        return (\n\n    def two(self):\n        pass\n"
-        assert [one.header[:12] for one in parser.definitions(PYTHON, broken)][:2] == ["class A", "def one(self"]
+        assert [one.header[:12] for one in parser.definitions("a.py", broken)][:2] == ["class A", "def one(self"]
 
 
 def test_a_script_without_an_ending_is_known_by_its_first_line() -> None:
@@ -299,16 +299,18 @@ def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
     assert ask(tmp_path, "Grep", pattern="def b") == "b.py\n1:def b(): ..."
 
 
-def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often() -> None:
+def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often(monkeypatch: pytest.MonkeyPatch) -> None:
     with Parser(time.monotonic() - 1) as parser, pytest.raises(TimeoutError):
-        parser.definitions(PYTHON, b"")
+        parser.definitions("a.py", b"")
     with Parser(time.monotonic() + 30) as parser:
-        assert outlined(parser, "a.md", b"x" * (LARGEST + 1)).reason == "it is larger than 1,000,000 bytes"
-        for _ in range(3):
-            with pytest.raises(NoOutline, match="failed on it"):
-                parser.definitions(Grammar("tree_sitter_python", "(no query"), b"")
+        assert outlined(parser, "a.md", b"x" * (MAX_FILE + 1)).reason == "it is larger than 1,000,000 bytes"
+        with monkeypatch.context() as patch:
+            patch.setitem(_BY_ENDING, "py", Grammar("tree_sitter_python", "(no query"))
+            for _ in range(3):
+                with pytest.raises(NoOutline, match="failed on it"):
+                    parser.definitions("a.py", b"")
         with pytest.raises(NoOutline, match="failed on 3 files before it"):
-            parser.definitions(PYTHON, b"")
+            parser.definitions("a.py", b"")
 
 
 @pytest.mark.row("Z6")
@@ -319,7 +321,7 @@ def test_a_file_that_takes_too_long_has_no_outline(tmp_path: Path, monkeypatch: 
     )
     monkeypatch.setattr(parser_process, "__file__", str(program))
     with Parser(time.monotonic() + 30) as parser, pytest.raises(NoOutline, match="the parser failed on it"):
-        parser.definitions(PYTHON, b"(" * 5_000)
+        parser.definitions("a.py", b"(" * 5_000)
 
 
 def test_a_grammar_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

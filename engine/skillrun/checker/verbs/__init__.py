@@ -1,4 +1,4 @@
-"""The check of one step: what it needs, asks and reads, and what its id gives to later steps.
+"""Checks of single steps, one function per verb: what the step needs, asks and reads, and the type of its result.
 
-`steps` names the function for each verb. What holds for whole phases and workflows is not looked at here.
+Phases and workflows as a whole are checked by the modules above.
 """

@@ -1,1 +1,4 @@
-"""The language server: what an editor is told about the files of a project. Runs nothing of theirs."""
+"""The language server: completion, hover, definitions, references, rename and problems for editors.
+
+Checks files, and never runs a workflow.
+"""

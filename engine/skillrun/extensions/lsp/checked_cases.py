@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillrun.checker.rechecking import CheckedPart
-from skillrun.definitions.case_reader import CaseFile, case_files, is_case_file
+from skillrun.extensions.testing.case_reader import CaseFile, case_files, is_case_file
 from skillrun.extensions.testing.problems import case_problems
 from skillrun.syntax.diagnostics import Problem
 

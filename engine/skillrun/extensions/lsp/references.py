@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from skillrun.definitions.case_reader import CaseFile, case_files
 from skillrun.extensions.lsp.declarations import declared_in, places_of, stretch_of
 from skillrun.extensions.lsp.knowledge import Knowledge, Stretch, moved
+from skillrun.extensions.testing.case_reader import CaseFile, case_files
 from skillrun.library.sightings import Mention, Thing
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.document import parse_document

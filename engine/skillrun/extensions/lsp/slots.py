@@ -11,15 +11,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from skillrun.definitions.cases import (
-    BOUND_KEYS,
-    CASE_KEYS,
-    EXPECT_KEYS,
-    OUTCOME_KEYS,
-    PROMPT_KEYS,
-    RUN_KEYS,
-    TEXT_KEYS,
-)
 from skillrun.definitions.definitions import (
     CHECK_KEYS,
     KINDS,
@@ -31,6 +22,15 @@ from skillrun.definitions.definitions import (
 )
 from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, QUESTION_KEYS, VERBS, Key, Keys
 from skillrun.extensions.lsp.places import Keys as Around
+from skillrun.extensions.testing.cases import (
+    BOUND_KEYS,
+    CASE_KEYS,
+    EXPECT_KEYS,
+    OUTCOME_KEYS,
+    PROMPT_KEYS,
+    RUN_KEYS,
+    TEXT_KEYS,
+)
 from skillrun.library.models_yaml import RECORDS, TABLES
 from skillrun.models import scripted
 from skillrun.types import fields

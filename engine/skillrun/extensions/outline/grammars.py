@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from skillrun.repository.headings import ending_of
+
 
 @dataclass(frozen=True)
 class Grammar:
@@ -115,12 +117,8 @@ _BY_ENDING: Final = {
     "php": PHP,
     **dict.fromkeys(("sh", "bash"), BASH),
 }
+SUFFIXES: Final = tuple(f".{ending}" for ending in _BY_ENDING)
 _BY_PROGRAM: Final = {"python": PYTHON, "node": JAVASCRIPT, "ruby": RUBY, "php": PHP, "bash": BASH, "sh": BASH}
-MARKDOWN: Final = ("md", "markdown", "mdx")
-TEXTS: Final = (*MARKDOWN, "rst", "txt")
-"""Endings of texts whose headings are their outline."""
-
-ENDINGS: Final = tuple(f".{ending}" for ending in (*_BY_ENDING, *TEXTS))
 
 
 def grammar_of(name: str, content: bytes) -> Grammar | None:
@@ -133,8 +131,3 @@ def grammar_of(name: str, content: bytes) -> Grammar | None:
     words = content[2:200].partition(b"\n")[0].decode("ascii", "replace").split()
     programs = [word.rpartition("/")[2].rstrip(".0123456789") for word in words]
     return next((_BY_PROGRAM.get(program) for program in programs if program != "env"), None)
-
-
-def ending_of(name: str) -> str:
-    own = name.rpartition("/")[2].lstrip(".")
-    return own.rpartition(".")[2].lower() if "." in own else ""

@@ -7,56 +7,27 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Self
 
 from skillrun.extensions.outline import parser_process
-from skillrun.extensions.outline.grammars import Grammar
-from skillrun.repository.readable import one_line
+from skillrun.extensions.outline.grammars import SUFFIXES, Grammar, grammar_of
+from skillrun.repository.definitions import Definition, NoOutline
 
-LONGEST_NAME: Final = 48  # characters
-LARGEST: Final = 1_000_000  # bytes of a file
 MOST_REPLY: Final = 16_000_000  # bytes
 KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of the environment, without which Python may not start
 MOST_ENDED: Final = 3  # processes that files have ended, before no other is started
 
 
-class Definition(NamedTuple):
-    """Its first and last line, how many definitions it stands in, what stands in front of its body, and its name."""
-
-    first: int
-    last: int
-    depth: int
-    header: str
-    name: str
-
-
-def shortened(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
-
-
-def _definition(first: int, last: int, depth: int, header: str) -> Definition:
-    """With the beginning of the header, up to the parameters and without words such as `def`, as its name."""
-    header = one_line(header)
-    name = _KEYWORDS.sub("", header).split("(", 1)[0].strip() or header
-    return Definition(first, last, depth, header, shortened(name))
-
-
-_KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|def|function|fn|func)\b\*? *)+(?=\w)")
-
-
-class NoOutline(Exception):
-    """Why there is none of a file."""
-
-
 class Parser:
     """Finds definitions until `until`, by the monotonic clock."""
+
+    suffixes = SUFFIXES
 
     def __init__(self, until: float) -> None:
         self._until = until
@@ -69,17 +40,20 @@ class Parser:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def definitions(self, grammar: Grammar, content: bytes) -> list[Definition]:
-        """The definitions of a file of at most LARGEST bytes, in their order. Raises NoOutline, and TimeoutError when
-        time is up."""
+    def supports(self, name: str, content: bytes) -> bool:
+        return grammar_of(name, content) is not None
+
+    def definitions(self, name: str, content: bytes) -> list[Definition]:
+        """The definitions of a file whose language is supported, in order. Raises NoOutline and TimeoutError."""
+        grammar = grammar_of(name, content)
+        assert grammar is not None
         reply = self._reply(grammar, content)
         if reply.get("missing"):
             raise NoOutline(f"the package {grammar.package} is not installed")
         try:
-            rows = [_definition(int(a), int(b), int(c), str(d)) for a, b, c, d in reply["definitions"]]
+            return [Definition.from_header(int(a), int(b), int(c), str(d)) for a, b, c, d in reply["definitions"]]
         except (KeyError, TypeError, ValueError):
             raise NoOutline("the parser gave none") from None
-        return rows
 
     def _reply(self, grammar: Grammar, content: bytes) -> dict[str, Any]:
         if self._ended >= MOST_ENDED:

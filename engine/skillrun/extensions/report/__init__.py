@@ -1,4 +1,4 @@
-"""`skillrun report`: a run as one HTML file that can be read anywhere and loads nothing.
+"""`skillrun report`, a run as one HTML file that loads nothing, and `skillrun diff`, the comparison of two runs.
 
-Owns how a run is laid out for a reader; what there is to say is gathered by `story.py` and `calls.py` beside it.
+Formats what `cli.story` and `cli.calls` read from a run.
 """

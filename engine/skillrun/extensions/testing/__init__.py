@@ -1,1 +1,1 @@
-"""Cases of workflows: what is given, what is expected, and what came of a run on the scripted model."""
+"""Test cases of workflows on the scripted model, comparison of two versions, and judging of their results."""

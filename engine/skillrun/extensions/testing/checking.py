@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.definitions.cases import ROUND, Case
+from skillrun.extensions.testing.cases import ROUND, Case
 from skillrun.extensions.testing.kept_prompts import MOST_BYTES, Prompt, from_json
 from skillrun.library.lookups import Lookups
 from skillrun.questions.prepared import Prepared

@@ -16,7 +16,7 @@ from skillrun.cli.loading import look_for, open_catalogue, open_library
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted, duration, money
-from skillrun.definitions.case_reader import FOLDER, CaseFile, case_files, is_meant
+from skillrun.extensions.testing.case_reader import FOLDER, CaseFile, case_files, is_meant
 from skillrun.extensions.testing.compare import compare, compared_options, comparing
 from skillrun.extensions.testing.record import record
 from skillrun.extensions.testing.reports import NOT_AS_RECORDED, SUITES, data_of, junit, lines_of
@@ -33,12 +33,19 @@ BEGIN: Final = (
 )
 
 
+def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completing.Items:
+    """The cases of the workflow given before them."""
+    workflow = context.params.get("workflow")
+    names = (case.name for case in case_files(project_here()) if case.workflow == workflow)
+    return completing.starting_with(incomplete, names)
+
+
 @click.command(
     help="Run the test cases in tests/<workflow>/<case>.md with scripted replies, at no cost.\n\n"
     "Runs all cases, those of WORKFLOW, or the named ones. Exit code 1: a case failed. Exit code 2: a case is invalid."
 )
 @click.argument("workflow", default="", shell_complete=completing.workflows)
-@click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=completing.cases)
+@click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=_complete_cases)
 @click.option(
     "--jobs",
     type=click.IntRange(min=0),

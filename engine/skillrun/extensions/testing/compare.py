@@ -23,7 +23,7 @@ from skillrun.cli.options import FILE
 from skillrun.cli.printing import Output
 from skillrun.cli.rehearsal import Expectation, LongWinded, with_tools
 from skillrun.cli.trust import trusted
-from skillrun.definitions.case_reader import CaseFile, read_case
+from skillrun.extensions.testing.case_reader import CaseFile, read_case
 from skillrun.extensions.testing.checking import ready_case
 from skillrun.extensions.testing.comparison_report import (
     Comparison,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.definitions.cases import ROUND, Case, Expectation
+from skillrun.extensions.testing.cases import ROUND, Case, Expectation
 from skillrun.extensions.testing.checking import ReadyCase
 from skillrun.extensions.testing.differences import differing_lines, lines_around, nearest_lines, with_parts
 from skillrun.extensions.testing.trial import Trial, part_lines, prompt_parts, prompt_text

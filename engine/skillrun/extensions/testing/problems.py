@@ -5,16 +5,31 @@ Runs no case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from skillrun.checker.program import Program
-from skillrun.definitions.case_reader import CaseFile, is_meant, read_case
+from skillrun.extensions.testing.case_reader import CaseFile, case_files, is_meant, read_case
 from skillrun.extensions.testing.checking import ready_case
-from skillrun.syntax.diagnostics import GivenUp, Problems, suggest
+from skillrun.library.library import Library
+from skillrun.syntax.diagnostics import GivenUp, Problem, Problems, suggest
 from skillrun.syntax.document import parse_document
 from skillrun.syntax.reading import read_source, source_of
 from skillrun.syntax.source import MAX_BYTES, Source, Span
+
+
+def check_cases(project: Path, library: Library, programs: Sequence[Program]) -> tuple[list[str], Iterator[Problem]]:
+    """The check of `skillrun validate`: the project's case files, and their problems.
+
+    The names in a case are checked only if the library has no errors.
+    """
+    files = list(case_files(project))
+    by_name = {} if library.problems.errors else {program.workflow.name: program for program in programs}
+    workflows = library.names("workflows")
+    problems = (
+        problem for file in files for problem in case_problems(file, workflows, by_name.get(file.workflow), project)
+    )
+    return [file.label for file in files], problems
 
 
 def case_problems(

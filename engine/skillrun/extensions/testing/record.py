@@ -9,7 +9,7 @@ from skillrun.cli.loading import look_for, open_library, refuse
 from skillrun.cli.printing import Output
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.words import counted
-from skillrun.definitions.case_reader import FOLDER
+from skillrun.extensions.testing.case_reader import FOLDER
 from skillrun.extensions.testing.recording import recorded_case
 from skillrun.library.library import Library
 from skillrun.store.stored_run import StoredRun

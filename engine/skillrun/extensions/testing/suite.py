@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from skillrun.checker.program import Program
-from skillrun.definitions.case_reader import CaseFile, read_case
+from skillrun.extensions.testing.case_reader import CaseFile, read_case
 from skillrun.extensions.testing.checking import ready_case
 from skillrun.extensions.testing.comparing import Miss, misses, unused
 from skillrun.extensions.testing.kept_prompts import PromptDifference, prompt_differences

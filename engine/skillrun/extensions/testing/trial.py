@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillrun.checker.program import Program
-from skillrun.definitions.cases import ROUND, Reply
 from skillrun.events import CallEnded, Event, PhaseStarted
+from skillrun.extensions.testing.cases import ROUND, Reply
 from skillrun.extensions.testing.checking import ReadyCase
 from skillrun.extensions.testing.kept_prompts import texts_of
 from skillrun.models.catalogue import Catalogue

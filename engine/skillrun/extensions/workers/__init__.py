@@ -1,4 +1,4 @@
-"""Many machines on one store: what travels with a run, who works on it, and how much at a time.
+"""Runs in a shared Postgres store: workers that execute them, queues, limits of parallel calls, and telemetry.
 
-Owns no truth: the run's row in the store has it. Knows no commands and prints nothing.
+The run's row in the store is the only record of who executes it.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +19,10 @@ from skillrun.extensions.workers.fetching import Commits, Unfetchable
 from skillrun.extensions.workers.postgres.queue import MOST_TAKES, Queue, Wanted
 from skillrun.extensions.workers.postgres.stored_run import StoreRuns
 from skillrun.extensions.workers.request import Request
-from skillrun.extensions.workers.telemetry.tracing import spans, traced
 from skillrun.models.messages import Gateway
 from skillrun.models.slots import Slots
 from skillrun.questions.person import open_person
+from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
 from skillrun.runtime.run import Respondent, Session
 from skillrun.runtime.session import begin_run, resume_run
 from skillrun.store.outcome import Outcome
@@ -107,14 +108,14 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
         return Outcome("failed", error.message) if place.queue.fail(name, error.message) else None
     with ExitStack() as stack:
         person = open_person(unattended=request.unattended, answers=_answers(request, stack), terminal=False)
-        told = spans()
-        gateway = traced(place.limited(loaded.gateway(None, place.say, place.slots)), told)
+        listeners = open_listeners(RunContext(name, os.environ), place.say)
+        gateway = observe_gateway(place.limited(loaded.gateway(None, place.say, place.slots)), listeners)
         heard = place.heard(wanted) if place.heard is not None else None
         try:
             session = loaded.session(gateway, person, heard, place.folder)
             session = replace(
                 session,
-                listeners=[*session.listeners, *([told.heard] if told is not None else [])],
+                listeners=[*session.listeners, *(each.on_event for each in listeners)],
                 override=request.model,
                 budget=request.budget,
                 estimate=request.estimate,
@@ -123,8 +124,7 @@ async def work_on(place: Workplace, name: str) -> Outcome | None:
             )
             return await _begun_or_resumed(place, session, request, name)
         finally:
-            if told is not None:
-                told.close()
+            close_listeners(listeners)
             await gateway.close()
 
 

@@ -1,4 +1,4 @@
-"""Questions on their way to a person and back: asked by the round, forms that are read again, files that are brought.
+"""The questions of a run: recorded by round, answered in the terminal, in forms, or by files that the user adds.
 
-Owns what becomes of an answer; who answers, and how it is asked, is for `people`.
+Decides what an answer leads to. How a user is asked is the task of `questions`.
 """

@@ -37,10 +37,11 @@ from skillrun.runtime.asking.forms import (
     unchanged_answers,
 )
 from skillrun.runtime.breakers import Limit
-from skillrun.runtime.errors import StoppedByPerson, Waiting
+from skillrun.runtime.errors import StoppedByPerson
 from skillrun.runtime.expected import tell_choice
 from skillrun.runtime.frame import Frame
 from skillrun.store.clock import moment
+from skillrun.store.errors import Waiting
 from skillrun.store.files import sha256_of
 from skillrun.store.inbox import Inbox
 from skillrun.store.journal_bodies import AnswerBody

@@ -1,4 +1,4 @@
-"""One member's answer: who is asked, with which tools, through the one door, within the budget.
+"""The conversation with one member: requests, tools, repair of invalid replies, and the journal of calls.
 
-Owns a call from its request to its reply. Knows no verb and no phase's steps.
+Knows nothing of verbs and phases.
 """

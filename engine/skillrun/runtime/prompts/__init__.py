@@ -1,4 +1,4 @@
-"""What a prompt is made of: its beginning, material, what is on record, task, role, and what of it has room.
+"""Prompts: the shared prefix, material, records, task and role, shortened to fit the model's window.
 
-Owns the order and the fitting of texts. Sends nothing and writes nothing.
+Sends nothing and writes nothing.
 """

@@ -10,7 +10,7 @@ from typing import Final
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.places import enclosing_items as items_within
 from skillrun.events import ItemEnded
-from skillrun.runtime.errors import EachFailed, StepFailed, Stopped, Waiting
+from skillrun.runtime.errors import EachFailed, StepFailed, Stopped
 from skillrun.runtime.expected import tell_items
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.results import EachResult
@@ -18,6 +18,7 @@ from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, each_items
 from skillrun.runtime.steps.partial import Partial
+from skillrun.store.errors import Waiting
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.next_step import NOTHING, NextStep
 from skillrun.templates.absent import Absent

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from skillrun.checker.checker import check_workflow
 from skillrun.definitions.definitions import Step
-from skillrun.runtime.errors import StepFailed, Waiting
+from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.spent import Spent
 from skillrun.runtime.summaries import bare_summary, degraded_of
+from skillrun.store.errors import Waiting
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
 from skillrun.types.given import given_values

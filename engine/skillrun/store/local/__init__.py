@@ -1,4 +1,4 @@
-"""A run on the disk: its folder, the journal in SQLite, the lock, the transcript, and folders that are older.
+"""A run in a local folder: the journal in SQLite, the lock, the transcript, and migration of older folders.
 
-The only room that opens a database or a path of a run. What others need of it is a protocol of the room around it.
+Only this package opens SQLite or a path of a run. Other packages use the interfaces of `store`.
 """

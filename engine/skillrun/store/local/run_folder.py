@@ -9,8 +9,8 @@ from typing import Any, Final, Self
 
 from skillrun.checker.program import Program
 from skillrun.repository.tree import Tree
-from skillrun.runtime.errors import file_trouble
 from skillrun.store.chained import KEPT
+from skillrun.store.errors import file_trouble
 from skillrun.store.files import LARGEST, Files, folders
 from skillrun.store.heard import Record
 from skillrun.store.journal import Journal

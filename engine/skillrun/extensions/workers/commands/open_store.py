@@ -30,6 +30,24 @@ class Store:
     lease: float
     """Seconds."""
 
+    def requeue(self, name: str) -> bool:
+        """Queue a waiting run for the workers. False for a run that was never submitted, or that has ended."""
+        from skillrun.extensions.workers.dispatch import Dispatch
+
+        due = self.queue.go_on(name)
+        if due is None:
+            return False
+        dispatch = Dispatch(self.url)
+        try:
+            dispatch.wake(name, queue=due.queue, priority=due.priority)
+        finally:
+            dispatch.close()
+        return True
+
+    def slots(self) -> LeasedSlots:
+        """The limits of parallel calls that all workers of the store share."""
+        return _slots(self)
+
 
 @cache
 def open_store(url: str, lease: float = 0) -> Store:
@@ -46,30 +64,6 @@ def open_store(url: str, lease: float = 0) -> Store:
     return Store(url, runs, Queue(database), Roster(database), database, lease or LEASE)
 
 
-def go_on(store: Store, name: str) -> bool:
-    """Have a worker go on with a run that waits; False for one that nobody has submitted, or that is over."""
-    from skillrun.extensions.workers.dispatch import Dispatch
-
-    due = store.queue.go_on(name)
-    if due is None:
-        return False
-    dispatch = Dispatch(store.url)
-    try:
-        dispatch.wake(name, queue=due.queue, priority=due.priority)
-    finally:
-        dispatch.close()
-    return True
-
-
-@cache
-def slots_of(store: Store) -> LeasedSlots:
-    """Calls at a time over all machines of a store; this process's part of it."""
-    from skillrun.extensions.workers.postgres.slots import Limits
-    from skillrun.extensions.workers.slots import LeasedSlots
-
-    return LeasedSlots(store.url, Limits(open_database(store.url)), store.lease)
-
-
 @cache
 def open_database(url: str) -> Database:
     """The database of a store, of whatever version. Raises SkillrunError where it cannot be had."""
@@ -82,3 +76,11 @@ def open_database(url: str) -> Database:
     database = Database(url)
     atexit.register(database.close)
     return database
+
+
+@cache
+def _slots(store: Store) -> LeasedSlots:
+    from skillrun.extensions.workers.postgres.slots import Limits
+    from skillrun.extensions.workers.slots import LeasedSlots
+
+    return LeasedSlots(store.url, Limits(open_database(store.url)), store.lease)

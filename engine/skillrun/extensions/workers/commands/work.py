@@ -14,7 +14,7 @@ import click
 from skillrun.cli import completing, options
 from skillrun.cli.loading import Loaded, cache_folder, load_at
 from skillrun.cli.printing import Output
-from skillrun.extensions.workers.commands.open_store import Store, open_store, slots_of
+from skillrun.extensions.workers.commands.open_store import Store, open_store
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
@@ -131,7 +131,7 @@ def workplace(store: Store, say: Callable[[str], None], *, file_urls: bool) -> W
 
     folder = cache_folder() / "projects"
     commits = Commits(folder, files=file_urls)
-    return Workplace(store.runs, store.queue, folder, _loaded, commits, say=say, slots=slots_of(store))
+    return Workplace(store.runs, store.queue, folder, _loaded, commits, say=say, slots=store.slots())
 
 
 def _loaded(project: Path, workflow: str) -> Loaded:

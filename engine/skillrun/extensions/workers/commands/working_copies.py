@@ -13,7 +13,7 @@ from skillrun.cli import completing, options
 from skillrun.cli.editing import edited
 from skillrun.cli.printing import Output
 from skillrun.cli.words import counted
-from skillrun.extensions.workers.commands.open_store import Store, go_on, open_store
+from skillrun.extensions.workers.commands.open_store import Store, open_store
 from skillrun.store.local.run_folders import RunFolders
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
 
@@ -159,7 +159,7 @@ def _go_on(store: Store, run: str, out: Output, *, wanted: bool) -> None:
     """Have a worker go on, where that was typed."""
     if not wanted:
         return
-    if go_on(store, run):
+    if store.requeue(run):
         out.line("a worker goes on with the run")
     else:
         out.note(f"`{run}` is being run, is over, or was not submitted: `skillrun show {run}`")

@@ -1,1 +1,1 @@
-"""What a run tells of itself to OpenTelemetry. It listens to events: nothing that is evaluated knows of it."""
+"""Spans and metrics of a run for OpenTelemetry, made from its events."""

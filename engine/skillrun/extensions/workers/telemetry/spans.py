@@ -19,6 +19,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, set_
 
 from skillrun import events
 from skillrun.events import Event
+from skillrun.models.messages import Request
+from skillrun.runtime.listeners import RunListener
 
 SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
 PROVIDERS: Final = MappingProxyType(
@@ -54,13 +56,13 @@ class _Open:
     replayed: int = 0
 
 
-class Spans:
-    """The listener of one evaluation of a run."""
+class Spans(RunListener):
+    """Makes the spans of one evaluation of a run."""
 
     what = "the trace"
 
     def __init__(self, tracer: Tracer, meter: Meter, *, content: bool = False) -> None:
-        self.content = content
+        self.content = self.observes_requests = content
         self._tracer = tracer
         self._tokens = meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of a call.")
         self._seconds = meter.create_histogram("gen_ai.client.operation.duration", "s", "Time of a call.")
@@ -71,7 +73,7 @@ class Spans:
         self._calls: dict[str, Span] = {}
         self._prompts: dict[str, dict[str, Any]] = {}
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         match event:
             case events.RunStarted():
                 self._run_started(event)
@@ -92,9 +94,8 @@ class Spans:
             case events.RunEnded():
                 self._run_ended(event)
 
-    def prompt(self, address: str, request: dict[str, Any]) -> None:
-        """What goes out under an address."""
-        self._prompts[address] = request
+    def on_request(self, address: str, request: Request) -> None:
+        self._prompts[address] = request.to_dict()
 
     def close(self) -> None:
         """End what has not ended: the evaluation has, in whatever way."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from skillrun.extensions.outline.outline import Outlined, in_full, outline_of_file, outlined
-from skillrun.extensions.outline.parser import Parser
+from skillrun.repository.definitions import DefinitionFinder, open_finder
 from skillrun.repository.globs import chosen
+from skillrun.repository.outline import Outlined, in_full, outline_of_file, outlined
 from skillrun.repository.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.repository.results import Binary, Failed, Room, as_answer, counted, text_content
 from skillrun.repository.worth import TEXTS, worth
@@ -44,20 +44,20 @@ def outline(folder: Readable, room: Room, path: str = ".", glob: str | None = No
     """The outline of a file or a folder. Raises Failed, and what opening it raises."""
     with folder.opened(path) as opened:
         start, is_folder = opened.name, opened.is_folder
-    with Parser(folder.until) as parser:
+    with open_finder(folder.until) as finder:
         if not is_folder:
-            return outline_of_file(folder, room, parser, path, start)
+            return outline_of_file(folder, room, finder, path, start)
         names = list(chosen(folder, folder.files(start), glob))
         if len(names) > MOST_PARSED:
             return _counted(names, len(parts_of(start)), room)
-        return _of_files(folder, room, parser, sorted(names, key=worth))
+        return _of_files(folder, room, finder, sorted(names, key=worth))
 
 
-def _of_files(folder: Readable, room: Room, parser: Parser, names: Sequence[str]) -> str:
+def _of_files(folder: Readable, room: Room, finder: DefinitionFinder, names: Sequence[str]) -> str:
     files: list[Outlined] = []
     ended = ""
     try:
-        files.extend(file for name in names if (file := _of_one(folder, parser, name)) is not None)
+        files.extend(file for name in names if (file := _of_one(folder, finder, name)) is not None)
     except TimeoutError:
         ended = f"(stopped after {SECONDS:g} seconds, {len(files)} of {len(names)} files; use a narrower path)"
     room = room.less(TAIL)
@@ -70,10 +70,10 @@ def _of_files(folder: Readable, room: Room, parser: Parser, names: Sequence[str]
     return as_answer(lines, room, "\n".join(filter(None, (_left_out(files, detail), ended))), "(no files)")
 
 
-def _of_one(folder: Readable, parser: Parser, name: str) -> Outlined | None:
+def _of_one(folder: Readable, finder: DefinitionFinder, name: str) -> Outlined | None:
     """A file of a folder; None for one that is no text, or cannot be read. Raises TimeoutError."""
     try:
-        return outlined(parser, name, text_content(folder, name, judged=True))
+        return outlined(finder, name, text_content(folder, name, judged=True))
     except TimeoutError:
         raise
     except Failed as error:

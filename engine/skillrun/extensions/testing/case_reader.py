@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from skillrun.definitions.cases import (
+from skillrun.definitions.reader import Reader
+from skillrun.definitions.verbs import Key, Keys
+from skillrun.extensions.testing.cases import (
     BOUND_KEYS,
     CASE_KEYS,
     EXPECT_KEYS,
@@ -23,8 +25,6 @@ from skillrun.definitions.cases import (
     Expectation,
     Reply,
 )
-from skillrun.definitions.reader import Reader
-from skillrun.definitions.verbs import Key, Keys
 from skillrun.models.scripted import read_script
 from skillrun.questions.prepared import read_prepared
 from skillrun.scoring.patterns import hits

@@ -6,9 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from skillrun.extensions.outline.parser import Definition, shortened
-from skillrun.extensions.outline.parser_process import MOST
+from skillrun.repository.definitions import MAX_DEFINITIONS, Definition, shorten
 from skillrun.repository.readable import one_line
+
+MARKDOWN: Final = ("md", "markdown", "mdx")
+TEXTS: Final = (*MARKDOWN, "rst", "txt")
+"""Suffixes of texts whose headings are their outline."""
+TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXTS)
 
 LONGEST: Final = 160  # characters of a title
 _MARKED: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
@@ -36,7 +40,7 @@ def headings(lines: Sequence[str], *, marked: bool) -> list[Definition]:
             if under[1] not in kinds:
                 kinds.append(under[1])
             entries.append((number - 1, kinds.index(under[1]) + 1, title.strip()))
-        if len(entries) == MOST:
+        if len(entries) == MAX_DEFINITIONS:
             break
     return _with_ends(entries, len(lines))
 
@@ -49,7 +53,7 @@ def _with_ends(entries: Sequence[tuple[int, int, str]], count: int) -> list[Defi
     for line, level, title in reversed(entries):
         end = min((place for other, place in ends.items() if other <= level), default=count + 1)
         header = one_line(title[:LONGEST])
-        definitions.append(Definition(line, end - 1, level - highest, header, shortened(header)))
+        definitions.append(Definition(line, end - 1, level - highest, header, shorten(header)))
         ends[level] = line
     return definitions[::-1]
 
@@ -63,3 +67,8 @@ def _is_title(text: str, below: str) -> bool:
         and len(text) <= len(below) + 1
         and not text.startswith(("- ", "* ", "> ", "|", ".. "))
     )
+
+
+def ending_of(name: str) -> str:
+    own = name.rpartition("/")[2].lstrip(".")
+    return own.rpartition(".")[2].lower() if "." in own else ""

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from skillrun.extensions.outline.grammars import ENDINGS, MARKDOWN, TEXTS, ending_of, grammar_of
-from skillrun.extensions.outline.headings import headings
-from skillrun.extensions.outline.parser import LARGEST, Definition, NoOutline, Parser
-from skillrun.extensions.outline.parser_process import MOST
+from skillrun.repository.definitions import (
+    MAX_DEFINITIONS,
+    MAX_FILE,
+    Definition,
+    DefinitionFinder,
+    NoOutline,
+    open_finder,
+)
+from skillrun.repository.headings import MARKDOWN, TEXT_SUFFIXES, TEXTS, ending_of, headings
 from skillrun.repository.readable import Readable, one_line
 from skillrun.repository.results import Failed, Room, as_answer, count_of, counted, lines_of, text_content
 from skillrun.types.schemas import quoted
@@ -29,7 +34,7 @@ class Outlined:
 
     @property
     def title(self) -> str:
-        first = f", the first {MOST:,} definitions" if len(self.definitions) >= MOST else ""
+        first = f", the first {MAX_DEFINITIONS:,} definitions" if len(self.definitions) >= MAX_DEFINITIONS else ""
         return f"{one_line(self.name)} ({counted(self.lines, 'line')}{first})"
 
     @property
@@ -37,26 +42,28 @@ class Outlined:
         return [definition for definition in self.definitions if not definition.depth]
 
 
-def outlined(parser: Parser, name: str, content: bytes) -> Outlined:
+def outlined(finder: DefinitionFinder, name: str, content: bytes) -> Outlined:
     """The outline of one file. Raises TimeoutError."""
     count, ending = count_of(content), ending_of(name)
-    if len(content) > LARGEST:
-        return Outlined(name, count, (), f"it is larger than {LARGEST:,} bytes", failed=True)
+    if len(content) > MAX_FILE:
+        return Outlined(name, count, (), f"it is larger than {MAX_FILE:,} bytes", failed=True)
     if ending in TEXTS:
         definitions = headings(lines_of(content), marked=ending in MARKDOWN)
         return Outlined(name, count, tuple(definitions), "it has no headings")
-    if (grammar := grammar_of(name, content)) is None:
+    if not finder.supports(name, content):
         kind = quoted(f".{ending}") if ending else "files without an ending"
-        return Outlined(name, count, (), f"there is none for {kind}, only for {', '.join(ENDINGS)}")
+        return Outlined(
+            name, count, (), f"there is none for {kind}, only for {', '.join([*finder.suffixes, *TEXT_SUFFIXES])}"
+        )
     try:
-        return Outlined(name, count, tuple(parser.definitions(grammar, content)), "nothing is defined in it")
+        return Outlined(name, count, tuple(finder.definitions(name, content)), "nothing is defined in it")
     except NoOutline as error:
         return Outlined(name, count, (), str(error), failed=True)
 
 
-def outline_of_file(folder: Readable, room: Room, parser: Parser, path: str, name: str) -> str:
+def outline_of_file(folder: Readable, room: Room, finder: DefinitionFinder, path: str, name: str) -> str:
     """The outline of the file at a path, whose real name is known. Raises Failed, and what opening it raises."""
-    file = outlined(parser, name, text_content(folder, path))
+    file = outlined(finder, name, text_content(folder, path))
     if not file.definitions:
         has = f"{quoted(path)} has {counted(file.lines, 'line')} and no outline"
         raise Failed(f"{has}: {file.reason}; use Read or Grep")
@@ -73,8 +80,8 @@ def outline_of_file(folder: Readable, room: Room, parser: Parser, path: str, nam
 def outline_below(name: str, content: bytes, line: int, until: float, room: Room) -> list[str]:
     """What is defined in a file from a line on: all of it, or what stands outermost; why that is not known."""
     try:
-        with Parser(until) as parser:
-            file = outlined(parser, name, content)
+        with open_finder(until) as finder:
+            file = outlined(finder, name, content)
     except TimeoutError:
         return ["(no outline: there was no time for it)"]
     if file.failed:

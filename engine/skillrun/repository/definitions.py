@@ -1,0 +1,63 @@
+"""The definitions in a source file, and the interface of what finds them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple, Protocol, Self
+
+from skillrun.repository.readable import one_line
+
+MAX_DEFINITIONS: Final = 2_000  # of one file
+MAX_FILE: Final = 1_000_000  # bytes
+MAX_NAME: Final = 48  # characters
+_KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|def|function|fn|func)\b\*? *)+(?=\w)")
+
+
+class Definition(NamedTuple):
+    """A definition: first and last line, nesting depth, the text before its body, and its name."""
+
+    first: int
+    last: int
+    depth: int
+    header: str
+    name: str
+
+    @classmethod
+    def from_header(cls, first: int, last: int, depth: int, header: str) -> Definition:
+        """The name is the header up to its parameters, without keywords such as `def`."""
+        header = one_line(header)
+        name = _KEYWORDS.sub("", header).split("(", 1)[0].strip() or header
+        return cls(first, last, depth, header, shorten(name))
+
+
+class NoOutline(Exception):
+    """Why a file has no outline."""
+
+
+class DefinitionFinder(Protocol):
+    """Finds the definitions of source files until a deadline. A context manager: it may hold a process."""
+
+    suffixes: tuple[str, ...]
+    """Of the files whose language is supported."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def supports(self, name: str, content: bytes) -> bool:
+        """Whether the language of a file is known, by its name or its first line."""
+
+    def definitions(self, name: str, content: bytes) -> list[Definition]:
+        """The definitions of a file of at most MAX_FILE bytes, in order. Raises NoOutline and TimeoutError."""
+
+
+def open_finder(until: float) -> DefinitionFinder:
+    """Open the registered finder, with a deadline of the monotonic clock."""
+    from skillrun.registry import load
+
+    finder: DefinitionFinder = load("outlines", "tree-sitter")(until)
+    return finder
+
+
+def shorten(name: str) -> str:
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…"

@@ -1,0 +1,77 @@
+"""Listeners that extensions register: each receives every event of a run, and may observe its requests to models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+from skillrun import registry
+from skillrun.events import Event
+from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
+
+
+class RunContext(NamedTuple):
+    """What an extension is given when a run starts or resumes."""
+
+    name: str
+    """Of the run."""
+    environ: Mapping[str, str]
+
+
+class RunListener:
+    """Receives the events of one run. A listener that raises is reported once and then dropped."""
+
+    what = "an extension's record of this run"
+    """What the warning calls it."""
+    observes_requests = False
+    """Whether `on_request` is called with every request before it is sent."""
+
+    def on_event(self, event: Event) -> None: ...
+
+    def on_request(self, address: str, request: Request) -> None: ...
+
+    def close(self) -> None:
+        """Called once, when the run has ended or paused."""
+
+
+def open_listeners(context: RunContext, warn: Callable[[str], None]) -> list[RunListener]:
+    """Open every registered listener. An extension that fails to open is reported and left out."""
+    listeners: list[RunListener] = []
+    for name in registry.names("listeners"):
+        try:
+            listener: RunListener | None = registry.load("listeners", name)(context)
+        except Exception as error:  # noqa: BLE001 (code of another package)
+            warn(f"warning: the extension `{name}` failed to start: {str(error) or type(error).__name__}")
+            continue
+        if listener is not None:
+            listeners.append(listener)
+    return listeners
+
+
+def close_listeners(listeners: Iterable[RunListener]) -> None:
+    for listener in listeners:
+        with suppress(Exception):  # the run has ended; an extension cannot change that
+            listener.close()
+
+
+def observe_gateway(gateway: Gateway, listeners: Iterable[RunListener]) -> Gateway:
+    """Return a gateway that passes each request to the listeners that observe requests."""
+    observers = [listener for listener in listeners if listener.observes_requests]
+    return ObservedGateway(gateway, observers) if observers else gateway
+
+
+class ObservedGateway:
+    """Calls `on_request` of each observer before a request is sent. An observer that raises changes nothing."""
+
+    def __init__(self, inner: Gateway, observers: Iterable[RunListener]) -> None:
+        self._inner, self._observers = inner, list(observers)
+
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+        for observer in self._observers:
+            with suppress(Exception):
+                observer.on_request(address, request)
+        return await self._inner.send(request, address, attempts)
+
+    async def close(self) -> None:
+        await self._inner.close()
