@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.judged_arms import Arm, Code
+from skillrun.templates.document_search import hits_in
 from skillrun.templates.ids import ids_in, links_between
 from skillrun.templates.numbers import numbers_in
 from skillrun.templates.paths import paths_in
-from skillrun.templates.places import hits_in
 
 CRITERIA = [r"AC-?\d+"]
 IDS = r"[A-Z]{1,15}(?:-[A-Z]{1,15})?-?\d+"

@@ -25,7 +25,7 @@ from skillrun.extensions.workers.commands.open_store import Store, open_database
 from skillrun.extensions.workers.dispatch import Dispatch
 from skillrun.extensions.workers.postgres.lease import _CLAIM
 from skillrun.extensions.workers.postgres.queue import _DUE, BEGUN, DEFAULT
-from skillrun.extensions.workers.request import Request
+from skillrun.extensions.workers.submission import Request
 from skillrun.extensions.workers.worker import TOLD
 
 JOBS = 100

@@ -20,16 +20,16 @@ from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run, resume_run
-from skillrun.store.local.run_folder import RunFolder
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_run import RunFolder
+from skillrun.store.local.local_store import RunFolders
 from skillrun.store.outcome import Outcome
 from skillrun.store.stored_run import Runs
 from skillrun.syntax.diagnostics import render_problem
-from skillrun.watch.cycle import turn
+from skillrun.watch.watch_loop import turn
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.commands.open_store import Store

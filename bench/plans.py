@@ -28,12 +28,12 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request, Usage
 from skillrun.models.scripted import WORDS, ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 
 REQUEST = "Add dark mode to the settings page"
 DECISIONS = """expert-review/cycle/choice: [redesign, override]

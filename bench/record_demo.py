@@ -20,16 +20,16 @@ from typing import Final
 
 from bench.recorded import rules as recorded_replies
 from skillrun.cli.loading import load, load_script
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.session import begin_run
 from skillrun.store.frontmatter import as_yaml
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 from skillrun.store.outcome import Outcome
-from skillrun.structured_output.attached import take_off
+from skillrun.structured_output.trailing_record import take_off
 from skillrun.structured_output.values import parse_reply
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import Shape

@@ -25,12 +25,12 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.runtime.session import begin_run
 from skillrun.store.frontmatter import from_frontmatter
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
 MEMBERS: Final = ("keeper", "breaker")

@@ -23,13 +23,13 @@ from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.store import checkpoints
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 from skillrun.syntax.diagnostics import render_problem
 
 NAME = "run"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.store.inbox import Inbox, waiting_questions
-from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.local.local_run import RunFolder
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.dev.conftest import SCRIPT, Watch, edit, watch
 from tests.acceptance.terminal import Terminal

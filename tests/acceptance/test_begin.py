@@ -214,7 +214,7 @@ def test_a_full_disk_leaves_no_half_of_a_file(place: Path, skillrun: Call, monke
         def write(self, _: str) -> None:
             raise OSError(28, os.strerror(28), "roles/critic.md")
 
-    monkeypatch.setattr("skillrun.cli.shipped.os.fdopen", Full)
+    monkeypatch.setattr("skillrun.cli.starter_files.os.fdopen", Full)
     done = skillrun("new", "role", "critic")
     assert done.code == 1
     assert "No space left on device" in done.err

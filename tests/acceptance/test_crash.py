@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from skillrun.store.frontmatter import from_frontmatter
-from skillrun.store.local.own_key import own_key
+from skillrun.store.local.signing_key import own_key
 from tests.acceptance.conftest import EXAMPLES, Call
 from tests.launcher import run_skillrun
 from tests.property.runs import folder

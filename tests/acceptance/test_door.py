@@ -23,7 +23,7 @@ import pytest
 
 from skillrun.models.messages import AttemptListener, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime import limits
+from skillrun.runtime import run_budget
 from skillrun.store import checkpoints
 from skillrun.store.local.journal import read_journal
 from tests.acceptance.conftest import Call, Done, Make
@@ -166,7 +166,7 @@ def test_what_calls_could_use_holds_others_back_and_not_the_run(budget: str, mos
 @pytest.mark.finding("FM1")
 def test_the_time_is_looked_at_again_by_who_has_waited_for_a_place(crowd: Crowd, monkeypatch: Any) -> None:
     clock = [0.0]
-    monkeypatch.setattr(limits, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(run_budget, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def late(_asked: Asked) -> Answer:
         clock[0] = 100.0

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.lock import FolderLease
 

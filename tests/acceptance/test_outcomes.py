@@ -439,7 +439,7 @@ def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Cal
 @pytest.mark.finding("FL23")
 def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -> None:
     from skillrun.cli.resume import _lines
-    from skillrun.runtime.foretelling import WouldAsk
+    from skillrun.runtime.forecast import WouldAsk
 
     known, unknown = (
         WouldAsk("a/b/c/d/1.1", "b", "m:n", 1000, price, again=True, certain=True) for price in (0.5, None)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from skillrun.store.frontmatter import from_frontmatter
-from skillrun.store.local.folder import stored
 from skillrun.store.local.journal import read_journal
+from skillrun.store.local.local_files import stored
 from skillrun.store.local.lock import FolderLease
 from tests.launcher import start_skillrun
 

@@ -14,10 +14,10 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import render_problem
 

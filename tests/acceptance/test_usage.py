@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.usage import OTHER_TOOLS
+from skillrun.cli.usage_errors import OTHER_TOOLS
 
 Call = Callable[..., Any]
 

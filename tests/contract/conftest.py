@@ -19,13 +19,13 @@ from skillrun.extensions.workers.postgres.lease import PostgresLease
 from skillrun.extensions.workers.postgres.migrations import migrate
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.extensions.workers.postgres.stored_run import StoreRun
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.store import checkpoints
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.lease import Lease
-from skillrun.store.local.folder import FolderFiles
 from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.local_files import FolderFiles
 from skillrun.store.local.lock import FolderLease
 from skillrun.store.memory import MemoryFiles, MemoryJournal, MemoryLease
 from tests.servers.postgres import empty

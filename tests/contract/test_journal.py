@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillrun.store import checkpoints
-from skillrun.store.chained import ChainedJournal
+from skillrun.store.base_journal import ChainedJournal
 from skillrun.store.journal import Journal, JournalDamaged, JournalUnwritable, Kind
 from skillrun.store.memory import MemoryJournal
 from tests.contract.conftest import KINDS, Store

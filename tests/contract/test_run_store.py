@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from skillrun.store.artifacts import Ledger, Written
 from skillrun.store.files import Files
-from skillrun.store.ledger import Ledger, Written
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.store.state import State
 from skillrun.store.summary import PastRound, Summary
 from skillrun.syntax.diagnostics import SkillrunError

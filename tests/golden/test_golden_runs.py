@@ -15,14 +15,14 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
 from skillrun.store.journal import Kind
-from skillrun.store.local.folder import stored
 from skillrun.store.local.journal import read_journal
-from skillrun.store.local.own_key import key_folder
-from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.local.local_files import stored
+from skillrun.store.local.local_run import RunFolder
+from skillrun.store.local.signing_key import key_folder
 from skillrun.store.seal import seal_of
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
 from tests.golden.runs import CASES, KEY, NAME, RUNS, described, fill_in, make_project, unpack

@@ -25,8 +25,8 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.answers import Answer, QuestionRecord
-from skillrun.questions.person import Questions
-from skillrun.questions.prepared import Read
+from skillrun.questions.prepared_answers import Read
+from skillrun.questions.responder import Questions
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
@@ -34,8 +34,8 @@ from skillrun.store import checkpoints
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.journal import Journal
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.run_folder import RunFolder
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_run import RunFolder
+from skillrun.store.local.local_store import RunFolders
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import render_problem
 from tests.property.workflows import Workflows

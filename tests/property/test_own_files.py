@@ -19,12 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.library.library import Library
+from skillrun.library.privileged_settings import origins
 from skillrun.library.roots import Root, package_library
-from skillrun.library.wishes import origins
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import ModelError, Usage
 from skillrun.models.scripted import ScriptedGateway, read_script
-from skillrun.questions.prepared import read_answers
+from skillrun.questions.prepared_answers import read_answers
 from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem
 from skillrun.syntax.document import read_yaml
 from tests.conftest import TIMES

@@ -12,7 +12,7 @@ import pytest
 from bench import record_demo
 from bench.record_demo import FINISHED, Recording, misfit
 from skillrun.cli.loading import load_script
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.library.roots import package_library
 from skillrun.models.messages import Block, Message, Request, ToolCall
 from skillrun.models.scripted import Rule

@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from skillrun.checker.absences import absent_fields
-from skillrun.checker.asks import asks_of
-from skillrun.checker.contracts import declared
-from skillrun.checker.habits import unread
+from skillrun.checker.interfaces import declared
+from skillrun.checker.lints import unread
 from skillrun.checker.names import PHASE_RECORD, SYSTEM, base_types, seats_type
 from skillrun.checker.program import CheckedProtocol, Program
+from skillrun.checker.question_steps import asks_of
 from skillrun.checker.record_reads import Read, read_in, warn_of_unread
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.steps import check_material, check_steps
@@ -25,10 +25,10 @@ from skillrun.definitions.parse import check_kind
 from skillrun.definitions.verbs import LOOKUP, TOOLS
 from skillrun.library.library import Library
 from skillrun.library.lookups import UNKNOWN, Lookups, Settings
-from skillrun.library.own_settings import check_own_settings
+from skillrun.library.reply_sizes import check_measured
 from skillrun.library.secrets import check_secret_names
-from skillrun.library.sightings import Homes, Sightings
-from skillrun.library.sizes import check_measured
+from skillrun.library.symbols import Homes, Sightings
+from skillrun.library.user_settings import check_own_settings
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import GivenUp, Problems, Severity
 from skillrun.syntax.source import Span

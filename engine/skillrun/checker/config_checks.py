@@ -11,7 +11,7 @@ from skillrun.checker.scope import Reached, Scope
 from skillrun.definitions.definitions import Check
 from skillrun.library.lookups import Settings
 from skillrun.library.modes import MODES
-from skillrun.library.sightings import Homes
+from skillrun.library.symbols import Homes
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Span
 from skillrun.templates.expressions import RenderError, Template
 from skillrun.types.types import identifier

@@ -12,11 +12,11 @@ from skillrun.checker.arguments import check_arguments
 from skillrun.checker.comparisons import doubtful
 from skillrun.checker.facts import denied, dotted_path, facts
 from skillrun.checker.hyphens import meant_by_difference
-from skillrun.checker.known import Known
 from skillrun.checker.record_reads import READ
+from skillrun.checker.type_environment import Known
 from skillrun.syntax.diagnostics import suggest
-from skillrun.templates.gives import constant, keyword
 from skillrun.templates.interpreter import written
+from skillrun.templates.return_types import constant, keyword
 from skillrun.templates.tests import SIGNS
 from skillrun.templates.vocabulary import BUILTINS, TEXT_FILTERS
 from skillrun.types.types import (

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from skillrun.checker.checker import Checker
 from skillrun.checker.program import Program
 from skillrun.library.library import Library
-from skillrun.library.sightings import Sightings
+from skillrun.library.symbols import Sightings
 from skillrun.syntax.diagnostics import Problem, Problems
 
 

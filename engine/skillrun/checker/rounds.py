@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.checker.expression_types import HISTORY
-from skillrun.checker.habits import asks_models_alone
+from skillrun.checker.lints import asks_models_alone
 from skillrun.checker.program import Ask, CheckedProtocol, Nested
 from skillrun.definitions.definitions import Step, Workflow
 from skillrun.syntax.diagnostics import Problems

@@ -11,18 +11,18 @@ from jinja2 import nodes
 
 from skillrun.checker.absences import Absence
 from skillrun.checker.facts import conjuncts
-from skillrun.checker.habits import replies_printed, warn_of_placeholders
 from skillrun.checker.inference import Inference
+from skillrun.checker.lints import replies_printed, warn_of_placeholders
 from skillrun.checker.names import ELSEWHERE, FLAGS, RECORDS
 from skillrun.checker.program import CheckedProtocol, Entered, Program
 from skillrun.definitions.definitions import Prompt, Workflow
 from skillrun.library.lookups import Lookups, Settings
-from skillrun.library.sightings import Homes, Sightings, View
+from skillrun.library.symbols import Homes, Sightings, View
 from skillrun.scoring.patterns import refused
 from skillrun.syntax.diagnostics import Problems, close_to
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Template, Value
-from skillrun.templates.gives import constant
+from skillrun.templates.return_types import constant
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.types import (
     NOTHING,

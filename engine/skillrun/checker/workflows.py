@@ -9,23 +9,23 @@ from itertools import permutations
 from typing import Final
 
 from skillrun.checker.absences import absent_fields, absent_outputs, absent_phases
-from skillrun.checker.asks import asks_of
 from skillrun.checker.config_checks import check_config
-from skillrun.checker.contracts import check_beginnings, declared
 from skillrun.checker.expression_types import HISTORY, SUMMARY
 from skillrun.checker.facts import conjuncts
-from skillrun.checker.habits import unread
+from skillrun.checker.interfaces import check_beginnings, declared
+from skillrun.checker.lints import unread
 from skillrun.checker.names import base_types, history_type, phase_type
+from skillrun.checker.phase_effects import Trace, artifacts, check_parallel, trace_of
 from skillrun.checker.program import Ask, Nested
+from skillrun.checker.question_steps import asks_of
 from skillrun.checker.rounds import RoundPart, entered_steps, warn_of_rounds
 from skillrun.checker.scope import Place, Reached, Scope
-from skillrun.checker.traces import Trace, artifacts, check_parallel, trace_of
 from skillrun.checker.verbs.steps import check_material, check_step, check_steps
 from skillrun.definitions.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.library.configuration import check_modes
 from skillrun.library.lookups import Settings
-from skillrun.library.sightings import Homes
+from skillrun.library.symbols import Homes
 from skillrun.syntax.diagnostics import Problems, did_you_mean
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Value

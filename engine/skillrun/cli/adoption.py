@@ -12,10 +12,10 @@ from typing import Final
 import click
 
 from skillrun.cli.loading import Loaded
-from skillrun.cli.printing import Output
-from skillrun.cli.rehearsal import StandIn
+from skillrun.cli.output import Output
+from skillrun.cli.preview import StandIn
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.admission import claims_text, foreign_claims, refuse_undecided
+from skillrun.runtime.foreign_runs import claims_text, foreign_claims, refuse_undecided
 from skillrun.store.seal import CHANGE
 from skillrun.store.stored_run import StoredRun
 

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completing, options
-from skillrun.cli.answering import answer_here, leave, prepared_answers
-from skillrun.cli.here import project_here
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted, line_of
+from skillrun.cli import completers, options
+from skillrun.cli.formatting import counted, line_of
+from skillrun.cli.inbox_answers import answer_here, leave, prepared_answers
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import project_here
 from skillrun.questions.answers import choices_of, on_one_line
-from skillrun.questions.person import has_terminal
-from skillrun.questions.prepared import own_name, read_answers
+from skillrun.questions.prepared_answers import own_name, read_answers
+from skillrun.questions.responder import has_terminal
 from skillrun.store.inbox import Inbox, WaitingQuestions, waiting_questions
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -30,7 +30,7 @@ If a process such as `skillrun dev` has the run open, it continues by itself. Ot
 
 
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @options.answers
 @options.runs_folder
 @click.option("--json", "json", is_flag=True, help="Print the open questions as JSON, without answering.")

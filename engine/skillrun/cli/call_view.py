@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from skillrun.cli.words import counted, duration, money, table
+from skillrun.cli.formatting import counted, duration, money, table
 from skillrun.models.messages import Block, Request, Usage
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.conversations import Conversation, ToolUse, Turn

@@ -16,7 +16,7 @@ from typing import Final
 import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.cli.registry import VARIABLE
 from skillrun.syntax.diagnostics import printable
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from skillrun.cli.call_view import indented
 from skillrun.cli.differences import FieldDifference, text_difference
-from skillrun.cli.words import counted, yaml_line
+from skillrun.cli.formatting import counted, yaml_line
 
 MOST_LINES: Final = 40  # of one difference, where not all is wanted
 LONGEST: Final = 100  # characters of a value that is shown

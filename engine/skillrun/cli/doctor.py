@@ -13,11 +13,11 @@ from typing import Final
 import click
 
 from skillrun.checker.checker import check_library
+from skillrun.cli.formatting import counted, two_columns
 from skillrun.cli.loading import cache_folder, open_catalogue, open_library
 from skillrun.cli.options import as_json, runs_folder
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.words import counted, two_columns
 from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model
 from skillrun.library.library import Library
 from skillrun.models.catalogue import Catalogue

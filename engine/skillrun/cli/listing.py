@@ -12,10 +12,10 @@ from typing import Final
 
 import click
 
-from skillrun.cli.here import project_here
+from skillrun.cli.formatting import two_columns
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
-from skillrun.cli.words import two_columns
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import project_here
 from skillrun.library.roots import search_path
 from skillrun.syntax.opening import leads_out, open_file
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillrun.cli.printing import Output, silence
+from skillrun.cli.formatting import duration, line_of, spent
+from skillrun.cli.output import Output, silence
 from skillrun.cli.times import RunTimes, waiting_part
-from skillrun.cli.words import duration, line_of, spent
-from skillrun.definitions.places import enclosing_items
+from skillrun.definitions.step_paths import enclosing_items
 from skillrun.events import (
     Answered,
     Asked,
@@ -29,7 +29,7 @@ from skillrun.events import (
     WentBack,
 )
 from skillrun.models.messages import Usage
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.summary import WAITS
 from skillrun.syntax.diagnostics import hanging, printable
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from skillrun.cli.here import from_here, project_here, project_of_others
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import from_here, project_here, project_of_others
 from skillrun.cli.registry import COMMANDS
 
 if TYPE_CHECKING:
     from skillrun.checker.program import Program
     from skillrun.events import Listener
     from skillrun.library.library import Library
-    from skillrun.library.wishes import Wish
+    from skillrun.library.privileged_settings import Wish
     from skillrun.models.catalogue import Catalogue
+    from skillrun.models.concurrency import Slots
     from skillrun.models.entries import Resolved
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
-    from skillrun.models.slots import Slots
     from skillrun.runtime.run import Respondent, Session
     from skillrun.syntax.diagnostics import Problem
 
@@ -44,7 +44,7 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
 
     `trusted`: what the project's files want is taken as trusted.
     """
-    from skillrun.library.wishes import origins
+    from skillrun.library.privileged_settings import origins
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
@@ -64,7 +64,7 @@ def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
 
 def untrusted_wishes(library: Library) -> tuple[Wish, ...]:
     """What the project's files want beyond what any project may have, where nobody has agreed to it."""
-    from skillrun.library.wishes import consent_digest, wishes
+    from skillrun.library.privileged_settings import consent_digest, wishes
 
     wanted = wishes(library)
     if not wanted:
@@ -149,8 +149,8 @@ class Loaded:
         The small embedded model needs no key, but an extra.
         """
         from skillrun.installation import extra_hint, has_local_model
+        from skillrun.library.input_names import models_in
         from skillrun.library.lookups import Lookups
-        from skillrun.library.named import models_in
         from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
         if override and (wrong := Lookups(self.program.library).models.wrong(override)):
@@ -220,7 +220,7 @@ def load_at(project: Path, name: str) -> Loaded | list[Problem]:
 def look_for(name: str, library: Library) -> None:
     """Raises UsageError when there is no such workflow."""
     if library.locate(f"workflows/{name}.md") is None:
-        from skillrun.cli.usage import path_hint
+        from skillrun.cli.usage_errors import path_hint
         from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
 
         known = library.names("workflows")

@@ -9,16 +9,16 @@ from typing import Final
 
 import click
 
-from skillrun.cli import completing, options
-from skillrun.cli.printing import Output
-from skillrun.cli.words import line_of
+from skillrun.cli import completers, options
+from skillrun.cli.formatting import line_of
+from skillrun.cli.output import Output
 from skillrun.store.stored_run import NotBegun, StoredRun
 
 POLL: Final = 0.5  # seconds between two looks whether a run has begun
 
 
 @click.command(help="Show the events of RUN, a line each.")
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @click.option("-f", "--follow", is_flag=True, help="Wait for more until the run ends.")
 @options.runs_folder
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillrun import registry
-from skillrun.cli.here import project_here
-from skillrun.cli.printing import Output, silence
+from skillrun.cli.output import Output, silence
+from skillrun.cli.project_folder import project_here
 from skillrun.cli.registry import COMMANDS, GROUPS, VARIABLE
 from skillrun.syntax.diagnostics import printable
 from skillrun.version import __version__
@@ -61,7 +61,7 @@ class Skillrun(click.Group):
         command = self.get_command(ctx, name)
         if command is None:
             from skillrun.cli.loading import other_project_hint
-            from skillrun.cli.usage import unknown_command
+            from skillrun.cli.usage_errors import unknown_command
 
             error = unknown_command(args, _workflows(), COMMANDS)
             error.next_step = other_project_hint(name) or error.next_step
@@ -73,7 +73,7 @@ class Skillrun(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that says what a shell may offer."""
         if not args and name in COMMANDS and (first := COMMANDS[name].first):
-            from skillrun.cli.completing import FirstArgument
+            from skillrun.cli.completers import FirstArgument
 
             return name, FirstArgument(name, first, lambda: self.get_command(ctx, name)), args
         if args and name in COMMANDS and (place := COMMANDS[name].for_workflow):
@@ -151,7 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
         Output().line(error.format_message())
         return USAGE
     except click.ClickException as error:
-        from skillrun.cli.usage import click_error
+        from skillrun.cli.usage_errors import click_error
 
         return _refused(*click_error(error), USAGE)
     except (KeyboardInterrupt, click.Abort):
@@ -168,7 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(error, OSError) and error.strerror:
             place = f"{error.filename}: " if error.filename else ""
             return _refused(f"{place}{error.strerror}", "look at its permissions and the room on the disk", 1)
-        from skillrun.cli.bugs import bug_report
+        from skillrun.cli.crash_report import bug_report
 
         return _refused(*bug_report(error), BUG)
 

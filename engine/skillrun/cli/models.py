@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from skillrun.cli.formatting import two_columns
 from skillrun.cli.loading import cache_folder, open_catalogue, open_library, problems_here, refuse
 from skillrun.cli.options import as_json
 from skillrun.cli.options import model as model_option
-from skillrun.cli.printing import Output
-from skillrun.cli.words import two_columns
+from skillrun.cli.output import Output
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import Resolved
 

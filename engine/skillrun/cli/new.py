@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
-from skillrun.cli.here import from_here, project_here
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import from_here, project_here
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.shipped import has_file, put, starter
+from skillrun.cli.starter_files import has_file, put, starter
 from skillrun.library.roots import search_path
 from skillrun.syntax.diagnostics import UsageError
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillrun.cli.here import from_here, in_project, project_here
+from skillrun.cli.project_folder import from_here, in_project, project_here
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
-    from skillrun.models.slots import Slots
+    from skillrun.models.concurrency import Slots
     from skillrun.store.stored_run import Runs, SharedStore, StoredRun
     from skillrun.types.fields import Field
 
@@ -159,7 +159,7 @@ def runs_at(runs: Path) -> Runs:
     url = store_url()
     if url:
         return open_store(url).runs
-    from skillrun.store.local.run_folders import RunFolders
+    from skillrun.store.local.local_store import RunFolders
 
     return RunFolders(runs)
 
@@ -188,22 +188,22 @@ def store_url() -> str:
     typed = context.find_root().meta.get(STORE, "") if context is not None else ""
     if typed or STORE in os.environ:
         return str(typed or os.environ[STORE])
-    from skillrun.library.own_settings import own_store
     from skillrun.library.roots import search_path
+    from skillrun.library.user_settings import own_store
 
     return own_store(search_path(project_here()))
 
 
 def slots_for(runs: Runs) -> Slots | None:
     """What counts calls over all machines, for runs in a store; None for those in a folder."""
-    from skillrun.store.local.run_folders import RunFolders
+    from skillrun.store.local.local_store import RunFolders
 
     return None if isinstance(runs, RunFolders) else open_store(named_store()).slots()
 
 
 def run_named(run: str, runs: Path) -> tuple[Runs, str]:
     """Where a run is that is given by its slug, or by the path of its folder, and what it is called there."""
-    from skillrun.store.local.run_folders import RunFolders
+    from skillrun.store.local.local_store import RunFolders
 
     path = path_of(run, runs)
     return (RunFolders(path.parent), path.name) if os.sep in run else (runs_at(runs), run)

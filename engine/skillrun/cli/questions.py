@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from skillrun.cli.formatting import counted
 from skillrun.cli.options import as_json, runs_at, runs_folder
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
+from skillrun.cli.output import Output
 from skillrun.questions.answers import choices_of, on_one_line
 from skillrun.store.inbox import Inbox, waiting_questions
 from skillrun.syntax.diagnostics import SkillrunError

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completing, options
+from skillrun.cli import completers, options
+from skillrun.cli.call_selection import Place, calls_of, is_named, selected
 from skillrun.cli.call_view import blocks_of, prompt_lines
-from skillrun.cli.calls import Place, calls_of, is_named, selected
-from skillrun.cli.here import project_here
+from skillrun.cli.formatting import because, counted, table
 from skillrun.cli.loading import load
-from skillrun.cli.printing import Output
-from skillrun.cli.rehearsal import rehearsed
-from skillrun.cli.words import because, counted, table
+from skillrun.cli.output import Output
+from skillrun.cli.preview import rehearsed
+from skillrun.cli.project_folder import project_here
 from skillrun.definitions.definitions import Workflow
-from skillrun.definitions.places import unmarked
+from skillrun.definitions.step_paths import unmarked
 from skillrun.models.messages import Block, Request
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.scoring.compaction import estimate_tokens
@@ -32,8 +32,8 @@ address of a call."""
 
 
 @click.command(help=HELP)
-@click.argument("workflow", shell_complete=completing.workflows_or_phases)
-@click.argument("phase", default="", shell_complete=completing.phases)
+@click.argument("workflow", shell_complete=completers.workflows_or_phases)
+@click.argument("phase", default="", shell_complete=completers.phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("-i", "--input", "given", multiple=True, metavar="NAME=VALUE", help="Set an input of the workflow.")
@@ -43,7 +43,7 @@ address of a call."""
     metavar="RUN",
     default="",
     help="Print a prompt of this run. Leave out WORKFLOW.",
-    shell_complete=completing.runs,
+    shell_complete=completers.runs,
 )
 @options.version
 @options.runs_folder

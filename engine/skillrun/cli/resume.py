@@ -10,26 +10,26 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import adoption, completing, options
-from skillrun.cli.here import project_here
+from skillrun.cli import adoption, completers, options
+from skillrun.cli.answer_options import Presence
+from skillrun.cli.execution import carry_out
+from skillrun.cli.formatting import counted, money
 from skillrun.cli.loading import Loaded, load, load_script, open_library, refuse
-from skillrun.cli.presence import Presence
-from skillrun.cli.printing import Output
-from skillrun.cli.rehearsal import StandIn
-from skillrun.cli.running import carry_out
-from skillrun.cli.story import story
+from skillrun.cli.output import Output
+from skillrun.cli.preview import StandIn
+from skillrun.cli.project_folder import project_here
+from skillrun.cli.run_summary import story
 from skillrun.cli.trust import trusted
-from skillrun.cli.words import counted, money
 from skillrun.library.library import Library
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.questions.refusal import check_answers
+from skillrun.questions.expected_questions import check_answers
 from skillrun.runtime import session as sessions
-from skillrun.runtime.admission import decided_state
-from skillrun.runtime.foretelling import Forecast, WouldAsk, forecast
-from skillrun.runtime.forward import changed_files
+from skillrun.runtime.forecast import Forecast, WouldAsk, forecast
+from skillrun.runtime.foreign_runs import decided_state
 from skillrun.runtime.run import Session
+from skillrun.runtime.state_migration import changed_files
 from skillrun.store.clock import moment
-from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.local.local_run import RunFolder
 from skillrun.store.next_step import Resume
 from skillrun.store.outcome import Outcome
 from skillrun.store.state import STATE
@@ -42,7 +42,7 @@ GUESSED: Final = "Possible calls depend on replies that this preview made up: a 
 @click.command(
     help="Resume RUN. RUN is the name of a run, or the path of its folder.\n\nCalls that have a reply are not repeated."
 )
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @click.option("--yes", is_flag=True, help="Repeat the calls that changed files affect, without asking.")
 @click.option("--preview", is_flag=True, help="Only show which calls would be made.")
 @click.option(

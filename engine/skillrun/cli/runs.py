@@ -7,9 +7,9 @@ from typing import Final
 
 import click
 
+from skillrun.cli.formatting import table
 from skillrun.cli.options import as_json, runs_at, runs_folder, store_url
-from skillrun.cli.printing import Output
-from skillrun.cli.words import table
+from skillrun.cli.output import Output
 
 LONGEST: Final = 60  # characters of a column
 HEADER: Final = ("run", "workflow", "status", "phase", "round", "started")

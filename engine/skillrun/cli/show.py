@@ -8,13 +8,23 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completing, options
+from skillrun.cli import completers, options
+from skillrun.cli.call_selection import Place, RunCalls, calls_of, selected
 from skillrun.cli.call_view import calls_table, conversation_data, conversation_lines
-from skillrun.cli.calls import Place, RunCalls, calls_of, selected
-from skillrun.cli.printing import Output
-from skillrun.cli.story import story
+from skillrun.cli.formatting import (
+    counted,
+    duration,
+    money,
+    phase_at,
+    spent,
+    status_line,
+    status_text,
+    table,
+    yaml_line,
+)
+from skillrun.cli.output import Output
+from skillrun.cli.run_summary import story
 from skillrun.cli.times import LEAST, time_line
-from skillrun.cli.words import counted, duration, money, phase_at, spent, status_line, status_text, table, yaml_line
 from skillrun.store.conversations import Conversation
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import UsageError, hanging
@@ -31,8 +41,8 @@ STEP is a step's id, or (part of) the address of a call."""
 
 
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completing.runs)
-@click.argument("phase", default="", shell_complete=completing.phases_of_run)
+@click.argument("run", shell_complete=completers.runs)
+@click.argument("phase", default="", shell_complete=completers.phases_of_run)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Print prompts and tool results of calls in full length.")

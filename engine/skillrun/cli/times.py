@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from skillrun.cli.words import Data, duration
+from skillrun.cli.formatting import Data, duration
 
 LEAST = 0.05  # seconds of waiting that are worth a word
 

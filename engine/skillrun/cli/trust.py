@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from skillrun.cli.formatting import counted
 from skillrun.cli.loading import NOTHING, Loaded, open_catalogue, open_library, problems_here, refuse
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
-from skillrun.library.wishes import Wish, consent_digest, wishes
+from skillrun.cli.output import Output
+from skillrun.library.privileged_settings import Wish, consent_digest, wishes
 from skillrun.questions import consent
-from skillrun.questions.person import has_terminal
+from skillrun.questions.responder import has_terminal
 
 if TYPE_CHECKING:
     from skillrun.library.library import Library

@@ -12,14 +12,14 @@ import click
 
 from skillrun import registry
 from skillrun.checker.checker import check_library
-from skillrun.cli.here import project_here
+from skillrun.cli.formatting import counted
 from skillrun.cli.loading import open_library, placed, untrusted_wishes
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.cli.problem_formats import github_command, github_notice, sarif_log
+from skillrun.cli.project_folder import project_here
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.trust import meaning_of
-from skillrun.cli.words import counted
 from skillrun.library.library import Library
 from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import UsageError, render_problem

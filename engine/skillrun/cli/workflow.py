@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from skillrun.cli import completing, options
+from skillrun.cli import completers, options
 from skillrun.cli.options import GIVEN, parameter_name
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.syntax.diagnostics import printable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
         RESUMED,
         metavar="RUN",
         help="Resume this run instead of starting a new one.",
-        shell_complete=completing.runs,
+        shell_complete=completers.runs,
     )
     @options.unattended
     @options.interactive
@@ -86,20 +86,20 @@ def definition(name: str, library: Library) -> Workflow:
 
 
 def _start(name: str, values: Mapping[str, Any]) -> int:
-    from skillrun.cli.job import prepare
+    from skillrun.cli.run_request import prepare
 
     out = Output(values["json"], values["quiet"])
     job = prepare(name, values, out)
     if job.dry_run:
         import asyncio
 
-        from skillrun.cli.rehearsal import StandIn, rehearsed, report
+        from skillrun.cli.preview import StandIn, rehearsed, report
 
         person, rules = StandIn(prepared=job.presence.prepared()), job.script.rules if job.script is not None else ()
         straight = not rules
         work = rehearsed(job.loaded, job.inputs, job.model, rules, job.typed, person, straight=straight, runs=job.runs)
         return report(asyncio.run(work), out)
-    from skillrun.cli.running import run_new
+    from skillrun.cli.execution import run_new
 
     return run_new(job, out)
 
@@ -154,7 +154,7 @@ def _metavar(field: Field, names: Names) -> str:
 def _choices(field: Field, names: Names) -> list[str] | None:
     """The values of an enum; None where its template reads what only a run knows."""
     from skillrun.syntax.diagnostics import SkillrunError
-    from skillrun.types.converting import values_of
+    from skillrun.types.json_schema import values_of
 
     try:
         return [str(value) for value in values_of(field.item, names) or ()]
@@ -162,18 +162,18 @@ def _choices(field: Field, names: Names) -> list[str] | None:
         return None
 
 
-def _completer(field: Field, names: Names) -> completing.Completer | None:
+def _completer(field: Field, names: Names) -> completers.Completer | None:
     """What a shell offers for the input: the values of an enum, files for a path."""
     if field.item.word == "path":
-        return completing.files
+        return completers.files
     if field.item.word != "enum":
         return None
-    return lambda _context, _parameter, incomplete: completing.starting_with(incomplete, _choices(field, names) or ())
+    return lambda _context, _parameter, incomplete: completers.starting_with(incomplete, _choices(field, names) or ())
 
 
 def _words(field: Field, names: Names) -> str:
     """The description, and the default or that it has to be given."""
-    from skillrun.cli.words import yaml_line
+    from skillrun.cli.formatting import yaml_line
     from skillrun.syntax.diagnostics import SkillrunError
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []

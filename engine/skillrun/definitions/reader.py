@@ -38,11 +38,11 @@ from skillrun.syntax.diagnostics import (
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
 from skillrun.templates.expressions import Template, Value, compile_bare, read_value
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
+from skillrun.types.authored_schemas import written_shape
 from skillrun.types.fields import Field, input_type
 from skillrun.types.picoschema import ShapeSpec, parse_shape
 from skillrun.types.schemas import quoted
 from skillrun.types.types import ANY
-from skillrun.types.written_schemas import written_shape
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")

@@ -40,7 +40,7 @@ from skillrun.library.listing import Places, places_of
 from skillrun.library.model_names import check_names
 from skillrun.library.models_yaml import Layers, merged_models, vetted
 from skillrun.library.modes import merge_by_mode
-from skillrun.library.moved import WAS, in_new_places, moves_of
+from skillrun.library.renamed_keys import WAS, in_new_places, moves_of
 from skillrun.library.roots import Root
 from skillrun.syntax import source as nodes
 from skillrun.syntax.diagnostics import GivenUp, Problem, Problems

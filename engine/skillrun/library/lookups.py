@@ -15,7 +15,7 @@ from skillrun.library.configuration import check_switches
 from skillrun.library.library import Library
 from skillrun.library.model_names import ModelNames, Wrong
 from skillrun.library.modes import varying
-from skillrun.library.sightings import Sightings, Thing
+from skillrun.library.symbols import Sightings, Thing
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import did_you_mean, suggest
 from skillrun.syntax.source import Span

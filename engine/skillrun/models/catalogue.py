@@ -25,8 +25,8 @@ from skillrun.library.addresses import (
 )
 from skillrun.library.model_names import MOST_STEPS
 from skillrun.library.models_yaml import TABLES
-from skillrun.library.wishes import Origin
-from skillrun.models import live
+from skillrun.library.privileged_settings import Origin
+from skillrun.models import model_lists
 from skillrun.models.entries import Embedded, Intent, Price, Provider, Resolved, Retry
 from skillrun.models.messages import Usage
 from skillrun.syntax.diagnostics import SkillrunError, allowed, did_you_mean
@@ -109,7 +109,7 @@ class Catalogue:
         }
 
     def resolve(
-        self, name: str, environ: Mapping[str, str], override: str = "", listed: live.ModelList | None = None
+        self, name: str, environ: Mapping[str, str], override: str = "", listed: model_lists.ModelList | None = None
     ) -> Resolved:
         """What `name` means: a tier, an alias, an intent, `provider:model`, or a model's bare name.
 
@@ -145,14 +145,14 @@ class Catalogue:
         listed = None
         if isinstance(last, Intent):
             provider = self.providers[last.provider]
-            listed = await live.fetch(provider, environ.get(provider.key, ""), cache)
+            listed = await model_lists.fetch(provider, environ.get(provider.key, ""), cache)
         return self.resolve(name, environ, override, listed)
 
     def resolve_kept(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
         """As `resolve`, with the provider's list where it was fetched within a day; nobody is asked."""
         last, _ = self._followed(name, environ, override)
         provider = self.providers[last.provider] if isinstance(last, Intent) else None
-        listed = live.kept_list(provider, cache) if provider is not None and not provider.barred else None
+        listed = model_lists.kept_list(provider, cache) if provider is not None and not provider.barred else None
         return self.resolve(name, environ, override, listed)
 
     def _short(self, model: str) -> str:
@@ -249,7 +249,7 @@ class Catalogue:
         raise SkillrunError("no provider key is set and no embedded model is configured", f"Set one of {keys}.")
 
 
-def _why(intent: Intent, newest: str | None, listed: live.ModelList | None) -> str:
+def _why(intent: Intent, newest: str | None, listed: model_lists.ModelList | None) -> str:
     if listed is None:
         return "the name in models.yaml"
     if newest:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue
+from skillrun.models.concurrency import ProcessSlots, Slots
 from skillrun.models.entries import Provider
 from skillrun.models.failures import model_error
 from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.models.slots import ProcessSlots, Slots
 
 if TYPE_CHECKING:
     from skillrun.models.providers import Backend

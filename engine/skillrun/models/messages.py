@@ -12,8 +12,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, get_args
 
-from skillrun.syntax.border import clean
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.sanitizing import clean
 
 MessageRole = Literal["user", "assistant", "tool"]
 Stop = Literal["end", "tool", "length", "refusal", "other"]

@@ -29,8 +29,8 @@ from skillrun.models.messages import (
     ToolCall,
     Usage,
 )
-from skillrun.structured_output.attached import attach, last_block
 from skillrun.structured_output.record_schemas import each_answered
+from skillrun.structured_output.trailing_record import attach, last_block
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems
 from skillrun.templates.expressions import Value

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.repository.owner import is_own
+from skillrun.repository.ownership import is_own
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.opening import open_file
 

@@ -25,12 +25,12 @@ from skillrun.questions.answers import (
     may_skip,
     on_one_line,
 )
-from skillrun.questions.meaning import OTHER, answer_of, letter, meant_by, squeezed
+from skillrun.questions.choice_matching import OTHER, answer_of, letter, meant_by, squeezed
 from skillrun.questions.phrases import Phrases
-from skillrun.syntax.border import clean
 from skillrun.syntax.diagnostics import Problems, SkillrunError, printable, render_problem
 from skillrun.syntax.document import headings_of
 from skillrun.syntax.reading import source_of
+from skillrun.syntax.sanitizing import clean
 from skillrun.syntax.source import MAX_BYTES, Source
 
 INTRODUCTION: Final = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple, Protocol, Self
 
-from skillrun.repository.readable import one_line
+from skillrun.repository.readable_folder import one_line
 
 MAX_DEFINITIONS: Final = 2_000  # of one file
 MAX_FILE: Final = 1_000_000  # bytes

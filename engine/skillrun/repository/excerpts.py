@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from skillrun.repository.readable import Readable
+from skillrun.repository.readable_folder import Readable
 from skillrun.repository.results import Failed, lines_of, numbered, text_content
 from skillrun.syntax.diagnostics import SkillrunError
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillrun.repository.ignored import Rules
-from skillrun.repository.readable import Readable, parts_of
+from skillrun.repository.gitignore import Rules
+from skillrun.repository.readable_folder import Readable, parts_of
 from skillrun.repository.results import Failed
 from skillrun.repository.wildcards import NoPattern
 from skillrun.scoring.patterns import MAX_PATTERN

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from skillrun.repository.definitions import MAX_DEFINITIONS, Definition, shorten
-from skillrun.repository.readable import one_line
+from skillrun.repository.readable_folder import one_line
 
 MARKDOWN: Final = ("md", "markdown", "mdx")
 TEXTS: Final = (*MARKDOWN, "rst", "txt")

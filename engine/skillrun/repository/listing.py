@@ -6,7 +6,7 @@ The size of a text is its lines, for that is what reading costs; that of a folde
 from __future__ import annotations
 
 from skillrun.repository.globs import glob_rules
-from skillrun.repository.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
+from skillrun.repository.readable_folder import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.repository.results import MAX_FILE, Failed, Room, as_answer, count_of, counted, is_binary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quoted

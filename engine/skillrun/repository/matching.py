@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
+from skillrun.repository.confined_folder import LONGEST, Kind
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import LONGEST, Kind
 from skillrun.types.schemas import quoted
 
 ANY: Final = "**"  # as a part: any number of folders

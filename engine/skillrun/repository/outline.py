@@ -14,7 +14,7 @@ from skillrun.repository.definitions import (
     open_finder,
 )
 from skillrun.repository.headings import MARKDOWN, TEXT_SUFFIXES, TEXTS, ending_of, headings
-from skillrun.repository.readable import Readable, one_line
+from skillrun.repository.readable_folder import Readable, one_line
 from skillrun.repository.results import Failed, Room, as_answer, count_of, counted, lines_of, text_content
 from skillrun.types.schemas import quoted
 

@@ -8,11 +8,11 @@ from itertools import groupby
 from typing import Final
 
 from skillrun.repository.definitions import DefinitionFinder, open_finder
+from skillrun.repository.file_ranking import TEXTS, worth
 from skillrun.repository.globs import chosen
 from skillrun.repository.outline import Outlined, in_full, outline_of_file, outlined
-from skillrun.repository.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
+from skillrun.repository.readable_folder import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.repository.results import Binary, Failed, Room, as_answer, counted, text_content
-from skillrun.repository.worth import TEXTS, worth
 from skillrun.syntax.diagnostics import SkillrunError
 
 MOST_PARSED: Final = 400  # files of a folder; of one with more, folders are counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from skillrun.repository.outline import outline_below
-from skillrun.repository.readable import Readable
+from skillrun.repository.readable_folder import Readable
 from skillrun.repository.results import Failed, Room, lines_of, numbered, text_content
 from skillrun.types.schemas import quoted
 

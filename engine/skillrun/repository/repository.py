@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.listing import glob, list_folder
 from skillrun.repository.overview import outline
-from skillrun.repository.readable import SECONDS, Readable
+from skillrun.repository.readable_folder import SECONDS, Readable
 from skillrun.repository.reading import read_lines
 from skillrun.repository.results import Failed, Room
 from skillrun.repository.searching import grep
-from skillrun.repository.tree import LONGEST
 from skillrun.scoring.patterns import MAX_PATTERN
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import Shape, quoted

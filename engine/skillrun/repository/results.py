@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from skillrun.repository.readable import Readable
+from skillrun.repository.readable_folder import Readable
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.types.schemas import quoted
 

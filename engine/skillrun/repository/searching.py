@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from skillrun.repository.definitions import DefinitionFinder, open_finder
+from skillrun.repository.file_ranking import CODE, worth
 from skillrun.repository.globs import glob_rules
 from skillrun.repository.outline import outlined, place_of
-from skillrun.repository.readable import MOST_FILES, SECONDS, Readable, one_line, parts_of
+from skillrun.repository.readable_folder import MOST_FILES, SECONDS, Readable, one_line, parts_of
 from skillrun.repository.results import Binary, Failed, Room, counted, lines_of, short, text_content
-from skillrun.repository.worth import CODE, worth
 from skillrun.scoring.patterns import lines_with, refused
 from skillrun.syntax.diagnostics import SkillrunError
 

@@ -18,7 +18,7 @@ from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, failure
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names, truth
 from skillrun.runtime.steps import VERBS, Act
-from skillrun.runtime.steps.partial import Partial
+from skillrun.runtime.steps.partial_result import Partial
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError, Template
 

@@ -13,9 +13,9 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.outcome import Outcome
 from skillrun.templates.expressions import ABSENT, Absent
+from skillrun.types.authored_schemas import written_shape
 from skillrun.types.schemas import Shape, quoted
 from skillrun.types.types import identifier
-from skillrun.types.written_schemas import written_shape
 
 
 class Evaluator(Protocol):

@@ -10,11 +10,11 @@ from typing import Any
 
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Workflow
-from skillrun.library.named import unknown_names
-from skillrun.syntax.border import clean
+from skillrun.library.input_names import unknown_names
 from skillrun.syntax.diagnostics import UsageError
+from skillrun.syntax.sanitizing import clean
 from skillrun.types.fields import Field
-from skillrun.types.given import given_values
+from skillrun.types.input_values import given_values
 
 
 def checked_inputs(

@@ -19,7 +19,7 @@ from skillrun.runtime.scope import new_frame, past_summaries
 from skillrun.runtime.summaries import FINAL, bare_summary
 from skillrun.store.summary import WAITS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.given import given_values
+from skillrun.types.input_values import given_values
 from skillrun.types.schemas import quoted
 
 SKIP: Final = "skip"

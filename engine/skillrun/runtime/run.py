@@ -12,15 +12,15 @@ from skillrun.definitions.definitions import Phase
 from skillrun.events import Event, Events, Listener, Notice, Said
 from skillrun.library.configuration import Feature, resolve_features
 from skillrun.library.modes import MODES
-from skillrun.library.sizes import Size
+from skillrun.library.reply_sizes import Size
 from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.limits import Limits
-from skillrun.runtime.phase_account import Account, Attempts, Omission
+from skillrun.runtime.phase_record import Account, Attempts, Omission
 from skillrun.runtime.rerun import Rerun
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.run_budget import Limits
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.journal import Journal
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.store.seal import seal_of
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
     from skillrun.models.entries import Resolved
     from skillrun.questions.answers import Answer, Question, QuestionRecord
-    from skillrun.questions.person import Questions
-    from skillrun.questions.prepared import Read
+    from skillrun.questions.prepared_answers import Read
+    from skillrun.questions.responder import Questions
 
 
 class Respondent(Protocol):

@@ -14,13 +14,13 @@ from typing import Final
 from skillrun.events import Notice, PhaseEnded, WentBack
 from skillrun.runtime.asking.awaited_files import tell_late
 from skillrun.runtime.asking.forms import reread_forms
+from skillrun.runtime.estimate_updates import tell_way_back
 from skillrun.runtime.evaluate import evaluate
-from skillrun.runtime.expected import tell_way_back
 from skillrun.runtime.phases import Ended, run_phase
 from skillrun.runtime.recovery import lost_phases, tell_edited, usable_summary
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_values, phase_value, truth
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.clock import moment
 from skillrun.store.errors import file_trouble
 from skillrun.store.next_step import NOTHING, RESUME_RUN

@@ -11,9 +11,9 @@ from skillrun.runtime.asking.forms import form_answers
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import tell_repository
 from skillrun.runtime.frame import Evaluator, Frame, Task
-from skillrun.runtime.phase_account import Account, Prompts
+from skillrun.runtime.phase_record import Account, Prompts
 from skillrun.runtime.run import Before, PhaseRun, Run
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.files import sha256_of
 from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import SkillrunError

@@ -20,24 +20,24 @@ from skillrun.events import (
     Notice,
 )
 from skillrun.library.budgets import budgets
-from skillrun.library.named import models_in
-from skillrun.runtime.admission import admitted, check_decided, shares
-from skillrun.runtime.forward import brought_forward, files_of
+from skillrun.library.input_names import models_in
+from skillrun.runtime.foreign_runs import admitted, check_decided, shares
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
-from skillrun.runtime.limits import Limits
 from skillrun.runtime.run import Run, Session
+from skillrun.runtime.run_budget import Limits
+from skillrun.runtime.state_migration import brought_forward, files_of
 from skillrun.store.clock import moment
 from skillrun.store.index import AGAIN
 from skillrun.store.journal import Journal, JournalUnwritable
 from skillrun.store.lease import RunLost
 from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import Outcome
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import Runs, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.types.given import given_values
+from skillrun.types.input_values import given_values
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "

@@ -10,9 +10,9 @@ from skillrun.runtime.calls.member import answer
 from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.prompts.beginning import pieces_of
 from skillrun.runtime.prompts.context import Asking, request_in
 from skillrun.runtime.prompts.material import Piece
+from skillrun.runtime.prompts.shared_prefix import pieces_of
 from skillrun.runtime.prompts.step_records import phase_record
 from skillrun.runtime.run import PhaseRun
 from skillrun.store.frontmatter import plain_data

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, Final
 
+from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import LONGEST
 from skillrun.store.state import STATE
 from skillrun.types.schemas import quoted
 

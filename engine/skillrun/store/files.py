@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+from skillrun.repository.confined_folder import Kind, Tree
 from skillrun.repository.matching import DEEPEST, Walked
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import Kind, Tree
 from skillrun.syntax.diagnostics import SkillrunError, did_you_mean
 from skillrun.types.schemas import quoted
 

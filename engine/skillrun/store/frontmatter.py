@@ -15,10 +15,10 @@ import yaml
 from frontmatter import Post, dumps
 from frontmatter.default_handlers import BaseHandler
 
-from skillrun.syntax.border import clean
 from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem
 from skillrun.syntax.document import as_mapping, report_unended
 from skillrun.syntax.reading import read_source, source_of
+from skillrun.syntax.sanitizing import clean
 from skillrun.syntax.scalars import is_numeral, plain_value
 from skillrun.syntax.source import Mapping as Nodes
 from skillrun.syntax.source import Node, Sequence, Source, Span, plain

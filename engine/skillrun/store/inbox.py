@@ -19,8 +19,8 @@ from skillrun.store.artifact_names import INBOX
 from skillrun.store.errors import Waiting
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.next_step import RESUME_RUN, NextStep
-from skillrun.syntax.border import clean
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.sanitizing import clean
 from skillrun.syntax.source import MAX_BYTES
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from skillrun.repository.tree import Guard
+from skillrun.repository.confined_folder import Guard
 from skillrun.syntax.diagnostics import SkillrunError
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from skillrun.repository.tree import Guard, Tree
-from skillrun.store.chained import KEPT, ChainedJournal, anything
+from skillrun.repository.confined_folder import Guard, Tree
+from skillrun.store.base_journal import KEPT, ChainedJournal, anything
 from skillrun.store.files import check_other
 from skillrun.store.index import Index
 from skillrun.store.journal import Fits, JournalDamaged, JournalRow

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from skillrun.repository.confined_folder import LONGEST, Kind, Tree
 from skillrun.repository.matching import matching
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import LONGEST, Kind, Tree
 from skillrun.store.checkpoints import reached
 from skillrun.store.files import LARGEST, encoded
 from skillrun.types.schemas import quoted

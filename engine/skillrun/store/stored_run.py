@@ -14,13 +14,13 @@ from typing import Protocol, Self
 
 from skillrun.checker.program import Program
 from skillrun.events import Listener
-from skillrun.models.slots import Slots
+from skillrun.models.concurrency import Slots
+from skillrun.store.event_lines import Record
 from skillrun.store.files import Files
-from skillrun.store.heard import Record
 from skillrun.store.journal import Journal
 from skillrun.store.lease import Lease
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.store.state import State
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.templates.functions import slug

@@ -11,10 +11,10 @@ from typing import Final
 
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifact_names import SUMMARIES
+from skillrun.store.artifacts import Refusals
 from skillrun.store.files import Files, content_of, sha256_of
 from skillrun.store.frontmatter import RunFile, from_frontmatter, to_frontmatter
 from skillrun.store.journal import Journal
-from skillrun.store.ledger import Refusals
 from skillrun.store.summary import PastRound, Summary, read_summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES

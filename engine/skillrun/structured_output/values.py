@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from skillrun.syntax.border import clean
+from skillrun.syntax.sanitizing import clean
 from skillrun.types.schemas import Shape, ShapeError, quoted
 
 MAX_REPLY: Final = 1_000_000

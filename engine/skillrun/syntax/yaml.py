@@ -25,8 +25,8 @@ from yaml.events import (
 
 from skillrun.syntax.diagnostics import GivenUp, Problems
 from skillrun.syntax.scalars import is_numeral, plain_value, runs_of
-from skillrun.syntax.slips import Slip, explain, unquoted
 from skillrun.syntax.source import MAX_BYTES, Mapping, MappingEntry, Node, Scalar, Sequence, Source, Span, Text
+from skillrun.syntax.syntax_hints import Slip, explain, unquoted
 
 MAX_DEPTH: Final = 40
 MOST_PARTS: Final = 150_000  # of one text: values, and the beginnings and ends of lists and mappings

@@ -21,8 +21,8 @@ from skillrun.templates.braces import braces
 from skillrun.templates.limits import Fault, budget
 from skillrun.templates.syntax import read
 from skillrun.templates.tests import TESTS
+from skillrun.templates.validation import vet
 from skillrun.templates.values import printed, without_absent
-from skillrun.templates.vetting import vet
 from skillrun.templates.vocabulary import FILTERS, FUNCTIONS
 
 __all__ = ["ABSENT", "FILTERS", "FUNCTIONS", "TESTS", "Absent", "Template", "Value", "compile_bare", "compile_string"]

@@ -14,15 +14,15 @@ from functools import wraps
 from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
 
-from skillrun.scoring import compaction, verdicts
+from skillrun.scoring import aggregation, compaction
 from skillrun.scoring import convergence as agreement
-from skillrun.scoring import news as newness
+from skillrun.scoring import novelty as newness
 from skillrun.scoring import overlap as likeness
 from skillrun.scoring.patterns import distinct_words
 from skillrun.syntax.fences import Fences
 from skillrun.templates.absent import ABSENT, Absent
+from skillrun.templates.document_search import named_patterns, search
 from skillrun.templates.limits import Fault, budget, spend, weigh
-from skillrun.templates.places import named_patterns, search
 from skillrun.templates.values import kind, listed, number, printed, whole
 
 P = ParamSpec("P")
@@ -189,7 +189,7 @@ def mean(records: Any) -> dict[str, float]:
     """The mean of each field that holds numbers."""
     given = records if isinstance(records, Mapping) else listed(records)
     weigh(given)
-    return verdicts.mean(given)
+    return aggregation.mean(given)
 
 
 def counted(start: Any, stop: Any = None, step: Any = 1) -> list[int]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from skillrun.templates.absent import Absent
+from skillrun.templates.document_search import MENTION_WORK, PLACE_WORK, TitledText, named_patterns, occurrences, read
 from skillrun.templates.limits import Fault, spend, weigh
-from skillrun.templates.places import MENTION_WORK, PLACE_WORK, TitledText, named_patterns, occurrences, read
 from skillrun.templates.values import kind as kind_of
 from skillrun.templates.values import listed, printed
 

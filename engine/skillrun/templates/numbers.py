@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from skillrun.templates.document_search import MENTION_WORK, read
 from skillrun.templates.limits import spend
-from skillrun.templates.places import MENTION_WORK, read
 
 MOST_DIGITS: Final = 15
 _NUMBER: Final = re.compile(

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from skillrun.templates.document_search import MENTION_WORK, TitledText, named_patterns, occurrences, read
 from skillrun.templates.limits import spend
-from skillrun.templates.places import MENTION_WORK, TitledText, named_patterns, occurrences, read
 
 LONGEST: Final = 300  # characters of a path
 _WORD: Final = re.compile(r"[^\s`,;()\[\]{}<>\"'“”‘’|=!]+")

@@ -11,12 +11,12 @@ from typing import Any, Final
 from jinja2 import filters as jinja
 from jinja2.exceptions import UndefinedError
 
-from skillrun.templates import filters, gives, parts
+from skillrun.templates import filters, return_types, text_splitting
 from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.builtin import Builtin
 from skillrun.templates.functions import text_filter
 from skillrun.templates.limits import Fault, size, spend
-from skillrun.templates.own_builtins import OWN
+from skillrun.templates.project_builtins import OWN
 from skillrun.templates.tests import TESTS
 from skillrun.templates.values import kind, listed
 from skillrun.types.types import ANY, NUMBER, TEXT, list_of
@@ -79,21 +79,21 @@ def _same(text: str) -> str:
 
 BUILTINS: Final[Mapping[str, Builtin]] = {
     **OWN,
-    "default": Builtin(filters.default, gives.defaulted, group="any"),
-    "dictsort": Builtin(filters.dictsort, gives.pairs, group="mappings"),
+    "default": Builtin(filters.default, return_types.defaulted, group="any"),
+    "dictsort": Builtin(filters.dictsort, return_types.pairs, group="mappings"),
     "flatten": Builtin(
         filters.flatten,
-        gives.flattened,
+        return_types.flattened,
         takes="a list",
         written=("flatten",),
         line="the lists of a list one after the other",
     ),
     "groupby": Builtin(filters.groupby, ANY, takes="a list", group="lists"),
-    "indent": Builtin(filters.indent, gives.text_of_all, group="texts"),
-    "items": Builtin(filters.items, gives.pairs, group="mappings"),
+    "indent": Builtin(filters.indent, return_types.text_of_all, group="texts"),
+    "items": Builtin(filters.items, return_types.pairs, group="mappings"),
     "length": Builtin(filters.length, NUMBER, takes="a list or text", group="lists"),
     "lines": Builtin(
-        parts.lines,
+        text_splitting.lines,
         list_of(TEXT),
         written=("lines",),
         line=(
@@ -102,36 +102,36 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         ),
     ),
     "paragraphs": Builtin(
-        parts.paragraphs,
+        text_splitting.paragraphs,
         list_of(TEXT),
         written=("paragraphs",),
         line="the parts of a text between empty lines, as a list; an empty line in a fence parts nothing",
     ),
     "pick": Builtin(
         filters.pick,
-        gives.picked,
+        return_types.picked,
         takes="a list",
         written=("pick('a', new='b')",),
         line="a record, or each of a list, with these fields alone; `new` is what is called `b` there",
     ),
     "plus": Builtin(
         filters.plus,
-        gives.extended,
+        return_types.extended,
         takes="a list",
         written=("plus(name=value)",),
         line="a record, or each of a list, with these fields more",
     ),
-    "replace": Builtin(filters.replace, gives.text_of_all, group="texts"),
-    "sort": Builtin(filters.sort, gives.same_items, takes="a list", group="lists"),
+    "replace": Builtin(filters.replace, return_types.text_of_all, group="texts"),
+    "sort": Builtin(filters.sort, return_types.same_items, takes="a list", group="lists"),
     "split": Builtin(
-        parts.split,
+        text_splitting.split,
         list_of(TEXT),
         written=("split(by)",),
         line="the parts of a text between the places where the text `by` stands, as a list; empty ones are left out",
     ),
     "zip": Builtin(
         filters.zipped,
-        gives.zipped,
+        return_types.zipped,
         use="function",
         written=("zip(a=list, b=other)",),
         line=(
@@ -139,38 +139,42 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
             "the shortest; `zip(id=range(1, 1000), text=texts)` numbers them"
         ),
     ),
-    "unique": Builtin(filters.unique, gives.unique_items, takes="a list", group="lists"),
+    "unique": Builtin(filters.unique, return_types.unique_items, takes="a list", group="lists"),
     "abs": Builtin(filters.absolute, NUMBER, numbers=(0,), group="numbers"),
-    "capitalize": Builtin(text_filter(str.capitalize), gives.text_of_all, group="texts"),
+    "capitalize": Builtin(text_filter(str.capitalize), return_types.text_of_all, group="texts"),
     "count": Builtin(filters.length, NUMBER, takes="a list or text", group="lists"),
-    "first": Builtin(filters.first, gives.an_end, takes="a list or text", group="lists"),
+    "first": Builtin(filters.first, return_types.an_end, takes="a list or text", group="lists"),
     "float": Builtin(filters.reads(jinja.do_float, 0.0), NUMBER, group="numbers"),
     "format": Builtin(filters.format_values, TEXT, group="texts"),
     "int": Builtin(filters.reads(jinja.do_int, 0), NUMBER, group="numbers"),
     "join": Builtin(filters.join, TEXT, takes="a list", group="lists"),
-    "last": Builtin(filters.last, gives.an_end, takes="a list or text", group="lists"),
-    "list": Builtin(listed, gives.same_items, takes="a list", group="lists"),
-    "lower": Builtin(text_filter(str.lower), gives.text_of_all, group="texts"),
-    "map": Builtin(map_items, gives.mapped, takes="a list", naming=("filter", 0), group="fields of lists"),
-    "max": Builtin(filters.extreme(True), gives.an_end, takes="a list", group="lists"),
-    "min": Builtin(filters.extreme(False), gives.an_end, takes="a list", group="lists"),
-    "reject": Builtin(select(False), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
-    "rejectattr": Builtin(
-        selectattr(False), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"
+    "last": Builtin(filters.last, return_types.an_end, takes="a list or text", group="lists"),
+    "list": Builtin(listed, return_types.same_items, takes="a list", group="lists"),
+    "lower": Builtin(text_filter(str.lower), return_types.text_of_all, group="texts"),
+    "map": Builtin(map_items, return_types.mapped, takes="a list", naming=("filter", 0), group="fields of lists"),
+    "max": Builtin(filters.extreme(True), return_types.an_end, takes="a list", group="lists"),
+    "min": Builtin(filters.extreme(False), return_types.an_end, takes="a list", group="lists"),
+    "reject": Builtin(
+        select(False), return_types.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"
     ),
-    "reverse": Builtin(filters.reverse, gives.same_items, takes="a list or text", group="lists"),
+    "rejectattr": Builtin(
+        selectattr(False), return_types.selected, takes="a list", naming=("test", 1), group="fields of lists"
+    ),
+    "reverse": Builtin(filters.reverse, return_types.same_items, takes="a list or text", group="lists"),
     "round": Builtin(filters.rounded, NUMBER, numbers=(1, "precision"), group="numbers"),
-    "select": Builtin(select(True), gives.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"),
+    "select": Builtin(
+        select(True), return_types.fewer_items, takes="a list", naming=("test", 0), group="fields of lists"
+    ),
     "selectattr": Builtin(
-        selectattr(True), gives.selected, takes="a list", naming=("test", 1), group="fields of lists"
+        selectattr(True), return_types.selected, takes="a list", naming=("test", 1), group="fields of lists"
     ),
     "string": Builtin(text_filter(_same), TEXT, group="texts"),
-    "sum": Builtin(filters.total, gives.summed, takes="a list", group="lists"),
-    "title": Builtin(filters.title, gives.text_of_all, group="texts"),
+    "sum": Builtin(filters.total, return_types.summed, takes="a list", group="lists"),
+    "title": Builtin(filters.title, return_types.text_of_all, group="texts"),
     "tojson": Builtin(filters.to_json_text, TEXT, group="any"),
-    "trim": Builtin(text_filter(str.strip), gives.text_of_all, group="texts"),
-    "upper": Builtin(text_filter(str.upper), gives.text_of_all, group="texts"),
-    "wordcount": Builtin(parts.wordcount, ANY, group="texts"),
+    "trim": Builtin(text_filter(str.strip), return_types.text_of_all, group="texts"),
+    "upper": Builtin(text_filter(str.upper), return_types.text_of_all, group="texts"),
+    "wordcount": Builtin(text_splitting.wordcount, ANY, group="texts"),
 }
 """Every filter and function, by its name."""
 
@@ -181,7 +185,7 @@ FUNCTIONS: Final = {
 CONTEXT_FUNCTIONS: Final = {name: builtin.runs for name, builtin in BUILTINS.items() if builtin.needs_run}
 """Functions that depend on the run: here are the parameters that each takes."""
 
-TEXT_FILTERS: Final = frozenset(name for name, builtin in BUILTINS.items() if builtin.gives is gives.text_of_all)
+TEXT_FILTERS: Final = frozenset(name for name, builtin in BUILTINS.items() if builtin.gives is return_types.text_of_all)
 
 ELSEWHERE: Final = {  # what Python has as methods and functions, and how it is written here
     **dict.fromkeys(("strip", "lstrip", "rstrip"), "x | trim"),

@@ -16,7 +16,7 @@ from typing import Any, Final
 from skillrun.syntax.diagnostics import Problems, allowed, did_you_mean
 from skillrun.syntax.source import Mapping, Node, Scalar, Span, plain
 from skillrun.templates.expressions import Value, read_value
-from skillrun.types.converting import schema_of, values_of
+from skillrun.types.json_schema import schema_of, values_of
 from skillrun.types.picoschema import (
     KeyNotation,
     parse_shape,

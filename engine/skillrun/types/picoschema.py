@@ -15,7 +15,7 @@ from typing import Any, Final
 from skillrun.syntax.diagnostics import Problems, Suggestion, allowed, did_you_mean
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text
 from skillrun.templates.expressions import Template, compile_string
-from skillrun.types.converting import schema_of
+from skillrun.types.json_schema import schema_of
 from skillrun.types.schemas import Shape
 from skillrun.types.types import ANY, BOOLEAN, INTEGER, NUMBER, TEXT, Names, Type, identifier, list_of, one_of
 

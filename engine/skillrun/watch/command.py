@@ -9,19 +9,19 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completing
-from skillrun.cli.job import Job, prepare
+from skillrun.cli import completers
 from skillrun.cli.loading import Loaded, load, look_for, open_library
-from skillrun.cli.printing import Output
-from skillrun.cli.rehearsal import estimated
+from skillrun.cli.output import Output
+from skillrun.cli.preview import estimated
+from skillrun.cli.run_request import Job, prepare
 from skillrun.cli.workflow import RESUMED, workflow_command
 from skillrun.library.library import Library
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
 from skillrun.watch.cost_preview import CALLS, PRICE, AskAbove, AskAboveType
+from skillrun.watch.file_watcher import SETTLE, Changes, watch_files
 from skillrun.watch.interactive import KeyedSession
 from skillrun.watch.session import INTERRUPTED, DevSession, Wishes, watch_run
-from skillrun.watch.watch import SETTLE, Changes, watch_files
 
 RERUN: Final = "Repeat the calls of this phase at the start; with PHASE+, also of all later phases."
 TO: Final = "Stop after this phase."
@@ -48,7 +48,7 @@ HELP: Final = f"""Run WORKFLOW, and rerun it each time you save a file. Only cal
     help=HELP,
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("workflow", shell_complete=completing.workflows)
+@click.argument("workflow", shell_complete=completers.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def dev(workflow: str, arguments: tuple[str, ...]) -> int:
     if {"-h", "--help"} & set(arguments):
@@ -72,7 +72,7 @@ def dev_command(workflow: str) -> click.Command:
     command.params = [parameter for parameter in command.params if parameter.name not in NOT_ITS]
 
     def complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
-        return completing.phases_of(workflow, incomplete)
+        return completers.phases_of(workflow, incomplete)
 
     command.params += [
         click.Option(["--rerun"], multiple=True, metavar="PHASE", help=RERUN, shell_complete=complete),

@@ -9,16 +9,16 @@ from typing import Final
 
 import click
 
-from skillrun.cli.rehearsal import Expectation, LongWinded, with_tools
-from skillrun.cli.words import counted, money
+from skillrun.cli.formatting import counted, money
+from skillrun.cli.preview import Expectation, LongWinded, with_tools
 from skillrun.events import CallEnded, Event
 from skillrun.models.messages import Usage
 from skillrun.models.scripted import Rule
 from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.run import Respondent, Session
 from skillrun.runtime.session import rehearse_again
-from skillrun.runtime.spent import Spent
-from skillrun.store.local.run_folder import RunFolder
+from skillrun.runtime.usage_totals import Spent
+from skillrun.store.local.local_run import RunFolder
 
 PRICE: Final = 0.50  # dollars
 CALLS: Final = 10

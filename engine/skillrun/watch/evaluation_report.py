@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from skillrun.cli.difference_lines import cut_lines, field_lines
-from skillrun.cli.words import NEEDS_INPUT, counted, line_of, status_line
+from skillrun.cli.formatting import NEEDS_INPUT, counted, line_of, status_line
 from skillrun.events import Asked, CallStarted, Event, PhaseEnded, RunEnded, Said, Tripped, WentBack, Wrote
 from skillrun.syntax.diagnostics import hanging
-from skillrun.watch.cycle import ReplyDifference, Turn
+from skillrun.watch.watch_loop import ReplyDifference, Turn
 
 TOLD_AGAIN = (Wrote, Said, Tripped, WentBack)
 

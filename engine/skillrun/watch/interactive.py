@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from skillrun.cli.answering import Begun, answer_here
 from skillrun.cli.editing import edited
-from skillrun.cli.words import counted, duration
+from skillrun.cli.formatting import counted, duration
+from skillrun.cli.inbox_answers import Begun, answer_here
 from skillrun.runtime.rerun import Rerun
 from skillrun.store.inbox import WaitingQuestions, waiting_questions
 from skillrun.syntax.diagnostics import SkillrunError

@@ -17,24 +17,24 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli.job import Job
+from skillrun.cli.formatting import counted
 from skillrun.cli.loading import Loaded, load
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
+from skillrun.cli.output import Output
+from skillrun.cli.run_request import Job
 from skillrun.events import Asked, Event, Said
 from skillrun.library.library import Library
-from skillrun.questions.person import Person, open_person
+from skillrun.questions.responder import Person, open_person
 from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.run import Session
 from skillrun.store.inbox import Inbox, WaitingQuestions, waiting_questions
-from skillrun.store.local.run_folder import RunFolder
+from skillrun.store.local.local_run import RunFolder
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.watch.cost_preview import AskAbove, Foretold, foretold
-from skillrun.watch.cycle import Cycle, Turn
 from skillrun.watch.evaluation_report import change_lines, event_line, sum_lines, turn_data
-from skillrun.watch.kept_calls import KeptCalls
+from skillrun.watch.file_watcher import SETTLE, Changes, Stamps, stamps, watch_files
+from skillrun.watch.in_flight_calls import KeptCalls
 from skillrun.watch.status_bar import FootedOutput
-from skillrun.watch.watch import SETTLE, Changes, Stamps, stamps, watch_files
+from skillrun.watch.watch_loop import Cycle, Turn
 
 BROKEN: Final = "still using the last valid version; fix the file and save it"
 TICK: Final = 0.5  # seconds

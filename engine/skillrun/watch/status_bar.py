@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.syntax.diagnostics import printable
 
 ERASE: Final = "\r\x1b[2K"

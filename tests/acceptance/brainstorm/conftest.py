@@ -16,7 +16,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from skillrun.cli.main import main
-from skillrun.questions import person, terminal
+from skillrun.questions import responder, terminal
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Done
@@ -124,8 +124,8 @@ class Scene:
                 super().__init__(*more, **{**named, "keyboard": keyboard, "screen": DummyOutput()})
 
         with create_pipe_input() as keyboard, monkeypatch.context() as patch:
-            patch.setattr(person, "Terminal", Piped)
-            patch.setattr(person, "has_terminal", lambda: True)
+            patch.setattr(responder, "Terminal", Piped)
+            patch.setattr(responder, "has_terminal", lambda: True)
             keyboard.send_text(keys)
             yield
 

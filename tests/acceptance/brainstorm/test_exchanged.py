@@ -10,8 +10,8 @@ from threading import Thread
 
 import pytest
 
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import Tree
 from tests.unit.tools.test_races import exchange
 
 SWAPS = int(os.environ.get("SKILLRUN_SWAPS") or 5_000)

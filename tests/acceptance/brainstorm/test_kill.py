@@ -20,14 +20,14 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
 from skillrun.store import checkpoints
 from skillrun.store.frontmatter import from_frontmatter
-from skillrun.store.local.own_key import own_key
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.signing_key import own_key
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, TOPIC
 
 STORY, CONTEXT, COMPLETE = "00-brainstorming.md", "00-brainstorming.context.md", ".brainstorm-complete"

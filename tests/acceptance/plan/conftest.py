@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from skillrun.cli import running
+from skillrun.cli import execution
 from skillrun.cli.loading import Loaded, load_at
 from skillrun.cli.main import main
-from skillrun.cli.rehearsal import estimated
+from skillrun.cli.preview import estimated
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Done
@@ -223,5 +223,5 @@ def share_estimate(estimates: dict[str, Any], key: str) -> Iterator[None]:
         return deepcopy(estimates[key])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "estimated", estimate)
+        patch.setattr(execution, "estimated", estimate)
         yield

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime import session
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.runtime.run import Session
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 from tests.acceptance.drive import NAME, Driver, Logged, in_flight
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.store.local.own_key import own_key
+from skillrun.store.local.signing_key import own_key
 from tests.acceptance.refine.conftest import IDEA, PRD, STRAIGHT, question, scores
 from tests.acceptance.test_crash import calls, files, state
 from tests.property.runs import folder

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.extensions.testing.figures import LEAST, Verdict, spread_of
+from skillrun.extensions.testing.comparison_stats import LEAST, Verdict, spread_of
 
 
 @pytest.mark.row("A3")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from skillrun.cli.live import LiveView, Picture, PlainView
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.events import (
     Answered,
     Asked,

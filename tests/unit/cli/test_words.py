@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.cli.words import counted, duration, line_of, money, spent, table, two_columns, yaml_line
+from skillrun.cli.formatting import counted, duration, line_of, money, spent, table, two_columns, yaml_line
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.scoring.news import news
+from skillrun.scoring.novelty import news
 from skillrun.scoring.overlap import words
 from skillrun.templates.functions import new_in
 from skillrun.templates.limits import Fault

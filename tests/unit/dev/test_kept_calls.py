@@ -7,7 +7,7 @@ import pytest
 
 from skillrun.models.messages import UNTOLD, AttemptListener, Block, Message, ModelError, Reply, Request, Usage
 from skillrun.store.memory import MemoryJournal
-from skillrun.watch.kept_calls import OBSOLETE, KeptCalls
+from skillrun.watch.in_flight_calls import OBSOLETE, KeptCalls
 
 pytestmark = pytest.mark.row("A1")
 

@@ -13,10 +13,10 @@ import pytest
 
 from skillrun.checker.checker import check_library
 from skillrun.checker.rechecking import CheckedLibrary, recheck
-from skillrun.extensions.lsp.knowledge import Knowledge
+from skillrun.extensions.lsp.symbol_index import Knowledge
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path
-from skillrun.library.sightings import Sightings
+from skillrun.library.symbols import Sightings
 
 MANUAL = Path(__file__).parents[3] / "docs" / "language.md"
 _FILE = re.compile(r"```(?:markdown|yaml) file=(\S+)\n(.*?)```", re.DOTALL)

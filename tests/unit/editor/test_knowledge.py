@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.extensions.lsp.knowledge import moved
+from skillrun.extensions.lsp.symbol_index import moved
 
 pytestmark = pytest.mark.row("A5")
 

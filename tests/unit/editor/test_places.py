@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.extensions.lsp.places import Place, place_at
+from skillrun.extensions.lsp.cursor_position import Place, place_at
 
 pytestmark = pytest.mark.row("A5")
 STEPS = "---\nkind: phase\nsteps:\n  - {id: x, agent: judge:risk}\n%s\n---\n## x\nHello {{ x. }}\n"

@@ -8,9 +8,9 @@ import pytest
 
 from skillrun.checker.rechecking import recheck
 from skillrun.extensions.lsp.declarations import declared_in
-from skillrun.extensions.lsp.knowledge import Stretch
 from skillrun.extensions.lsp.references import definitions, of_file, references, things_at
 from skillrun.extensions.lsp.renames import RenameRefused, Renaming, rename
+from skillrun.extensions.lsp.symbol_index import Stretch
 from skillrun.library.library import NOTHING_UNSAVED, Library
 from skillrun.library.roots import search_path
 from tests.unit.editor.conftest import Desk, known

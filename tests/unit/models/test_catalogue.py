@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.live import ModelList
 from skillrun.models.messages import Usage
+from skillrun.models.model_lists import ModelList
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.unit.models.settings import catalogue, shipped
 

@@ -177,9 +177,9 @@ def test_a_list_of_models_is_read(speaker: Speaker, tmp_path: Path) -> None:
     with serve([speaker.models("some-model-1", "some-model-2")]) as wire:
         url = wire.url if provider == "anthropic" else f"{wire.url}/v1"
         config = catalogue(**{provider: {**speaker.own, "base_url": url}})
-        from skillrun.models import live
+        from skillrun.models import model_lists
 
-        found = asyncio.run(live.fetch(config.providers[provider], "sk-test-0123456789", tmp_path))
+        found = asyncio.run(model_lists.fetch(config.providers[provider], "sk-test-0123456789", tmp_path))
     assert found.names == ("some-model-1", "some-model-2")
 
 

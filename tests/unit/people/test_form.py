@@ -12,11 +12,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skillrun.questions.answers import Answer, Question, on_one_line
+from skillrun.questions.choice_matching import letter, meant_by
 from skillrun.questions.form import UnclearAnswers, read_form, write_form
-from skillrun.questions.meaning import letter, meant_by
 from skillrun.questions.phrases import Phrases
-from skillrun.repository.tree import Tree
-from skillrun.store.local.folder import FolderFiles
+from skillrun.repository.confined_folder import Tree
+from skillrun.store.local.local_files import FolderFiles
 from skillrun.syntax.diagnostics import SkillrunError
 
 STORE: Question = {

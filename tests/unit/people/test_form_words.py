@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from skillrun.questions.answers import Question
 from skillrun.questions.form import Filled, UnclearAnswers, read_form, write_form
 from skillrun.questions.phrases import Phrases
-from skillrun.repository.tree import Tree
-from skillrun.store.local.folder import FolderFiles
+from skillrun.repository.confined_folder import Tree
+from skillrun.store.local.local_files import FolderFiles
 
 CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
 PHRASES = Phrases.of(yaml.safe_load(CONFIG.read_text("utf-8")))

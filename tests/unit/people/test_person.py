@@ -10,8 +10,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from skillrun.questions.answers import Answer, Question
-from skillrun.questions.person import Person, Questions, open_person
-from skillrun.questions.prepared import Prepared
+from skillrun.questions.prepared_answers import Prepared
+from skillrun.questions.responder import Person, Questions, open_person
 from skillrun.questions.terminal import Terminal
 
 MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}

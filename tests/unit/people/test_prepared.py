@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skillrun.questions.answers import Question
-from skillrun.questions.prepared import Prepared, read_answers
+from skillrun.questions.prepared_answers import Prepared, read_answers
 from skillrun.syntax.diagnostics import SkillrunError
 
 PREPARED = {"answered_by": "prepared"}

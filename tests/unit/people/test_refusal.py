@@ -9,8 +9,8 @@ from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, search_path
-from skillrun.questions.prepared import Prepared, read_answers
-from skillrun.questions.refusal import asks, check_answers, refusal
+from skillrun.questions.expected_questions import asks, check_answers, refusal
+from skillrun.questions.prepared_answers import Prepared, read_answers
 from skillrun.syntax.diagnostics import render_problem
 
 WORKFLOW = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.questions.wording import one_stop
+from skillrun.questions.punctuation import one_stop
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from skillrun.models.messages import Usage
 from skillrun.runtime.errors import BudgetSpent
-from skillrun.runtime.limits import Limits, Reservation
+from skillrun.runtime.run_budget import Limits, Reservation
 from skillrun.store.memory import MemoryJournal
 
 pytestmark = pytest.mark.finding("FM1")

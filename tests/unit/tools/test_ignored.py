@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from skillrun.repository.ignored import Ignored
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
+from skillrun.repository.gitignore import Ignored
 
 TREES: Final = int(os.environ.get("SKILLRUN_TREES", "60"))
 NAMES: Final = ["a", "b", "ab", "abc", "a.b", ".a", "a b", "b ", "é", "[a]", "a*", "A", "-", "!a", "#b", "a\\b", "aab"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.matching import DEEPEST, matching
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import Tree
 
 FILES = ("a.md", "b.txt", ".hidden.md", "sub/a.md", "sub/deep/c.md", "sub/deep/[x].md", "other/a.md")
 

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.repository.readable import Readable
+from skillrun.repository.confined_folder import Tree
+from skillrun.repository.readable_folder import Readable
 from skillrun.repository.repository import Repository
-from skillrun.repository.tree import Tree
 
 SWAPS: Final = int(os.environ.get("SKILLRUN_SWAPS", "20000"))
 SECRET: Final = "the secret of the folder next door"

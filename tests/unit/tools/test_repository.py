@@ -17,12 +17,12 @@ from skillrun.definitions.verbs import LOOKUP
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.library.secrets import secret_names
-from skillrun.repository.readable import Readable
+from skillrun.repository.confined_folder import Tree
+from skillrun.repository.readable_folder import Readable
 from skillrun.repository.reading import RANGE, WHOLE
 from skillrun.repository.repository import TOOLS, Repository, specs
 from skillrun.repository.results import MAX_LINE, MAX_RESULT
 from skillrun.repository.searching import MAX_HITS
-from skillrun.repository.tree import Tree
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.document import parse_document

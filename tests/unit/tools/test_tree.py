@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from skillrun.repository.confined_folder import Tree, entries
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import Tree, entries
 from skillrun.store.local.atomic import write_atomic
 
 SECRET = b"secret"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.matching import matching
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import Tree
 from skillrun.store.local.atomic import move, write_atomic
 
 SWAPS = int(os.environ.get("SKILLRUN_SWAPS") or 80_000)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.repository.worth import CODE, RECORDS, TESTS, TEXTS, worth
+from skillrun.repository.file_ranking import CODE, RECORDS, TESTS, TEXTS, worth
 
 
 @pytest.mark.parametrize(

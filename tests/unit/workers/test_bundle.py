@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillrun.extensions.workers.bundle import packed, unpacked
-from skillrun.repository.readable import MOST_FILES, Readable
+from skillrun.repository.readable_folder import MOST_FILES, Readable
 from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 

@@ -15,9 +15,9 @@ import pytest
 from skillrun.extensions.workers import fetching
 from skillrun.extensions.workers.commit import Commit, is_remote
 from skillrun.extensions.workers.fetching import Commits, Unfetchable
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable import Readable, Withheld
-from skillrun.repository.tree import Tree
+from skillrun.repository.readable_folder import Readable, Withheld
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 pytestmark = pytest.mark.row("W5")

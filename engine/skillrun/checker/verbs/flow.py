@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from skillrun.checker.comparisons import KINDS
-from skillrun.checker.contracts import check_given, mention_given
-from skillrun.checker.habits import changes_nothing
+from skillrun.checker.interfaces import check_given, mention_given
+from skillrun.checker.lints import changes_nothing
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.results import Types
 from skillrun.definitions.definitions import Step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skillrun.checker.absences import absent_outputs
-from skillrun.checker.contracts import check_given, check_members, check_seats, check_twice, mention_given
+from skillrun.checker.interfaces import check_given, check_members, check_seats, check_twice, mention_given
 from skillrun.checker.names import replies_type
 from skillrun.checker.program import CheckedProtocol
 from skillrun.checker.scope import Scope

@@ -11,12 +11,12 @@ from skillrun.checker.names import PHASE_RECORD
 from skillrun.checker.scope import Scope
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.verbs import OWN_FILES, Key
-from skillrun.structured_output.gathering import list_field
 from skillrun.structured_output.record_schemas import ANSWERS, answers
 from skillrun.structured_output.record_schemas import merged_schema as records_merged
+from skillrun.structured_output.salvaging import list_field
 from skillrun.syntax.diagnostics import suggest
 from skillrun.templates.expressions import Value
-from skillrun.types.converting import of_schema
+from skillrun.types.json_schema import of_schema
 from skillrun.types.types import ANY, Type, declared_at, identifier, record
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {

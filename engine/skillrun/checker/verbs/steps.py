@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from skillrun.checker.absences import absent_step
-from skillrun.checker.contracts import member_of
 from skillrun.checker.facts import denied, mentions
+from skillrun.checker.interfaces import member_of
 from skillrun.checker.names import REMEMBERS
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.each import check_each

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skillrun.checker.contracts import check_fits
 from skillrun.checker.facts import denied
+from skillrun.checker.interfaces import check_fits
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.results import Types, check_among
 from skillrun.definitions.definitions import Step

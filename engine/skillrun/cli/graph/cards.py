@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+from skillrun.cli.graph.labels import FAMILIES, clean, cut_note, phase_notes, row_of
 from skillrun.cli.graph.model import PhaseNode, StepNode
 from skillrun.cli.graph.typesetting import CHIP_PADDING, TextRun, break_lines, set_lines
-from skillrun.cli.graph.wording import FAMILIES, clean, cut_note, phase_notes, row_of
 
 PADDING: Final = 16.0
 VERB_WIDTH: Final = 64.0

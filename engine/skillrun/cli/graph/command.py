@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillrun.cli import completing
+from skillrun.cli import completers
 from skillrun.cli.loading import look_for, open_library, problems_here
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.cli.registry import COMMANDS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ printed, what can be read is drawn, and the exit code is 1."""
 
 
 @click.command(help=HELP)
-@click.argument("workflow", shell_complete=completing.workflows)
+@click.argument("workflow", shell_complete=completers.workflows)
 @click.option("--mermaid", "format", flag_value="mermaid", help="Print a Mermaid diagram.")
 @click.option("--svg", "format", flag_value="svg", help="Print an SVG picture: `skillrun graph plan --svg > plan.svg`.")
 @click.option("--all", "shows_all", is_flag=True, help="Show every step.")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from skillrun.cli.graph.labels import FAMILIES, clean, cut_note, describe_limit, line_of, omissions, row_of
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
-from skillrun.cli.graph.wording import FAMILIES, clean, cut_note, describe_limit, line_of, omissions, row_of
 
 MOST_PHASES: Final = 100
 MOST_STEPS: Final = 200  # Mermaid refuses more than 500 edges or 50,000 characters

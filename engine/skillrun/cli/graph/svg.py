@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.cli.graph.cards import PhaseCard, draw_card, escape, text_at
+from skillrun.cli.graph.labels import clean, describe_limit, omissions, summary
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
 from skillrun.cli.graph.typesetting import break_lines
-from skillrun.cli.graph.wording import clean, describe_limit, omissions, summary
 
 MOST_PHASES: Final = 120
 MOST_STEPS: Final = 1_000

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from skillrun.cli.graph.labels import clean, cut_note, line_of, omissions, phase_notes, row_of, summary
 from skillrun.cli.graph.model import StepNode, WorkflowGraph
-from skillrun.cli.graph.wording import clean, cut_note, line_of, omissions, phase_notes, row_of, summary
 
 WIDTH: Final = 100
 VERB_WIDTH: Final = 8

@@ -8,7 +8,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from skillrun.cli.graph.wording import LabelPart
+from skillrun.cli.graph.labels import LabelPart
 
 SIZES: Final = {"title": 22, "heading": 16, "note": 12, "code": 12, "file": 12, "verb": 12, "label": 12}
 """Pixels; 13 for every other style."""

@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 
 import click
 
-from skillrun.cli import completing
-from skillrun.cli.here import from_here, project_here
+from skillrun.cli import completers
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
-from skillrun.cli.shipped import has_file
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import from_here, project_here
+from skillrun.cli.starter_files import has_file
 from skillrun.extensions.authoring.ejected import LABEL, eject, own_files
 from skillrun.library.roots import package_library, shipped_files
 from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
@@ -21,7 +21,7 @@ from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
     name="eject",
     help="Copy the built-in file PATH, such as skills/plan/research.md, into the project, so that you can change it.",
 )
-@click.argument("path", shell_complete=completing.shipped)
+@click.argument("path", shell_complete=completers.shipped)
 @as_json
 def eject_command(path: str, json: bool) -> int:
     out, project = Output(json), project_here()

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skillrun.cli.shipped import put
+from skillrun.cli.starter_files import put
 from skillrun.library.roots import package_library, shipped_files
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.syntax.document import conflict_marks
 from skillrun.syntax.source import MAX_PROSE
 

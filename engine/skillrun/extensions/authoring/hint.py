@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 
 if TYPE_CHECKING:
     from skillrun.library.library import Library
@@ -64,7 +64,7 @@ def _line(prompt: str, workflow: str) -> str:
 
 
 def _of_workflow(library: Library, name: str, prompt: str) -> str:
-    from skillrun.types.given import given_values
+    from skillrun.types.input_values import given_values
 
     workflow = library.workflow(name)
     first = workflow.first_input if workflow is not None else None

@@ -10,10 +10,10 @@ from typing import Final
 
 import click
 
-from skillrun.cli.here import from_here, in_project, project_here
+from skillrun.cli.formatting import counted
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import from_here, in_project, project_here
 from skillrun.extensions.authoring.ejected import LABEL, ORIGINALS, OwnFile, keep, own_files
 from skillrun.extensions.authoring.merging import merged
 from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean

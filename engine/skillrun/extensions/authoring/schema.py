@@ -7,10 +7,10 @@ from typing import Final
 
 import click
 
+from skillrun.cli.formatting import two_columns
 from skillrun.cli.loading import open_library, problems_here, refuse
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
-from skillrun.cli.words import two_columns
+from skillrun.cli.output import Output
 from skillrun.definitions.definitions import TextFile
 from skillrun.library.library import Library
 from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean

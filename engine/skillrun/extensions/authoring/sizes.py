@@ -8,18 +8,18 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli import completing, options
-from skillrun.cli.printing import Output
+from skillrun.cli import completers, options
+from skillrun.cli.output import Output
 
 
 @click.command(
     help="Measure the reply lengths of each step, for config/sizes.yaml. With several runs, print the medians."
 )
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completing.runs)
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, shell_complete=completers.runs)
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
-    from skillrun.store.measured import sizes_of
+    from skillrun.store.reply_sizes import sizes_of
 
     out = Output(json)
     with ExitStack() as stack:

@@ -9,8 +9,8 @@ from typing import Final
 import click
 
 from skillrun.cli.options import as_json
-from skillrun.cli.printing import Output
-from skillrun.cli.shipped import put, starter
+from skillrun.cli.output import Output
+from skillrun.cli.starter_files import put, starter
 from skillrun.syntax.diagnostics import UsageError, suggest
 
 NAME: Final = "skillrun-author"

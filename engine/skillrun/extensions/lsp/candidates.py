@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from skillrun.definitions.definitions import SKILL_KINDS
 from skillrun.definitions.verbs import SUMMARY_KEYS, TOOLS
-from skillrun.extensions.lsp.around import Around, Candidate, entries
+from skillrun.extensions.lsp.cursor_context import Around, Candidate, entries
 from skillrun.extensions.lsp.descriptions import type_in_words
 from skillrun.extensions.lsp.library_names import (
     agent_skills,

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from skillrun.cli.bugs import bug_report
+from skillrun.cli.crash_report import bug_report
 from skillrun.cli.registry import COMMANDS
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -24,7 +24,7 @@ def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
         hint = "`skillrun lsp --help` describes the set-up"
         raise UsageError("`skillrun lsp` is started by an editor, not in a terminal", hint)
     try:
-        from skillrun.extensions.lsp.serving import serve
+        from skillrun.extensions.lsp.handlers import serve
     except ModuleNotFoundError as missing:
         if missing.name not in ("pygls", "lsprotocol"):
             raise

@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 from skillrun.definitions.definitions import Score
 from skillrun.definitions.parse import ACCEPTANCE, PREAMBLE
 from skillrun.definitions.verbs import VERBS
-from skillrun.extensions.lsp.around import Around, Candidate
 from skillrun.extensions.lsp.candidates import candidates
+from skillrun.extensions.lsp.cursor_context import Around, Candidate
+from skillrun.extensions.lsp.cursor_position import Place, place_at
 from skillrun.extensions.lsp.descriptions import NAMES, builtin_in_words, key_in_words, type_in_words
 from skillrun.extensions.lsp.expressions import Asking, asking, names_behind, type_of
-from skillrun.extensions.lsp.knowledge import Knowledge, moved
 from skillrun.extensions.lsp.library_names import artifacts, members, models, skills
-from skillrun.extensions.lsp.places import Place, place_at
 from skillrun.extensions.lsp.slots import Slot, kind_of, slot_at
+from skillrun.extensions.lsp.symbol_index import Knowledge, moved
 from skillrun.syntax.document import headings_of
 from skillrun.templates.builtin import REFUSED
 from skillrun.templates.tests import TESTS

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillrun.extensions.lsp.knowledge import Knowledge, Stretch
-from skillrun.library.sightings import Mention, Thing
+from skillrun.extensions.lsp.symbol_index import Knowledge, Stretch
+from skillrun.library.symbols import Mention, Thing
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span
 from skillrun.types.types import identifier
 

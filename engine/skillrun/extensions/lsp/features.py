@@ -18,10 +18,10 @@ from pygls.workspace import PositionCodec
 from skillrun.extensions.lsp.client_positions import client_range, own_position
 from skillrun.extensions.lsp.completion import Suggestion, complete
 from skillrun.extensions.lsp.hover import hover
-from skillrun.extensions.lsp.knowledge import Stretch, moved
 from skillrun.extensions.lsp.positions import offset_at, range_between
 from skillrun.extensions.lsp.references import definitions, of_file, references, things_at
 from skillrun.extensions.lsp.renames import RenameRefused, Renaming, rename, renameable
+from skillrun.extensions.lsp.symbol_index import Stretch, moved
 from skillrun.extensions.lsp.workspace import Workspace
 
 FIRST_CHECK: Final = 10.0  # seconds that an answer waits for it

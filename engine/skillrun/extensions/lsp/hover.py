@@ -14,9 +14,9 @@ from skillrun.extensions.lsp.completion import Cursor, cursor_at
 from skillrun.extensions.lsp.declarations import stretch_of
 from skillrun.extensions.lsp.descriptions import NAMES, builtin_in_words, fields_in_words, key_in_words, type_in_words
 from skillrun.extensions.lsp.expressions import type_of
-from skillrun.extensions.lsp.knowledge import Knowledge, Stretch
 from skillrun.extensions.lsp.references import references, things_at
-from skillrun.library.sightings import Mention, Thing
+from skillrun.extensions.lsp.symbol_index import Knowledge, Stretch
+from skillrun.library.symbols import Mention, Thing
 from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.fields import Field

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from skillrun.extensions.lsp.around import Around, Candidate, entries
+from skillrun.extensions.lsp.cursor_context import Around, Candidate, entries
 from skillrun.templates.expressions import Value
 
 # members and models

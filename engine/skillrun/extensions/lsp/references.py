@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.extensions.lsp.declarations import declared_in, places_of, stretch_of
-from skillrun.extensions.lsp.knowledge import Knowledge, Stretch, moved
+from skillrun.extensions.lsp.symbol_index import Knowledge, Stretch, moved
 from skillrun.extensions.testing.case_reader import CaseFile, case_files
-from skillrun.library.sightings import Mention, Thing
+from skillrun.library.symbols import Mention, Thing
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.document import parse_document
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source

@@ -13,10 +13,10 @@ from typing import Final
 
 from skillrun.definitions.reader import OWN_NAMES
 from skillrun.extensions.lsp.declarations import declared_in, places_of
-from skillrun.extensions.lsp.knowledge import Knowledge, Stretch
 from skillrun.extensions.lsp.references import references, things_at
 from skillrun.extensions.lsp.slots import slot_at
-from skillrun.library.sightings import Mention, Thing
+from skillrun.extensions.lsp.symbol_index import Knowledge, Stretch
+from skillrun.library.symbols import Mention, Thing
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import Mapping, Scalar
 from skillrun.types.types import identifier

@@ -21,7 +21,7 @@ from skillrun.definitions.definitions import (
     VERB_KEYS,
 )
 from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, QUESTION_KEYS, VERBS, Key, Keys
-from skillrun.extensions.lsp.places import Keys as Around
+from skillrun.extensions.lsp.cursor_position import Keys as Around
 from skillrun.extensions.testing.cases import (
     BOUND_KEYS,
     CASE_KEYS,

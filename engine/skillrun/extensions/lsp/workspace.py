@@ -12,7 +12,7 @@ from typing import Final
 from skillrun.checker.program import Program
 from skillrun.checker.rechecking import CheckedLibrary, recheck
 from skillrun.extensions.lsp.checked_cases import CheckedCases
-from skillrun.extensions.lsp.knowledge import Knowledge
+from skillrun.extensions.lsp.symbol_index import Knowledge
 from skillrun.library.library import Library
 from skillrun.library.listing import is_in_library
 from skillrun.library.roots import enclosing_project, search_path

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completing, options
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
+from skillrun.cli import completers, options
+from skillrun.cli.formatting import counted
+from skillrun.cli.output import Output
 
 BEGINS: Final = 2_000  # bytes in which a report says that it is one
 HELP: Final = """Write an HTML report of RUN: results, questions and answers, a timeline of calls, discussions, scores,
@@ -22,7 +22,7 @@ current folder for a run in a store. Works for unfinished runs, too."""
 
 
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -33,9 +33,9 @@ current folder for a run in a store. Works for unfinished runs, too."""
 @options.runs_folder
 @options.as_json
 def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
-    from skillrun.extensions.report.material import material_of
     from skillrun.extensions.report.page import page_of
-    from skillrun.store.run_store import REPORT
+    from skillrun.extensions.report.report_data import material_of
+    from skillrun.store.run_data import REPORT
 
     out = Output(json)
     stored = options.stored_run(run, runs)

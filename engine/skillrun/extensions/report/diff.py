@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completing, options
+from skillrun.cli import completers, options
+from skillrun.cli.call_selection import Place, RunCalls, calls_of, selected
 from skillrun.cli.call_view import name_of, place_of
-from skillrun.cli.calls import Place, RunCalls, calls_of, selected
 from skillrun.cli.difference_lines import cut_lines, field_lines
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted, money, table
+from skillrun.cli.formatting import counted, money, table
+from skillrun.cli.output import Output
 from skillrun.extensions.report.run_pairs import (
     ArtifactPair,
     Pair,
@@ -40,9 +40,9 @@ artifact."""
 
 
 @click.command(help=HELP)
-@click.argument("run", shell_complete=completing.runs)
-@click.argument("other", default="", shell_complete=completing.runs)
-@click.argument("phase", default="", shell_complete=completing.phases_of_run)
+@click.argument("run", shell_complete=completers.runs)
+@click.argument("other", default="", shell_complete=completers.runs)
+@click.argument("phase", default="", shell_complete=completers.phases_of_run)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Print differences in full length.")

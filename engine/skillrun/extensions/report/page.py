@@ -17,15 +17,15 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from skillrun.cli.words import counted, duration, money, status_text, yaml_line
-from skillrun.extensions.report.material import Document, Material
+from skillrun.cli.formatting import counted, duration, money, status_text, yaml_line
+from skillrun.extensions.report.call_views import ToldCalls, ToldStep
+from skillrun.extensions.report.markdown_html import Prose
 from skillrun.extensions.report.plots import ScaleCard, convergence_of, courses_of, scales_of, timeline, token_bar
-from skillrun.extensions.report.prose import Prose
-from skillrun.extensions.report.told_calls import ToldCalls, ToldStep
+from skillrun.extensions.report.report_data import Document, Material
 from skillrun.models.messages import Usage
 from skillrun.questions.answers import DEFAULT, PREPARED, choices_of, lines_beside
-from skillrun.runtime.spent import Spent
-from skillrun.store.heard import Record
+from skillrun.runtime.usage_totals import Spent
+from skillrun.store.event_lines import Record
 from skillrun.syntax.diagnostics import printable
 
 TEMPLATES: Final = Path(__file__).parent / "templates"

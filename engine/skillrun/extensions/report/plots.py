@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from skillrun.extensions.report.happenings import CallSpan
-from skillrun.extensions.report.told_calls import ToldCall, ToldStep
+from skillrun.extensions.report.call_views import ToldCall, ToldStep
+from skillrun.extensions.report.timeline import CallSpan
 
 LEAST: Final = 0.6  # per cent that a bar is wide
 GAP: Final = 2.0  # per cent that a pause takes

@@ -16,7 +16,7 @@ from typing import Any, Final
 from skillrun.cli.call_view import blocks_of, spent_by
 from skillrun.cli.differences import FieldDifference, text_difference, value_differences
 from skillrun.store.conversations import Conversation
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.store.stored_run import StoredRun
 from skillrun.structured_output.values import parse_reply
 

@@ -26,7 +26,7 @@ from skillrun.extensions.testing.cases import (
     Reply,
 )
 from skillrun.models.scripted import read_script
-from skillrun.questions.prepared import read_prepared
+from skillrun.questions.prepared_answers import read_prepared
 from skillrun.scoring.patterns import hits
 from skillrun.syntax.diagnostics import GivenUp, Problems
 from skillrun.syntax.document import parse_document

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.models.scripted import Rule
-from skillrun.questions.prepared import PreparedEntry
+from skillrun.questions.prepared_answers import PreparedEntry
 from skillrun.syntax import source
 from skillrun.syntax.source import Span
 

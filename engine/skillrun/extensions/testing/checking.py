@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from skillrun.checker.program import Program
 from skillrun.extensions.testing.cases import ROUND, Case
-from skillrun.extensions.testing.kept_prompts import MOST_BYTES, Prompt, from_json
+from skillrun.extensions.testing.recorded_prompts import MOST_BYTES, Prompt, from_json
 from skillrun.library.lookups import Lookups
-from skillrun.questions.prepared import Prepared
-from skillrun.questions.refusal import check_answers
+from skillrun.questions.expected_questions import check_answers
+from skillrun.questions.prepared_answers import Prepared
 from skillrun.runtime.inputs import checked_inputs
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems, UsageError, suggest

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli import completing, options
-from skillrun.cli.here import project_here
+from skillrun.cli import completers, options
+from skillrun.cli.formatting import counted, duration, money
 from skillrun.cli.loading import look_for, open_catalogue, open_library
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import project_here
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.words import counted, duration, money
 from skillrun.extensions.testing.case_reader import FOLDER, CaseFile, case_files, is_meant
 from skillrun.extensions.testing.compare import compare, compared_options, comparing
 from skillrun.extensions.testing.record import record
@@ -33,18 +33,18 @@ BEGIN: Final = (
 )
 
 
-def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completing.Items:
+def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completers.Items:
     """The cases of the workflow given before them."""
     workflow = context.params.get("workflow")
     names = (case.name for case in case_files(project_here()) if case.workflow == workflow)
-    return completing.starting_with(incomplete, names)
+    return completers.starting_with(incomplete, names)
 
 
 @click.command(
     help="Run the test cases in tests/<workflow>/<case>.md with scripted replies, at no cost.\n\n"
     "Runs all cases, those of WORKFLOW, or the named ones. Exit code 1: a case failed. Exit code 2: a case is invalid."
 )
-@click.argument("workflow", default="", shell_complete=completing.workflows)
+@click.argument("workflow", default="", shell_complete=completers.workflows)
 @click.argument("names", nargs=-1, metavar="[CASE]...", shell_complete=_complete_cases)
 @click.option(
     "--jobs",
@@ -66,7 +66,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
     default="",
     metavar="RUN",
     help="Create a case from RUN, and run it.",
-    shell_complete=completing.runs,
+    shell_complete=completers.runs,
 )
 @click.option("--as", "name", default="", metavar="CASE", help="Name of the recorded case. Default: the run's name.")
 @click.option("--prompts", is_flag=True, help="Show changed prompts of recorded cases even if the case passes.")

@@ -17,11 +17,11 @@ from typing import Any, Final
 import click
 
 from skillrun.checker.program import Program
-from skillrun.cli.here import from_here, project_here
 from skillrun.cli.loading import Loaded, Script, cache_folder, load, load_script, look_for, refuse
 from skillrun.cli.options import FILE
-from skillrun.cli.printing import Output
-from skillrun.cli.rehearsal import Expectation, LongWinded, with_tools
+from skillrun.cli.output import Output
+from skillrun.cli.preview import Expectation, LongWinded, with_tools
+from skillrun.cli.project_folder import from_here, project_here
 from skillrun.cli.trust import trusted
 from skillrun.extensions.testing.case_reader import CaseFile, read_case
 from skillrun.extensions.testing.checking import ready_case
@@ -36,17 +36,17 @@ from skillrun.extensions.testing.comparison_report import (
     table_lines,
 )
 from skillrun.extensions.testing.judging import JudgedPair, all_judged, check_judge
-from skillrun.extensions.testing.on_record import Answered
+from skillrun.extensions.testing.sample_replies import Answered
 from skillrun.extensions.testing.sampling import Circumstances, Paths, Sample, Scope, Side, all_sampled, walked
 from skillrun.extensions.testing.versions import other_version
 from skillrun.library.library import Library
 from skillrun.models.messages import Gateway
-from skillrun.questions.person import has_terminal
-from skillrun.runtime.spent import Spent
+from skillrun.questions.responder import has_terminal
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.frontmatter import as_yaml
 from skillrun.store.journal import Journal
-from skillrun.store.local.run_folder import RunFolder
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_run import RunFolder
+from skillrun.store.local.local_store import RunFolders
 from skillrun.store.memory import MemoryJournal
 from skillrun.syntax.diagnostics import Problems, UsageError
 

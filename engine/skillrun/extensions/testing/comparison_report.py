@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from skillrun.cli.words import counted, money, table
-from skillrun.extensions.testing.figures import LEAST, Verdict, spread_of
+from skillrun.cli.formatting import counted, money, table
+from skillrun.extensions.testing.comparison_stats import LEAST, Verdict, spread_of
 from skillrun.extensions.testing.judging import JudgedPair
 from skillrun.extensions.testing.sampling import Paths, Sample
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.usage_totals import Spent
 from skillrun.syntax.diagnostics import hanging
 
 MOST_NAMED: Final = 8

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.extensions.testing.on_record import SampleGateway
+from skillrun.extensions.testing.sample_replies import SampleGateway
 from skillrun.extensions.testing.sampling import AT_ONCE, Circumstances, Sample
-from skillrun.questions.prepared import Prepared
+from skillrun.questions.prepared_answers import Prepared
 from skillrun.runtime.session import rehearse
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.files import sha256_of
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
-from skillrun.cli.here import from_here, project_here
+from skillrun.cli.formatting import counted
 from skillrun.cli.loading import look_for, open_library, refuse
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import from_here, project_here
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.words import counted
 from skillrun.extensions.testing.case_reader import FOLDER
 from skillrun.extensions.testing.recording import recorded_case
 from skillrun.library.library import Library

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Body, Journal, Kind
-from skillrun.structured_output.attached import last_block
+from skillrun.structured_output.trailing_record import last_block
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
 

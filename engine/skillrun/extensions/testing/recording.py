@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.extensions.testing.kept_prompts import MOST_BYTES, recorded_prompts, to_json
+from skillrun.extensions.testing.recorded_prompts import MOST_BYTES, recorded_prompts, to_json
 from skillrun.extensions.testing.recorded_replies import ROOM, recorded_replies, scripts
 from skillrun.questions.answers import DEFAULT, QuestionRecord
-from skillrun.runtime.forward import changed_files
+from skillrun.runtime.state_migration import changed_files
 from skillrun.store.files import content_of
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Journal
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.given import given_values
+from skillrun.types.input_values import given_values
 
 ENDED: Final = ("completed", "failed", "waiting")
 MOST_NAMED: Final = 5  # files of another version that are named

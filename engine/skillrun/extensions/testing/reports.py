@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from skillrun.extensions.testing.comparing import MOST_PROMPTS, Miss
-from skillrun.extensions.testing.kept_prompts import PromptDifference
+from skillrun.extensions.testing.mismatches import MOST_PROMPTS, Miss
+from skillrun.extensions.testing.recorded_prompts import PromptDifference
 from skillrun.extensions.testing.suite import CaseResult
 from skillrun.syntax.diagnostics import Problem, printable, render_problem
 

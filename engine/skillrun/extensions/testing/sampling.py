@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.definitions.places import unmarked
+from skillrun.definitions.step_paths import unmarked
+from skillrun.extensions.testing.case_run import Trial, followed
 from skillrun.extensions.testing.checking import ReadyCase
-from skillrun.extensions.testing.comparing import misses
-from skillrun.extensions.testing.kept_prompts import prompt_differences, texts_of
-from skillrun.extensions.testing.on_record import Answered, SampleGateway
-from skillrun.extensions.testing.trial import Trial, followed
+from skillrun.extensions.testing.mismatches import misses
+from skillrun.extensions.testing.recorded_prompts import prompt_differences, texts_of
+from skillrun.extensions.testing.sample_replies import Answered, SampleGateway
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Request
-from skillrun.questions.person import Person
-from skillrun.questions.prepared import Prepared
+from skillrun.questions.prepared_answers import Prepared
+from skillrun.questions.responder import Person
 from skillrun.runtime.run import Session
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.frontmatter import legible
 
 AT_ONCE: Final = 4

@@ -20,10 +20,10 @@ from typing import Final, Literal
 
 from skillrun.checker.program import Program
 from skillrun.extensions.testing.case_reader import CaseFile, read_case
+from skillrun.extensions.testing.case_run import tried
 from skillrun.extensions.testing.checking import ready_case
-from skillrun.extensions.testing.comparing import Miss, misses, unused
-from skillrun.extensions.testing.kept_prompts import PromptDifference, prompt_differences
-from skillrun.extensions.testing.trial import tried
+from skillrun.extensions.testing.mismatches import Miss, misses, unused
+from skillrun.extensions.testing.recorded_prompts import PromptDifference, prompt_differences
 from skillrun.models.catalogue import Catalogue
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
 

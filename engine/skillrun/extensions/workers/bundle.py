@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable import MOST_FILES, Readable, Withheld
-from skillrun.repository.tree import Tree
+from skillrun.repository.readable_folder import MOST_FILES, Readable, Withheld
 from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.schemas import quoted

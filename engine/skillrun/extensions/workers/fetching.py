@@ -23,7 +23,7 @@ from typing import IO, Any, Final
 
 from skillrun.extensions.workers.bundle import LARGEST
 from skillrun.extensions.workers.commit import FILE, FOLDER, PROTOCOLS, Commit
-from skillrun.repository.readable import MOST_FILES
+from skillrun.repository.readable_folder import MOST_FILES
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quoted
 

@@ -18,10 +18,10 @@ from skillrun.extensions.workers.commit import Commit
 from skillrun.extensions.workers.fetching import Commits, Unfetchable
 from skillrun.extensions.workers.postgres.queue import MOST_TAKES, Queue, Wanted
 from skillrun.extensions.workers.postgres.stored_run import StoreRuns
-from skillrun.extensions.workers.request import Request
+from skillrun.extensions.workers.submission import Request
+from skillrun.models.concurrency import Slots
 from skillrun.models.messages import Gateway
-from skillrun.models.slots import Slots
-from skillrun.questions.person import open_person
+from skillrun.questions.responder import open_person
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
 from skillrun.runtime.run import Respondent, Session
 from skillrun.runtime.session import begin_run, resume_run

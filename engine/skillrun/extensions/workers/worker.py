@@ -24,9 +24,9 @@ from skillrun.extensions.workers.postgres.lease import RunHeld
 from skillrun.extensions.workers.postgres.queue import BEGUN, DEFAULT, Due, Queue
 from skillrun.extensions.workers.postgres.roster import Presence, Roster
 from skillrun.extensions.workers.work import Workplace, work_on
+from skillrun.models.concurrency import Slots
 from skillrun.models.entries import Provider
 from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
-from skillrun.models.slots import Slots
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.version import __version__

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from skillrun.extensions.workers.postgres.edits import Edit
-from skillrun.repository.readable import MOST_FILES, Readable
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
+from skillrun.repository.readable_folder import MOST_FILES, Readable
 from skillrun.store.artifact_names import names_beside
 from skillrun.store.files import LARGEST, sha256_of
-from skillrun.store.local.folder import FolderFiles
+from skillrun.store.local.local_files import FolderFiles
 from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 

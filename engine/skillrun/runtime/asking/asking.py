@@ -25,8 +25,8 @@ from skillrun.questions.answers import (
     with_more,
 )
 from skillrun.questions.form import UnclearAnswers, write_form
-from skillrun.questions.person import Questions
-from skillrun.questions.prepared import PreparedUnfit, own_name
+from skillrun.questions.prepared_answers import PreparedUnfit, own_name
+from skillrun.questions.responder import Questions
 from skillrun.questions.terminal import Kept, UnfinishedAnswers
 from skillrun.runtime.asking.forms import (
     FormState,
@@ -38,7 +38,7 @@ from skillrun.runtime.asking.forms import (
 )
 from skillrun.runtime.breakers import Limit
 from skillrun.runtime.errors import StoppedByPerson
-from skillrun.runtime.expected import tell_choice
+from skillrun.runtime.estimate_updates import tell_choice
 from skillrun.runtime.frame import Frame
 from skillrun.store.clock import moment
 from skillrun.store.errors import Waiting

@@ -21,8 +21,8 @@ from skillrun.questions.answers import (
     needs_answer,
     with_more,
 )
+from skillrun.questions.choice_matching import is_undecided
 from skillrun.questions.form import Filled, UnclearAnswers, read_form
-from skillrun.questions.meaning import is_undecided
 from skillrun.questions.phrases import Phrases
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.artifact_names import is_artifact
@@ -30,8 +30,8 @@ from skillrun.store.clock import moment
 from skillrun.store.files import sha256_of
 from skillrun.store.journal import JournalEntry
 from skillrun.store.journal_bodies import AnswerBody, FormBody
-from skillrun.syntax.border import clean
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.sanitizing import clean
 from skillrun.syntax.source import MAX_BYTES
 
 OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")

@@ -19,13 +19,13 @@ from skillrun.models.messages import (
     Reply,
     Request,
 )
-from skillrun.runtime.calls.door import call
 from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
+from skillrun.runtime.calls.model_call import call
 from skillrun.runtime.calls.reads import Lines
 from skillrun.runtime.calls.tool_use import messages_of, results_of
 from skillrun.runtime.calls.values import CUT_OFF, value_of, whole_part
-from skillrun.runtime.prompts.beginning import template
 from skillrun.runtime.prompts.context import LEAST_REPLY, size_of, size_of_tools
+from skillrun.runtime.prompts.shared_prefix import template
 from skillrun.runtime.prompts.step_records import (
     Attachment,
     DocumentReply,

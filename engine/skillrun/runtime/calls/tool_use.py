@@ -12,7 +12,7 @@ from skillrun.runtime.calls.tools import repository_of
 from skillrun.runtime.prompts.context import LEAST_REPLY
 from skillrun.runtime.run import PhaseRun
 from skillrun.scoring.compaction import clip, estimate_tokens
-from skillrun.syntax.border import clean
+from skillrun.syntax.sanitizing import clean
 from skillrun.templates.functions import untrusted
 from skillrun.types.schemas import quoted
 

@@ -19,9 +19,9 @@ from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quoted
 
 if TYPE_CHECKING:
-    from skillrun.repository.readable import Readable
+    from skillrun.repository.readable_folder import Readable
     from skillrun.repository.repository import Repository
-    from skillrun.runtime.seating import Seated
+    from skillrun.runtime.members import Seated
 
 TOLD: Final = 4  # names of what is withheld
 
@@ -48,9 +48,9 @@ def repository_of(phase: PhaseRun) -> Repository:
 
 def opened_repository(run: Run, folder: str) -> Readable:
     """The folder, open. Raises SkillrunError where there is none, it leads out of the project or is withheld there."""
+    from skillrun.repository.confined_folder import Tree
     from skillrun.repository.paths import PathRefused
-    from skillrun.repository.readable import Readable
-    from skillrun.repository.tree import Tree
+    from skillrun.repository.readable_folder import Readable
 
     try:
         if is_typed_outside(run, folder):
@@ -94,8 +94,8 @@ def typed_place(run: Run, path: str) -> tuple[Path, str] | None:
 
 def opened_project(run: Run) -> Readable:
     """The folder of the project, open for reading from."""
-    from skillrun.repository.readable import Readable
-    from skillrun.repository.tree import Tree
+    from skillrun.repository.confined_folder import Tree
+    from skillrun.repository.readable_folder import Readable
 
     return Readable(Tree(project_of(run), links=True), withheld_names(run))
 
@@ -129,7 +129,7 @@ def tell_repository(run: Run, folder: str) -> None:
     """Say once which folder models may read, and what is withheld of it. Raises SkillrunError, as opening it does."""
     if not folder or folder in run.told_folders:
         return
-    from skillrun.repository.readable import one_line
+    from skillrun.repository.readable_folder import one_line
 
     with opened_repository(run, folder) as repository:
         run.told_folders.add(folder)

@@ -8,7 +8,7 @@ from skillrun.events import Pruned
 from skillrun.models.messages import Reply
 from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
 from skillrun.runtime.run import PhaseRun
-from skillrun.structured_output.gathering import gather, list_field
+from skillrun.structured_output.salvaging import gather, list_field
 from skillrun.structured_output.values import parse_reply
 from skillrun.types.schemas import Dropped
 

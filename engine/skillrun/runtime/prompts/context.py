@@ -15,8 +15,10 @@ from skillrun.definitions.definitions import Step
 from skillrun.models.messages import Block, Message, Request, ToolSpec
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.phase_account import Longest
-from skillrun.runtime.prompts.beginning import (
+from skillrun.runtime.members import Seated
+from skillrun.runtime.phase_record import Longest
+from skillrun.runtime.prompts.material import NAMED, WHOLE, Group, LeftOut, Piece, fit_levels
+from skillrun.runtime.prompts.shared_prefix import (
     DOCUMENTS,
     RECORD,
     REFERENCES,
@@ -27,9 +29,7 @@ from skillrun.runtime.prompts.beginning import (
     shared_by_all,
     template,
 )
-from skillrun.runtime.prompts.material import NAMED, WHOLE, Group, LeftOut, Piece, fit_levels
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.seating import Seated
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.templates.expressions import ABSENT
 

@@ -14,16 +14,16 @@ from typing import Any, Final
 
 from skillrun.checker.record_reads import is_read, key_of
 from skillrun.definitions.definitions import Step
-from skillrun.definitions.places import unmarked
+from skillrun.definitions.step_paths import unmarked
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.phase_account import StepRecords
-from skillrun.runtime.prompts.beginning import template
+from skillrun.runtime.phase_record import StepRecords
+from skillrun.runtime.prompts.shared_prefix import template
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.frontmatter import as_yaml, plain_data
-from skillrun.structured_output.attached import last_block, take_off
 from skillrun.structured_output.record_schemas import ANSWERS, answers, merged_schema, only
+from skillrun.structured_output.trailing_record import last_block, take_off
 from skillrun.structured_output.values import parse_reply
 from skillrun.templates.absent import Absent
 from skillrun.templates.functions import untrusted

@@ -18,9 +18,10 @@ from skillrun.runtime.calls.tools import tools_of
 from skillrun.runtime.calls.values import tell_dropped
 from skillrun.runtime.errors import AgentFailed, StepFailed
 from skillrun.runtime.frame import Frame, Task
-from skillrun.runtime.prompts.beginning import pieces_of, worth_caching
+from skillrun.runtime.members import Seated, seat_all
 from skillrun.runtime.prompts.context import PromptParts, conversation, persistent, request_for, request_going_on
 from skillrun.runtime.prompts.material import Piece
+from skillrun.runtime.prompts.shared_prefix import pieces_of, worth_caching
 from skillrun.runtime.prompts.step_records import (
     Attachment,
     attachment_of,
@@ -31,8 +32,7 @@ from skillrun.runtime.prompts.step_records import (
 )
 from skillrun.runtime.results import AgentResult, Item, MemberReply, RecordResult, Spoken
 from skillrun.runtime.scope import frame_names
-from skillrun.runtime.seating import Seated, seat_all
-from skillrun.runtime.steps.partial import Partial
+from skillrun.runtime.steps.partial_result import Partial
 from skillrun.runtime.steps.writing import put_reply
 from skillrun.store.next_step import NextStep
 from skillrun.types.schemas import Shape

@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 from skillrun.definitions.definitions import Step
 from skillrun.events import Answered, Said
 from skillrun.questions.answers import Question
-from skillrun.questions.person import Questions
-from skillrun.questions.prepared import PreparedUnfit
-from skillrun.questions.wording import one_stop
+from skillrun.questions.prepared_answers import PreparedUnfit
+from skillrun.questions.punctuation import one_stop
+from skillrun.questions.responder import Questions
 from skillrun.runtime.asking.asking import GO_ON, paused, put_questions, unfit_error
 from skillrun.runtime.asking.awaited_files import late_files, passed_over_files, pattern_folder
 from skillrun.runtime.asking.forms import phrases_of, question_record

@@ -11,7 +11,7 @@ from skillrun.runtime.scope import frame_names
 from skillrun.templates.absent import Absent
 from skillrun.templates.expressions import ABSENT
 from skillrun.types.fields import Field, coerce
-from skillrun.types.given import projected
+from skillrun.types.input_values import projected
 from skillrun.types.types import identifier
 
 

@@ -12,10 +12,10 @@ from typing import Any
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.phase_account import Account, StepRecords
+from skillrun.runtime.phase_record import Account, StepRecords
 from skillrun.runtime.prompts.step_records import renumbered
 from skillrun.runtime.scope import with_functions
-from skillrun.runtime.spent import Spent
+from skillrun.runtime.usage_totals import Spent
 
 
 @dataclass(frozen=True)

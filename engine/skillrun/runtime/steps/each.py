@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.definitions.definitions import Step
-from skillrun.definitions.places import enclosing_items as items_within
+from skillrun.definitions.step_paths import enclosing_items as items_within
 from skillrun.events import ItemEnded
 from skillrun.runtime.errors import EachFailed, StepFailed, Stopped
-from skillrun.runtime.expected import tell_items
+from skillrun.runtime.estimate_updates import tell_items
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.results import EachResult
 from skillrun.runtime.scope import locals_of
 from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
 from skillrun.runtime.steps.items import Item, each_items
-from skillrun.runtime.steps.partial import Partial
+from skillrun.runtime.steps.partial_result import Partial
 from skillrun.store.errors import Waiting
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.next_step import NOTHING, NextStep

@@ -10,11 +10,11 @@ from posixpath import normpath
 from typing import Any, Final, Literal
 
 from skillrun.definitions.definitions import Step
-from skillrun.library.sizes import step_of
+from skillrun.library.reply_sizes import step_of
+from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.excerpts import Range, excerpts
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable import SECONDS, Readable, Withheld
-from skillrun.repository.tree import LONGEST
+from skillrun.repository.readable_folder import SECONDS, Readable, Withheld
 from skillrun.repository.wildcards import NoPattern, wildcard
 from skillrun.runtime.calls.tools import opened_repository
 from skillrun.runtime.errors import StepFailed

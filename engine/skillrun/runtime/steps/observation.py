@@ -10,8 +10,8 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.store.files import sha256_of
 from skillrun.store.journal_bodies import ToolBody
-from skillrun.syntax.border import clean
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.sanitizing import clean
 
 Look = Callable[[], Awaitable[ToolBody]]
 

@@ -8,10 +8,10 @@ from typing import Any
 from skillrun.definitions.definitions import Protocol, Step
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame, Task
+from skillrun.runtime.members import seat_all
 from skillrun.runtime.scope import frame_names, new_frame
-from skillrun.runtime.seating import seat_all
 from skillrun.templates.absent import Absent
-from skillrun.types.given import given_values
+from skillrun.types.input_values import given_values
 
 
 async def act(step: Step, frame: Frame) -> Mapping[str, object]:

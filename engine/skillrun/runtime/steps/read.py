@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.definitions.definitions import Step
+from skillrun.repository.confined_folder import LONGEST, Tree
 from skillrun.repository.paths import PathRefused, checked_slug
-from skillrun.repository.readable import SECONDS, Readable, parts_of
-from skillrun.repository.tree import LONGEST, Tree
+from skillrun.repository.readable_folder import SECONDS, Readable, parts_of
 from skillrun.repository.wildcards import NoPattern, wildcard
 from skillrun.runtime.calls.tools import below_project, opened_project, typed_paths, typed_place, withheld_names
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.steps.observation import observe
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.journal_bodies import ToolBody
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import Shape, quoted
 

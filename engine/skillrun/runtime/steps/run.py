@@ -10,12 +10,12 @@ from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.spent import Spent
 from skillrun.runtime.summaries import bare_summary, degraded_of
+from skillrun.runtime.usage_totals import Spent
 from skillrun.store.errors import Waiting
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
-from skillrun.types.given import given_values
+from skillrun.types.input_values import given_values
 
 
 async def act(step: Step, frame: Frame) -> Mapping[str, object]:

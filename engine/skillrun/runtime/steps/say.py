@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skillrun.definitions.definitions import Step
 from skillrun.events import Said
-from skillrun.questions.wording import one_stop
+from skillrun.questions.punctuation import one_stop
 from skillrun.runtime.frame import Frame
 
 

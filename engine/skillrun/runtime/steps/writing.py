@@ -15,10 +15,10 @@ from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun
 from skillrun.runtime.scope import overwritten
 from skillrun.store.artifact_names import names_beside
+from skillrun.store.artifacts import Written
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import to_frontmatter
-from skillrun.store.ledger import Written
-from skillrun.syntax.border import clean
+from skillrun.syntax.sanitizing import clean
 from skillrun.types.schemas import quoted
 
 IMPOSSIBLE: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})

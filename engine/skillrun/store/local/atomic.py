@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from skillrun.repository.confined_folder import PRIVATE, Tree
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import PRIVATE, Tree
 from skillrun.store.checkpoints import reached
 from skillrun.store.files import encoded, folders
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import Tree
-from skillrun.store.chained import KEPT, ChainedJournal, anything
+from skillrun.store.base_journal import KEPT, ChainedJournal, anything
 from skillrun.store.index import Index
 from skillrun.store.journal import Fits, JournalDamaged, JournalRow
 from skillrun.store.local.atomic import tree_of

@@ -7,8 +7,8 @@ import os
 import sqlite3
 from typing import Final
 
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import Tree
 from skillrun.store.checkpoints import reached
 from skillrun.store.lease import RunLost
 from skillrun.store.local.atomic import write_atomic

@@ -17,8 +17,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
+from skillrun.repository.confined_folder import PRIVATE, Tree
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.tree import PRIVATE, Tree
 from skillrun.store.clock import moment
 from skillrun.store.lease import RunLost
 from skillrun.store.local.atomic import tree_of, write_atomic

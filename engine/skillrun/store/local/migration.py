@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.local.atomic import write_atomic
 from skillrun.store.local.journal import SqliteJournal
@@ -17,7 +17,7 @@ from skillrun.store.local.verification import JOURNAL
 from skillrun.store.state import MOST_ROUNDS, SCHEMA_VERSION, STATE
 from skillrun.syntax.diagnostics import SkillrunError, allowed
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.given import given_values
+from skillrun.types.input_values import given_values
 from skillrun.types.records import is_whole
 from skillrun.types.schemas import quoted
 

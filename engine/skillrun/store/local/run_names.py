@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.definitions.verbs import OWN_FILES
+from skillrun.repository.confined_folder import NO_LINKS, Tree
 from skillrun.repository.paths import PathRefused, checked_slug
-from skillrun.repository.tree import NO_LINKS, Tree
 from skillrun.store.local.atomic import SHARED, folder_mode
 from skillrun.store.local.verification import JOURNAL
 from skillrun.store.state import STATE

@@ -13,8 +13,8 @@ from typing import Final
 
 from skillrun import events as kinds
 from skillrun.events import Event
-from skillrun.repository.tree import Tree
-from skillrun.store.heard import Record, event_of, line_of
+from skillrun.repository.confined_folder import Tree
+from skillrun.store.event_lines import Record, event_of, line_of
 from skillrun.store.local.lock import FolderLease
 from skillrun.syntax.diagnostics import SkillrunError
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from skillrun.repository.tree import Tree
-from skillrun.store.chained import KEPT
+from skillrun.repository.confined_folder import Tree
+from skillrun.store.base_journal import KEPT
 from skillrun.store.index import Index
 from skillrun.store.journal import JournalDamaged, JournalRow
 from skillrun.store.rows import NO_CHAIN, chained

@@ -5,12 +5,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from skillrun.cli.graph.labels import LabelPart
 from skillrun.cli.graph.mermaid import draw_mermaid
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
 from skillrun.cli.graph.svg import MOST_PHASES, draw_svg
 from skillrun.cli.graph.text import draw_text
 from skillrun.cli.graph.typesetting import break_lines, set_lines, text_width
-from skillrun.cli.graph.wording import LabelPart
 
 HOSTILE = [
     "end",

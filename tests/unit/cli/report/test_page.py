@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from skillrun.extensions.report.markdown_html import Prose
 from skillrun.extensions.report.page import _environment
-from skillrun.extensions.report.prose import Prose
 
 TREE = '{% import "calls.html" as told with context %}{{ told.tree(value) }}'
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from skillrun.extensions.report.happenings import CallSpan, happenings
 from skillrun.extensions.report.plots import convergence_of, courses_of, timeline, token_bar
+from skillrun.extensions.report.timeline import CallSpan, happenings
 
 SPAN = CallSpan("w/one/a/1.1", "one", 1, "a", "m", 0.0, 1, 10.0)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.extensions.report.prose import Prose
+from skillrun.extensions.report.markdown_html import Prose
 
 PROSE: Final = Prose({"spec.md": "document-2"})
 ALLOWED: Final = frozenset(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.extensions.report.told_calls import _letters
+from skillrun.extensions.report.call_views import _letters
 
 
 @pytest.mark.row("A6")

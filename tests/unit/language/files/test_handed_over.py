@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.definitions.handed_over import documents_handed_over
+from skillrun.definitions.deliverables import documents_handed_over
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillrun.library.configuration import laid_over, resolve_features
 from skillrun.library.modes import merge_by_mode, varying
-from skillrun.library.moved import in_new_places, moves_of
+from skillrun.library.renamed_keys import in_new_places, moves_of
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import plain
 from tests.unit.language.library.test_configuration import layer

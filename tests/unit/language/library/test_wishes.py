@@ -9,8 +9,8 @@ import pytest
 
 from skillrun.library.library import Library
 from skillrun.library.models_yaml import providers_of, vetted
+from skillrun.library.privileged_settings import consent_digest, origins, wishes
 from skillrun.library.roots import Root, package_library
-from skillrun.library.wishes import consent_digest, origins, wishes
 from skillrun.syntax.document import parse_config
 from skillrun.syntax.source import Source
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.structured_output.attached import _last, attach, last_block, take_off
-from skillrun.syntax.border import clean
+from skillrun.structured_output.trailing_record import _last, attach, last_block, take_off
+from skillrun.syntax.sanitizing import clean
 from skillrun.types.schemas import Shape
 from skillrun.types.skeletons import notes, skeleton
 from tests.unit.language.types.test_picoschema import schema

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skillrun.structured_output.gathering import gather, list_field
-from skillrun.structured_output.lenient import MAX_DEPTH
+from skillrun.structured_output.lenient_json import MAX_DEPTH
+from skillrun.structured_output.salvaging import gather, list_field
 from skillrun.structured_output.values import MAX_REPLY
 
 QUESTION = {
@@ -172,7 +172,7 @@ def test_no_valid_item_is_lost_among_prose(parts: list[tuple[str, list[dict[str,
 
 
 def _valid(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from skillrun.syntax.border import clean
+    from skillrun.syntax.sanitizing import clean
 
     return [one for one in clean(items) if one["text"]]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.templates.absent import ABSENT
-from skillrun.templates.amending import amended
 from skillrun.templates.limits import Fault, budget
+from skillrun.templates.text_edits import amended
 
 WORDS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12)
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Text
+from skillrun.templates.document_search import hits_in
 from skillrun.templates.expressions import RenderError, compile_string
 from skillrun.templates.ids import ids_in, links_between
 from skillrun.templates.limits import Fault
 from skillrun.templates.numbers import numbers_in
 from skillrun.templates.paths import paths_in
-from skillrun.templates.places import hits_in
 
 pytestmark = pytest.mark.row("Q3")
 KINDS = {"criterion": r"AC-\d+", "case": r"T-\d+"}

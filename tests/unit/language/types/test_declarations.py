@@ -10,8 +10,8 @@ from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Source
 from skillrun.syntax.yaml import parse_yaml
 from skillrun.templates.expressions import Template
-from skillrun.types.converting import schema_of
 from skillrun.types.fields import Field, input_type
+from skillrun.types.json_schema import schema_of
 
 
 def read(text: str) -> tuple[tuple[Field, ...], list[tuple[int, int, str, str]]]:

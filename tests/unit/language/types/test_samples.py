@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skillrun.types.authored_schemas import written_shape
 from skillrun.types.samples import sample
 from skillrun.types.schemas import Shape
-from skillrun.types.written_schemas import written_shape
 
 RANGES = st.tuples(st.integers(-1000, 1000), st.integers(0, 500)).map(
     lambda r: {"minimum": r[0], "maximum": r[0] + r[1]}

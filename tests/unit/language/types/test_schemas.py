@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.authored_schemas import written_shape
 from skillrun.types.schemas import Shape, ShapeError
-from skillrun.types.written_schemas import written_shape
 
 
 def closed(required: list[str] | None = None, **fields: Any) -> dict[str, Any]:

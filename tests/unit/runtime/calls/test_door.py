@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from skillrun.models.messages import Block, Message, ModelError, Request
-from skillrun.runtime.calls.door import OnRecord
-from skillrun.runtime.limits import Limits, Reservation
+from skillrun.runtime.calls.model_call import OnRecord
+from skillrun.runtime.run_budget import Limits, Reservation
 from skillrun.store import checkpoints
 from skillrun.store.journal import Journal, JournalUnwritable
 from skillrun.store.memory import MemoryJournal

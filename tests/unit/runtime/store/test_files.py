@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.store import checkpoints
 from skillrun.store.files import sha256_of
 from skillrun.store.local.atomic import sweep, write_atomic
@@ -18,7 +18,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from skillrun.store.local.atomic import write_atomic
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 write_atomic(Tree(Path(sys.argv[1])), "a.md", "new")
 """
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.store.local.folder import stored
+from skillrun.store.local.local_files import stored
 from skillrun.store.local.run_names import new_slug
 from skillrun.syntax.diagnostics import SkillrunError
 

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from skillrun.events import Said
 from skillrun.questions.answers import Question
 from skillrun.questions.form import UnclearAnswers, read_form, write_form
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
-from skillrun.store.local.folder import FolderFiles, stored
 from skillrun.store.local.journal import SqliteJournal
+from skillrun.store.local.local_files import FolderFiles, stored
 from skillrun.store.local.transcript import Transcript
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
-from skillrun.syntax.border import clean
+from skillrun.syntax.sanitizing import clean
 
 IMPORTANT = [
     *range(0x300),

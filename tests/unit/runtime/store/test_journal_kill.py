@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.store.local.atomic import sweep
 from skillrun.store.local.journal import SqliteJournal
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from skillrun.events import Event, Events, Notice
-from skillrun.store.heard import KINDS
+from skillrun.store.event_lines import KINDS
 from skillrun.types.records import checks_of
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli import completing, options
-from skillrun.cli.printing import Output
-from skillrun.store.local.run_folders import RunFolders
-from skillrun.store.moving import copied
+from skillrun.cli import completers, options
+from skillrun.cli.output import Output
+from skillrun.store.copying import copied
+from skillrun.store.local.local_store import RunFolders
 
 
 @click.command(help="Copy RUN from the store to the runs folder.")
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @click.option("--name", default="", metavar="SLUG", help="Name of the copy. Default: the same name.")
 @options.runs_folder
 @options.as_json

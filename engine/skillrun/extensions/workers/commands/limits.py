@@ -8,9 +8,9 @@ from typing import Final
 import click
 
 from skillrun.cli import options
+from skillrun.cli.formatting import counted
 from skillrun.cli.loading import open_catalogue, open_library, problems_here
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
+from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import open_database
 from skillrun.syntax.diagnostics import UsageError, did_you_mean
 

@@ -8,8 +8,8 @@ from typing import Final
 import click
 
 from skillrun.cli import options
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
+from skillrun.cli.formatting import counted
+from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import open_database
 
 OVER: Final = ("completed", "failed", "cancelled")

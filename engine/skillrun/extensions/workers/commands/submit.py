@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillrun.cli import completing, options
-from skillrun.cli.here import project_here
-from skillrun.cli.job import Job, prepare
+from skillrun.cli import completers, options
+from skillrun.cli.execution import is_answered
 from skillrun.cli.loading import open_library
 from skillrun.cli.options import parameter_name
-from skillrun.cli.printing import Output
-from skillrun.cli.running import is_answered
+from skillrun.cli.output import Output
+from skillrun.cli.project_folder import project_here
+from skillrun.cli.run_request import Job, prepare
 from skillrun.cli.workflow import RESUMED, definition, workflow_command
 from skillrun.extensions.workers.commands.open_store import Store, open_store
 from skillrun.library.secrets import secret_names
@@ -28,7 +28,7 @@ from skillrun.syntax.diagnostics import UsageError
 if TYPE_CHECKING:
     from skillrun.extensions.workers.bundle import Bundle
     from skillrun.extensions.workers.commit import Commit
-    from skillrun.extensions.workers.request import Request
+    from skillrun.extensions.workers.submission import Request
 
 NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project", "quiet"})
 """Options of a workflow that `submit` does not take: they need a terminal or this machine."""
@@ -47,7 +47,7 @@ class Terms:
     help="Queue a run of WORKFLOW, with its inputs and options, for the workers. Does not wait for it.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
 )
-@click.argument("workflow", shell_complete=completing.workflows)
+@click.argument("workflow", shell_complete=completers.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     from skillrun.extensions.workers.postgres.queue import DEFAULT
@@ -138,7 +138,7 @@ def _submitted(store: Store, job: Job, terms: Terms, fetched: Mapping[str, Commi
 
 
 def _request(job: Job, fetched: Mapping[str, Commit], inputs: dict[str, Any]) -> Request:
-    from skillrun.extensions.workers.request import Request
+    from skillrun.extensions.workers.submission import Request
 
     return Request(
         inputs=inputs,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skillrun.cli import completing, options
+from skillrun.cli import completers, options
 from skillrun.cli.loading import Loaded, cache_folder, load_at
-from skillrun.cli.printing import Output
+from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import Store, open_store
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -97,7 +97,7 @@ def _told_at(typed: str, store: Store, most: int, out: Output) -> Metrics:
 
 
 @click.command(help="Execute RUN of the store in this process, until it ends or waits for an answer.")
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @FILE_URLS
 @options.store
 def work(run: str, file_urls: bool) -> int:
@@ -113,7 +113,7 @@ def work(run: str, file_urls: bool) -> int:
 
 
 @click.command(help="Cancel RUN in the store, on any worker. Keeps its results so far.")
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @options.store
 def cancel(run: str) -> int:
     out, store = Output(), open_store(options.named_store())

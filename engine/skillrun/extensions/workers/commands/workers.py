@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillrun.cli import options
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted, duration, table
+from skillrun.cli.formatting import counted, duration, table
+from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import open_store
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from skillrun.cli import completing, options
+from skillrun.cli import completers, options
 from skillrun.cli.editing import edited
-from skillrun.cli.printing import Output
-from skillrun.cli.words import counted
+from skillrun.cli.formatting import counted
+from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import Store, open_store
-from skillrun.store.local.run_folders import RunFolders
+from skillrun.store.local.local_store import RunFolders
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ GO_ON = click.option("--go-on", "wanted", is_flag=True, help="Queue the run, so 
 
 
 @click.command(help="Open FILE of RUN in your editor ($VISUAL or $EDITOR). Without FILE, list the files.")
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @click.argument("file", default="")
 @GO_ON
 @options.runs_folder
@@ -66,7 +66,7 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
 @click.command(
     help="Download the files of RUN into DIR. Default: a folder with the run's name. Keeps files changed there."
 )
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
 @options.runs_folder
 @options.as_json
@@ -86,7 +86,7 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
 @click.command(
     help="Upload the files that you changed in DIR to RUN: all of them, or none if one has changed in the store."
 )
-@click.argument("run", shell_complete=completing.runs)
+@click.argument("run", shell_complete=completers.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
 @GO_ON
 @options.runs_folder

@@ -12,7 +12,7 @@ from typing import Final, LiteralString
 
 from skillrun.extensions.workers.postgres.database import StoreAway
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.repository.tree import Tree
+from skillrun.repository.confined_folder import Tree
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.named_files import NamedFiles
 

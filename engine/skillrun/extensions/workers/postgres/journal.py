@@ -10,7 +10,7 @@ from typing import Final
 
 from skillrun.extensions.workers.postgres.database import StoreAway
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.store.chained import KEPT, anything
+from skillrun.store.base_journal import KEPT, anything
 from skillrun.store.index import Index
 from skillrun.store.journal import Fits, JournalDamaged, JournalRow
 from skillrun.store.memory import MemoryJournal

@@ -18,15 +18,15 @@ from skillrun.extensions.workers.postgres.journal import PostgresJournal, read_j
 from skillrun.extensions.workers.postgres.lease import PostgresLease
 from skillrun.extensions.workers.postgres.row import LEASE, RunRow
 from skillrun.extensions.workers.postgres.transcript import PostgresTranscript, events, lines
+from skillrun.repository.confined_folder import Tree
 from skillrun.repository.paths import checked_slug
-from skillrun.repository.tree import Tree
+from skillrun.store.event_lines import Record
 from skillrun.store.files import Files
-from skillrun.store.heard import Record
 from skillrun.store.journal import Journal
 from skillrun.store.journal_bodies import body_fits
-from skillrun.store.local.folder import FolderFiles
+from skillrun.store.local.local_files import FolderFiles
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.run_store import RunStore
+from skillrun.store.run_data import RunStore
 from skillrun.store.state import STATE, State, from_text
 from skillrun.store.stored_run import Line, NotBegun, base_slug
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean

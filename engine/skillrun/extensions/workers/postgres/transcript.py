@@ -13,7 +13,7 @@ from typing import Final
 from skillrun.events import Event
 from skillrun.extensions.workers.postgres.database import StoreAway
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.store.heard import Record, event_of, line_of
+from skillrun.store.event_lines import Record, event_of, line_of
 from skillrun.syntax.diagnostics import SkillrunError
 
 FLUSH: Final = 0.1  # seconds

@@ -1,0 +1,220 @@
+"""What a drawing says of phases and steps, in plain words, for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from skillrun.cli.formatting import counted
+from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
+from skillrun.syntax.diagnostics import printable
+
+SegmentKind = Literal["words", "name", "role", "file", "code"]
+
+NAMELESS: Final = ("read", "write", "find")  # the path says more than the id
+LONGEST: Final = 160  # characters of one text in a drawing
+MOST_MEMBERS: Final = 8  # named in one step; the others are counted
+FAMILIES: Final = {
+    "agent": "model", "panel": "model", "ask": "user", "read": "file", "find": "file", "write": "file",
+    "repeat": "loop", "each": "loop", "decide": "choice", "goto": "jump", "stop": "jump", "run": "run",
+}  # fmt: skip
+"""The group of verbs that a picture shows in one colour; `set` and `say` have none."""
+
+
+@dataclass(frozen=True)
+class LabelPart:
+    """A part of a line, of a kind that a picture can show in its own way."""
+
+    kind: SegmentKind
+    text: str
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """What is drawn of a step: its verb, its line, and the notes below it. The steps inside are not a part of it."""
+
+    verb: str
+    pieces: tuple[LabelPart, ...]
+    notes: tuple[str, ...]
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """The text on one line, without control characters, and with an ellipsis where its end is cut."""
+    line = " ".join(printable(text).split())
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
+
+
+def summary(graph: WorkflowGraph) -> list[str]:
+    """What there is to know of the whole workflow: its size, its outputs, whom it asks, and where it goes back."""
+    asking = [phase.name for phase in graph.phases if any(step.verb == "ask" for step in phase.walk())]
+    back = [f"from {phase.name} to {target}" for phase in graph.phases for target in phase.back_to]
+    lines = [counted(len(graph.phases) + graph.undrawn, "phase")]
+    lines += [f"can ask you in {join_names(asking)}"] if asking else []
+    lines += [f"can go back {join_names(back)}"] if back else []
+    lines += [f"returns {join_names(graph.outputs)}"] if graph.outputs else []
+    return [clean(line, 2 * LONGEST) for line in lines]
+
+
+def phase_notes(phase: PhaseNode) -> list[str]:
+    """When a phase runs, what it reads, and what happens if it fails."""
+    notes = [f"runs after {join_names(phase.after)}"] if phase.after else []
+    notes += [f"only if {phase.when}"] if phase.when else []
+    notes += [f"reads the results of {join_names(phase.reads)}"] if phase.reads else []
+    notes += _failure(phase.retry_limit, phase.retry_then, phase.otherwise)
+    notes += ["its file cannot be read"] if phase.is_missing else []
+    return [clean(note, 2 * LONGEST) for note in notes]
+
+
+def omissions(graph: WorkflowGraph) -> list[str]:
+    """What a drawing leaves out."""
+    minor, undrawn = graph.minor, graph.undrawn
+    what = "only sets values or prints a message" if minor == 1 else "only set values or print messages"
+    lines = [f"{counted(minor, 'step')} that {what} (use `--all` to show)"] if minor else []
+    lines += [f"{counted(undrawn, 'phase')} beyond the size of a picture"] if undrawn else []
+    return [f"not shown: {line}" for line in lines]
+
+
+def cut_note(phase: PhaseNode) -> str:
+    """How many steps of a phase a bounded drawing leaves out; empty where it has them all."""
+    return f"{counted(phase.cut, 'step')} more, not shown" if phase.cut else ""
+
+
+def row_of(step: StepNode) -> StepRow:
+    """What is drawn of a step."""
+    notes = [f"if {step.when}"] if step.when else []
+    if step.choices:
+        notes.append(f"choices: {', '.join(step.choices)}")
+    if step.verb == "goto":
+        notes += [f"after that: {sentence(step.otherwise)}"] if step.otherwise is not None else []
+    else:
+        notes += _failure(step.retry_limit, step.retry_then, step.otherwise)
+    pieces = [LabelPart("name", step.id)] if step.id and step.verb not in NAMELESS else []
+    pieces = [piece for piece in (*pieces, *_pieces(step)) if piece.text]
+    return StepRow(
+        step.verb or "error", tuple(_shorten(piece) for piece in pieces), tuple(clean(note) for note in notes)
+    )
+
+
+def sentence(step: StepNode) -> str:
+    """A step as a part of a sentence, such as that of a fallback."""
+    words = line_of(_shorten(piece) for piece in _pieces(step) if piece.text)
+    verb = {"agent": "agent", "panel": "panel of"}.get(step.verb, "")
+    condition = f" (if {step.when})" if step.when else ""
+    if step.verb in ("repeat", "each"):
+        words = f"{words}: {counted(len(step.steps), 'step')}"
+    return clean(" ".join(filter(None, (verb, words))) + condition)
+
+
+def line_of(pieces: Iterable[LabelPart]) -> str:
+    """Pieces as one line of text: code in backticks, and a name before a colon."""
+    text = ""
+    last = ""
+    for piece in pieces:
+        written = f"`{piece.text}`" if piece.kind == "code" else piece.text
+        joint = {"": "", "name": ": "}.get(last, ", " if last == piece.kind == "role" else " ")
+        text += f"{joint}{written}"
+        last = piece.kind
+    return text
+
+
+def join_names(names: Iterable[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *front, end = names
+    return f"{', '.join(front)} {last} {end}" if front else end
+
+
+def describe_limit(at_most: str) -> str:
+    """`at most once`, `at most 3 times`."""
+    return "at most once" if at_most == "1" else f"at most {at_most} times"
+
+
+def _shorten(piece: LabelPart) -> LabelPart:
+    return LabelPart(piece.kind, clean(piece.text))
+
+
+def _failure(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
+    """What happens if a step or phase fails; a breaker has its say only where nothing else is written."""
+    when = f"after {counted(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
+    if otherwise is not None:
+        yield f"{when}: {sentence(otherwise)}"
+    elif then:
+        ends = {"ask": "asks you what to do", "skip": "continues without it", "sequential": "runs one phase at a time"}
+        yield f"{when}: {ends.get(then, then)}"
+
+
+def _pieces(step: StepNode) -> Iterator[LabelPart]:
+    """The line of a step, without its name and condition."""
+    match step.verb:
+        case "agent":
+            yield from _members(step)
+            yield from _artifact(step)
+        case "panel":
+            yield from _members(step)
+            if step.protocols:
+                yield LabelPart("words", f"by protocol {join_names(step.protocols, 'or')}")
+        case "ask":
+            yield from _question(step)
+        case "read" | "write":
+            yield LabelPart("file", step.path)
+        case "find":
+            yield from (LabelPart("words", "looks in the code base for"), LabelPart("code", step.expression))
+        case "say":
+            yield LabelPart("words", f"{'warns' if step.level == 'warn' else 'says'}: {step.text}")
+        case "set":
+            yield LabelPart("words", f"sets {join_names(step.names)}" if step.names else "")
+        case "decide":
+            outcomes = (*step.outcomes, *(() if step.is_fixed else ("another value",)))
+            yield LabelPart("words", f"chooses {join_names(outcomes, 'or')}" if step.outcomes else "chooses a value")
+        case "repeat" | "each":
+            yield from _loop(step)
+        case "run":
+            yield LabelPart("words", f"runs the workflow {step.target}")
+        case "goto":
+            often = f", {describe_limit(step.at_most)}" if step.at_most else ""
+            yield LabelPart("words", f"goes back to {step.target}{often}")
+        case "stop":
+            yield LabelPart("words", f"ends the run as {step.target}{f': {step.text}' if step.text else ''}")
+        case _:
+            yield LabelPart("words", "this step has an error")
+
+
+def _members(step: StepNode) -> Iterator[LabelPart]:
+    if not step.members:
+        yield from (LabelPart("words", "members from"), LabelPart("code", step.expression))
+        return
+    shown: Sequence[str] = step.members[:MOST_MEMBERS]
+    yield from (LabelPart("role", member) for member in shown)
+    more = len(step.members) - len(shown)
+    notes = [f"and {more} more"] if more else []
+    notes += [] if step.is_fixed else ["(chosen during the run)"]
+    yield LabelPart("words", " ".join(notes))
+
+
+def _artifact(step: StepNode) -> Iterator[LabelPart]:
+    if step.path:
+        yield from (LabelPart("words", "writes"), LabelPart("file", step.path))
+
+
+def _question(step: StepNode) -> Iterator[LabelPart]:
+    if step.questions:
+        yield LabelPart("words", f'asks you: "{clean(step.questions[0], LONGEST - 12)}"')
+        more = len(step.questions) - 1
+        yield LabelPart("words", f"and {counted(more, 'more question')}" if more else "")
+    else:
+        yield from (LabelPart("words", "asks you the questions in"), LabelPart("code", step.expression))
+    if step.path:
+        yield from (LabelPart("words", "in the file"), LabelPart("file", step.path))
+
+
+def _loop(step: StepNode) -> Iterator[LabelPart]:
+    if step.verb == "each":
+        yield from (LabelPart("words", f"for each {step.item} of"), LabelPart("code", step.expression))
+        yield LabelPart("words", f"({step.at_once} at a time)" if step.at_once else "")
+        return
+    if not step.until and not step.at_most:
+        yield LabelPart("words", "these steps together")
+    if step.at_most:
+        yield LabelPart("words", describe_limit(step.at_most))
+    if step.until:
+        yield from (LabelPart("words", "until"), LabelPart("code", step.until))

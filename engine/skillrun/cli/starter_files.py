@@ -1,0 +1,63 @@
+"""Files that come with skillrun, and how they are put into a project: nothing that is there is written over.
+
+Owns the writing. What is put where is for the commands; how the files of a project are read is for the library.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from skillrun.library.roots import package_library
+from skillrun.repository.confined_folder import Tree
+
+STARTERS: Final = "starters"
+
+
+def starter(kind: str, names: Mapping[str, str]) -> dict[str, str]:
+    """The files to begin with, by path and sorted; `NAME` and `AREA`, in paths and texts, become what `names` says."""
+    folder = package_library() / STARTERS / kind
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        _named(path.relative_to(folder).as_posix(), names): _named(path.read_text("utf-8"), names) for path in paths
+    }
+
+
+def _named(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\b(AREA|NAME)\b", lambda word: names.get(word[0], word[0]), text) if names else text
+
+
+def has_file(project: Path, name: str) -> bool:
+    """Whether anything of this name is in a project, also a link that leads nowhere."""
+    return os.path.lexists(project / name)
+
+
+def put(project: Path, files: Mapping[str, str]) -> list[str]:
+    """Write those of the files that are not there, with their folders; the names of what was written.
+
+    Raises PathRefused where a folder on the way is a link that leads out of the project, and OSError.
+    """
+    with Tree(project, links=True) as tree:
+        return [name for name, text in files.items() if _put(tree, name, text)]
+
+
+def _put(tree: Tree, name: str, text: str) -> bool:
+    folder = os.path.dirname(name)  # noqa: PTH120 (a name from the project on, not a path)
+    if folder:
+        tree.make(folder)
+    try:
+        descriptor = tree.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, follow=False)
+    except (FileExistsError, IsADirectoryError):
+        return False
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError:
+        with suppress(OSError):
+            tree.remove(name)
+        raise
+    return True

@@ -1,0 +1,105 @@
+"""Calls whose replies are kept in a journal: what was answered is not asked again, in this comparison or a later one.
+
+A call is known by its prompt, its address, and which sample it is of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Reply, Request, Usage
+from skillrun.models.scripted import Rule, ScriptedGateway
+from skillrun.runtime.usage_totals import Spent
+from skillrun.store.journal import Journal
+
+Asked = tuple[str, Request, Reply]
+
+
+@dataclass
+class Answered:
+    """Where replies come from: the journal, or else the models, once for all who ask the same at the same time.
+
+    Where it does not keep them, the models are stand-ins: what was asked of them is what would be asked.
+    """
+
+    journal: Journal
+    models: Gateway
+    keeps: bool = True
+    asked: list[Asked] = field(default_factory=list)
+    known: int = 0
+    _under_way: dict[tuple[str, str], asyncio.Future[Reply]] = field(default_factory=dict)
+
+    async def reply(self, request: Request, address: str, sample: str, attempts: AttemptListener) -> tuple[Reply, bool]:
+        """The reply to a call of a sample, and whether it was on record. Raises ModelError."""
+        place, fingerprint = f"{sample}/{address}", request.fingerprint()
+        body = self.journal.find("reply", place, fingerprint)
+        if body is not None:
+            self.known += 1
+            return Reply.from_dict(body), True
+        key = place, fingerprint
+        if key in self._under_way:
+            return await asyncio.shield(self._under_way[key]), False
+        future = self._under_way[key] = asyncio.get_running_loop().create_future()
+        try:
+            if self.keeps:
+                await self.journal.record("sent", place, fingerprint, request.to_dict())
+            reply = await self.models.send(request, address, attempts)
+            if self.keeps:
+                await self.journal.record("reply", place, fingerprint, reply.to_dict())
+            self.asked.append((address, request, reply))
+            future.set_result(reply)
+        except BaseException as error:
+            future.set_exception(error if isinstance(error, ModelError) else ModelError("other", "it was ended"))
+            future.exception()  # who else waits for it is told; nobody has to
+            raise
+        finally:
+            if self.keeps:
+                del self._under_way[key]
+        return reply, False
+
+
+@dataclass
+class SampleGateway:
+    """The models of one sample: what is compared is asked, all else is scripted.
+
+    `sent` are all calls in their order, `answers` those that were asked.
+    """
+
+    answered: Answered
+    sample: str
+    rules: Iterable[Rule]
+    price: Callable[[str, Usage], float | None]
+    is_compared: Callable[[str], bool]
+    sent: list[tuple[str, Request]] = field(default_factory=list)
+    answers: list[Asked] = field(default_factory=list)
+    asked: int = 0
+    """How many of these were not on record."""
+    made_up: int = 0
+    """How many replies before the last of these were generated, as no rule fits."""
+
+    def __post_init__(self) -> None:
+        self._generated = 0
+        self._scripted = ScriptedGateway(self.rules, self.price)
+
+    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+        self.sent.append((address, request))
+        if not self.is_compared(address):
+            matching = (rule for rule in self._scripted.rules if rule.matches(address, request.model))
+            self._generated += next(matching, None) is None
+            return await self._scripted.send(request, address, attempts)
+        self.made_up = self._generated
+        await attempts.sent(1)
+        reply, is_known = await self.answered.reply(request, address, self.sample, UNTOLD)
+        self.asked += not is_known
+        self.answers.append((address, request, reply))
+        return reply
+
+    async def close(self) -> None:
+        return None
+
+    @property
+    def spent(self) -> Spent:
+        """What the calls of this sample use, whether they were asked now or before."""
+        return sum((Spent(1, reply.usage, reply.price) for _, _, reply in self.answers), Spent())

@@ -1,0 +1,57 @@
+"""A run's state as today's workflow declares it, and the files that have changed since the run was last evaluated."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from skillrun.checker.program import Program
+from skillrun.store.files import sha256_of
+from skillrun.store.run_data import RunStore
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.types.input_values import fallen_back, given_values
+
+
+async def brought_forward(program: Program, store: RunStore) -> tuple[State, list[str], list[str]]:
+    """The state as today's workflow declares it, its log, and what is to be said of it.
+
+    Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
+    unset stays so. A value that is not allowed any more gives way to its `fallback`.
+    """
+    workflow = program.workflow
+    state, log = store.state.read()
+    names_now = {old: name for name, use in workflow.phases.items() for old in use.was if old not in workflow.phases}
+    await store.summaries.rename(names_now)
+    state.phase = [names_now.get(name, name) for name in state.phase]
+    state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
+    past = [summary for earlier in store.summaries.history(state.round) for summary in earlier.phases.values()]
+    for name in workflow.phases:
+        with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
+            past.append(store.summaries.ended(name) or Summary())
+    sets: dict[str, object] = {}
+    for summary in past:
+        sets |= summary.set
+    names: dict[str, Any] = {"config": program.config}
+    inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
+    state.inputs = {**inputs, **state.inputs}
+    values, _, _ = given_values(workflow.state, {}, {**names, "inputs": state.inputs})
+    values |= {field.name: sets[field.name] for field in workflow.state if field.name in sets}
+    state.state = {**{name: value for name, value in values.items() if value is not None}, **state.state}
+    notices = fallen_back(workflow.inputs, state.inputs, names)
+    notices += fallen_back(workflow.state, state.state, {**names, "inputs": state.inputs})
+    return state, log, list(dict.fromkeys(notices))
+
+
+def files_of(program: Program) -> dict[str, str]:
+    """Every file that the program was read from, with the beginning of its hash."""
+    return {source.label: sha256_of(source.text)[:16] for source in program.library.files.values()}
+
+
+def changed_files(program: Program, state: State) -> list[str]:
+    """The files that are other than when the run was last evaluated."""
+    before, after = state.files, files_of(program)
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after
+    )

@@ -1,0 +1,96 @@
+"""The key that seals the runs of a user on this machine, in the user's own folder. Knows nothing of what is sealed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from skillrun.repository.confined_folder import PRIVATE, Tree
+from skillrun.repository.ownership import is_own
+from skillrun.store.local.atomic import write_atomic
+from skillrun.syntax.diagnostics import SkillrunError
+
+KEY: Final = "seal.key"
+SIZE: Final = 32  # bytes of the key
+ANOTHER: Final = "remove it; a new one is made"
+MODES: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a folder on one that does"
+
+
+def known_key() -> bytes | None:
+    """The user's key; None where there is none yet. Raises SkillrunError for one that others could have put there."""
+    try:
+        with Tree(key_folder()) as tree:
+            return _read(tree)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def key_trouble() -> str:
+    """Why the user's key seals nothing, where it cannot be used; empty where it can, or where there is none."""
+    try:
+        known_key()
+    except OSError as error:
+        return str(error)
+    except SkillrunError as error:
+        return f"{error.message} ({error.next_step})"
+    return ""
+
+
+def own_key() -> bytes:
+    """The user's key, made where there is none. Raises OSError where it cannot be kept."""
+    key = known_key()
+    if key is not None:
+        return key
+    folder = key_folder()
+    folder.mkdir(PRIVATE, parents=True, exist_ok=True)
+    with Tree(folder) as tree:
+        made = f".{secrets.token_hex(8)}.new"
+        write_atomic(tree, made, secrets.token_bytes(SIZE))
+        with tree.place(made) as (parent, leaf):
+            try:
+                os.link(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
+            except FileExistsError:  # another process was faster, and its key is the key
+                pass
+            except OSError:  # a file system without hard links
+                os.rename(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent)
+            with suppress(FileNotFoundError):
+                os.unlink(leaf, dir_fd=parent)
+        key = _read(tree)
+    assert key is not None
+    return key
+
+
+def key_folder() -> Path:
+    """The user's own folder; it, and folders on the way to it, may be links."""
+    from platformdirs import user_data_path
+
+    return Path(os.path.realpath(user_data_path("skillrun")))
+
+
+def _read(tree: Tree) -> bytes | None:
+    """The key. It may have a second name: that of a making which was killed half-way, in the same folder."""
+    path = tree.path / KEY
+    with tree.place(KEY) as (folder, leaf):
+        try:
+            descriptor = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise SkillrunError(f"{path} is a symbolic link", ANOTHER) from None
+            raise
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise SkillrunError(f"{path} is no regular file", ANOTHER)
+        if status.st_mode & 0o077 or not is_own(status, tree.path):
+            raise SkillrunError(f"{path} can be read by others", f"{ANOTHER}: rm {path}; {MODES}")
+        key = file.read(SIZE + 1)
+    if len(key) != SIZE:
+        raise SkillrunError(f"{path} is damaged", ANOTHER)
+    return key
