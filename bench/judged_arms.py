@@ -105,7 +105,7 @@ def _parted(name: str, text: str) -> Iterator[tuple[str, str]]:
     fences, own = Fences(text), _part_of(Path(name).stem.replace("-", " "))
     part, depth, place = own, 0, 0
     for line in text.split("\n"):
-        heading = None if fences.hold(place) else _HEADING.match(line)
+        heading = None if fences.contains(place) else _HEADING.match(line)
         place += len(line) + 1
         if heading is not None and (part == own or len(heading[1]) <= depth):
             said = _part_of(heading[2])

@@ -20,13 +20,13 @@ import psycopg
 
 from bench.database import transactions
 from bench.ours import CHAIN, store, write_project
-from skillrun.extensions.workers.bundle import packed
-from skillrun.extensions.workers.commands.open_store import Store, open_database
-from skillrun.extensions.workers.dispatch import Dispatch
+from skillrun.extensions.workers.bundle import pack_project
+from skillrun.extensions.workers.commands.open_store import OpenStore, open_database
+from skillrun.extensions.workers.dispatch import Dispatcher
 from skillrun.extensions.workers.postgres.lease import _CLAIM
-from skillrun.extensions.workers.postgres.queue import _DUE, BEGUN, DEFAULT
-from skillrun.extensions.workers.submission import Request
-from skillrun.extensions.workers.worker import TOLD
+from skillrun.extensions.workers.postgres.queue import _DUE, DEFAULT_QUEUE, ORPHAN_PRIORITY
+from skillrun.extensions.workers.submission import RunSubmission
+from skillrun.extensions.workers.worker import MAX_WAKES_PER_SWEEP
 
 JOBS = 100
 STARTS = 20
@@ -39,14 +39,14 @@ FINISHED = 1_000_000
 def workers(url: str) -> dict[str, float]:
     """Jobs a second, how long a start takes with a warm worker, and what an idle worker costs."""
     opened = store(url)
-    dispatch = Dispatch(url)
+    dispatch = Dispatcher(url)
     with tempfile.TemporaryDirectory() as name:
         project = Path(name)
         write_project(project, "chain", CHAIN, 1)
-        bundle = packed(project, ())
+        bundle = pack_project(project, ())
 
         def submit(run: str) -> None:
-            request = Request(inputs={"calls": 1, "members": []}, typed=["calls"], model="scripted:bench")
+            request = RunSubmission(inputs={"calls": 1, "members": []}, typed=["calls"], model="scripted:bench")
             opened.queue.submit(run, "bench", request.to_data(), bundle.sha, bundle.content)
             dispatch.wake(run)
 
@@ -111,7 +111,7 @@ def queue(url: str) -> dict[str, float]:
     fetch = "SELECT id FROM procrastinate_fetch_job_v2(NULL, (SELECT min(id) FROM procrastinate_workers))"
     database.rows("SELECT * FROM procrastinate_register_worker_v1()")
     claim = {"owner": "bench", "lease": 30.0}
-    due = {"most": TOLD, "without": [], "queues": [DEFAULT], "begun": BEGUN}
+    due = {"most": MAX_WAKES_PER_SWEEP, "without": [], "queues": [DEFAULT_QUEUE], "begun": ORPHAN_PRIORITY}
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET synchronous_commit = off")  # the disk takes as long however many runs there are
         return {
@@ -147,7 +147,7 @@ def working(folder: Path, number: int, most: int) -> Iterator[list[subprocess.Po
             process.wait()
 
 
-def ended(opened: Store, number: int) -> None:
+def ended(opened: OpenStore, number: int) -> None:
     """Wait until so many runs are completed; looks often, and costs a query each time."""
     end = time.monotonic() + 300
     database = open_database(opened.url)

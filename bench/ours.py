@@ -18,21 +18,21 @@ from skillrun.checker.program import Program
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request, Usage
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError, Reply, Request, Usage
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.questions.responder import open_person
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.questions.responder import open_responder
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin_run, resume_run
-from skillrun.store.local.local_run import RunFolder
-from skillrun.store.local.local_store import RunFolders
+from skillrun.runtime.session import resume_run, start_run
+from skillrun.store.local.local_run import LocalRun
+from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
-from skillrun.store.stored_run import Runs
+from skillrun.store.stored_run import Store
 from skillrun.syntax.diagnostics import render_problem
-from skillrun.watch.watch_loop import turn
+from skillrun.watch.watch_loop import evaluate_once
 
 if TYPE_CHECKING:
-    from skillrun.extensions.workers.commands.open_store import Store
+    from skillrun.extensions.workers.commands.open_store import OpenStore
 
 NAME = "run"
 NUMBER = re.compile(r"#(\d+)/|:n(\d+)/")
@@ -97,11 +97,11 @@ class FakeModel:
         self.work = work
         self.scripted = ScriptedGateway()
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         found = NUMBER.search(address)
         if found is None:
             return await self.scripted.send(request, address, attempts)
-        await attempts.sent(1)
+        await attempts.on_sent(1)
         number = int(found[1]) - 1 if found[1] else int(found[2])
         question = QUESTION.search("\n".join(block.text for block in request.messages[-1].blocks))
         try:
@@ -133,7 +133,7 @@ def write_project(
 def checked(project: Path) -> Program:
     library = Library([Root(project, "", "project"), Root(package_library(), "skillrun:", "library")])
     program = check_workflow(library, "bench")
-    if program is None or library.problems.errors:
+    if program is None or library.problems.has_errors:
         raise SystemExit("\n".join(render_problem(problem) for problem in library.problems))
     return program
 
@@ -143,9 +143,9 @@ def session_of(work: Work, program: Program) -> Session:
     assert models is not None
     return Session(
         program,
-        Catalogue.of(models.data),
+        Catalogue.from_config(models.data),
         FakeModel(work),
-        open_person(unattended=True),
+        open_responder(unattended=True),
         project=program.library.roots[0].path,
         override="scripted:bench",
         budget=UNLIMITED,
@@ -159,9 +159,9 @@ async def run(work: Work, phase: str, text: str, members: int = 1, name: str = N
     session = session_of(work, checked(project))
     work.start()
     if work.resume:
-        outcome = await resume_run(session, runs_of(work).existing(NAME))
+        outcome = await resume_run(session, runs_of(work).open_run(NAME))
     else:
-        outcome = await begin_run(session, inputs_of(work, session.program, members), runs_of(work), name)
+        outcome = await start_run(session, inputs_of(work, session.program, members), runs_of(work), name)
     work.stop()
     completed(outcome)
     return session
@@ -169,19 +169,19 @@ async def run(work: Work, phase: str, text: str, members: int = 1, name: str = N
 
 def inputs_of(work: Work, program: Program, members: int) -> dict[str, Any]:
     given = {"calls": work.calls, "members": [f"caller:n{number}" for number in range(members)]}
-    return checked_inputs(program, given)[0]
+    return validate_inputs(program, given)[0]
 
 
 def runs(work: Work) -> Path:
     return work.folder / "runs"
 
 
-def runs_of(work: Work) -> Runs:
+def runs_of(work: Work) -> Store:
     """Where the runs are: in a folder, or in the store that the variant `postgres` is given."""
-    return store(os.environ["BENCH_POSTGRES"]).runs if work.variant == "postgres" else RunFolders(runs(work))
+    return store(os.environ["BENCH_POSTGRES"]).runs if work.variant == "postgres" else LocalStore(runs(work))
 
 
-def store(url: str) -> Store:
+def store(url: str) -> OpenStore:
     """A store of this version."""
     from skillrun.extensions.workers.commands.open_store import open_database, open_store
     from skillrun.extensions.workers.dispatch import install
@@ -221,15 +221,15 @@ async def again(work: Work) -> None:
     session = session_of(work, checked(work.folder / "project"))
     inputs = inputs_of(work, session.program, work.calls)
     if work.edit is not None:
-        folder = RunFolder(runs(work) / NAME)
+        folder = LocalRun(runs(work) / NAME)
         with folder.lease.hold():
-            journal = folder.journal()
-            outcome = (await turn(session, folder, journal, inputs)).outcome
+            journal = folder.open_journal()
+            outcome = (await evaluate_once(session, folder, journal, inputs)).outcome
             journal.close()
     elif work.resume:
-        outcome = await resume_run(session, runs_of(work).existing(NAME))
+        outcome = await resume_run(session, runs_of(work).open_run(NAME))
     else:
-        outcome = await begin_run(session, inputs, runs_of(work), NAME)
+        outcome = await start_run(session, inputs, runs_of(work), NAME)
     if outcome.status == "failed" and work.fail is not None:
         raise CallFailed
     completed(outcome)
@@ -242,12 +242,12 @@ async def dev(work: Work) -> None:
     asked = len(work.asked)
     path = first.project / "workflows" / "bench.md"
     path.write_text(path.read_text(encoding="utf-8") + "A line of help.\n", encoding="utf-8")
-    folder = RunFolder(runs(work) / NAME)
+    folder = LocalRun(runs(work) / NAME)
     with folder.lease.hold():
-        journal = folder.journal()
+        journal = folder.open_journal()
         work.start()
         session = session_of(work, checked(first.project))
-        done = await turn(session, folder, journal, inputs_of(work, session.program, 1))
+        done = await evaluate_once(session, folder, journal, inputs_of(work, session.program, 1))
         work.stop()
         journal.close()
     completed(done.outcome)

@@ -26,14 +26,14 @@ from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request, Usage
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request, Usage
 from skillrun.models.scripted import WORDS, ScriptedGateway
-from skillrun.questions.responder import open_person
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.questions.responder import open_responder
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin_run
+from skillrun.runtime.session import start_run
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_store import LocalStore
 
 REQUEST = "Add dark mode to the settings page"
 DECISIONS = """expert-review/cycle/choice: [redesign, override]
@@ -51,7 +51,7 @@ class Ideal:
         self.scripted = ScriptedGateway()
         self.read: list[str] = []
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         reply = await self.scripted.send(request, address, attempts)
         text = reply.text if request.schema is not None else "\n\n".join(_sections(request.fingerprint()))
         parts = (request.system, *(message.blocks for message in request.messages))
@@ -93,7 +93,7 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
     program, models = check_workflow(library, workflow), library.config("models")
     assert program is not None
     assert models is not None
-    catalogue = Catalogue.of(models.data)
+    catalogue = Catalogue.from_config(models.data)
     gateway: Gateway = Ideal()
     if embedded:
         assert catalogue.embedded is not None
@@ -102,14 +102,14 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
     model = "embedded" if embedded else "scripted:bench"
     events: list[Event] = []
     (folder / "decisions.yaml").write_text(DECISIONS, encoding="utf-8")  # which nobody takes for a person
-    person = open_person(unattended=True, answers=folder / "decisions.yaml" if workflow == "plan" else None)
+    person = open_responder(unattended=True, answers=folder / "decisions.yaml" if workflow == "plan" else None)
     session = Session(
         program, catalogue, gateway, person, [events.append], project=folder, override=model, budget=UNLIMITED
     )
-    inputs, _ = checked_inputs(program, given)
+    inputs, _ = validate_inputs(program, given)
     started = time.monotonic()
     try:
-        outcome = await begin_run(session, inputs, RunFolders(folder / "runs"), "run")
+        outcome = await start_run(session, inputs, LocalStore(folder / "runs"), "run")
     finally:
         await gateway.close()
     used = [event.usage for event in events if isinstance(event, CallEnded) and not event.error]

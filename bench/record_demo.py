@@ -21,15 +21,15 @@ from typing import Final
 from bench.recorded import rules as recorded_replies
 from skillrun.cli.loading import load, load_script
 from skillrun.cli.output import Output
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.responder import open_person
-from skillrun.runtime.inputs import checked_inputs
-from skillrun.runtime.session import begin_run
+from skillrun.questions.responder import open_responder
+from skillrun.runtime.inputs import validate_inputs
+from skillrun.runtime.session import start_run
 from skillrun.store.frontmatter import as_yaml
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
-from skillrun.structured_output.trailing_record import take_off
+from skillrun.structured_output.trailing_record import split_record
 from skillrun.structured_output.values import parse_reply
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import Shape
@@ -47,7 +47,11 @@ def misfit(rule: Rule, request: Request) -> str:
     if request.schema is not None:
         _, errors = parse_reply(rule.text or "", request.schema)
     else:
-        errors = list(take_off(rule.text or "", Shape(request.record)).errors) if request.record is not None else []
+        errors = (
+            list(split_record(rule.text or "", Shape(request.record_schema)).errors)
+            if request.record_schema is not None
+            else []
+        )
     return "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in errors[:3])
 
 
@@ -60,7 +64,7 @@ class RecordedGateway(ScriptedGateway):
         self.missing: dict[str, str] = {}
         """By the address of each call without a fitting reply: why."""
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), None)
         why = misfit(rule, request) if rule is not None else "no reply is recorded"
         if not why:
@@ -90,19 +94,19 @@ async def record(folder: Path, model: str = "") -> Recording:
         loaded = load("plan", out)
         script = load_script(folder / "replies.yaml", out)
         request = (folder / "request.md").read_text("utf-8").strip()
-        inputs, _ = checked_inputs(loaded.program, {"request": request, "repo": "shelf", "mode": "standard"})
-        live = loaded.gateway(None, out.note) if model else None
+        inputs, _ = validate_inputs(loaded.program, {"request": request, "repo": "shelf", "mode": "standard"})
+        live = loaded.open_gateway(None, out.note) if model else None
         name = loaded.catalogue.resolve(model, os.environ).model if model else ""
         gateway = RecordedGateway(script.rules if script is not None else (), live, name)
-        session = loaded.session(gateway, open_person(unattended=True))
-        chosen = replace(session, project=folder, override=MODEL, typed=("repo",))
+        session = loaded.build_session(gateway, open_responder(unattended=True))
+        chosen = replace(session, project=folder, override=MODEL, explicit_inputs=("repo",))
         try:
-            outcome = await begin_run(chosen, inputs, RunFolders(folder / "runs"), RUN)
+            outcome = await start_run(chosen, inputs, LocalStore(folder / "runs"), RUN)
         finally:
             if live is not None:
                 await live.close()
-    calls = len({address for address, _ in gateway.sent} | set(gateway.missing))
-    return Recording(outcome, calls, gateway.missing, [] if gateway.missing else gateway.unused())
+    calls = len({address for address, _ in gateway.calls} | set(gateway.missing))
+    return Recording(outcome, calls, gateway.missing, [] if gateway.missing else gateway.unused_addresses())
 
 
 def copy_sample(target: Path) -> None:

@@ -35,8 +35,8 @@ TIMES = 5_000
 
 def by_fields() -> Callable[[Mapping[str, object]], object]:
     for record in RECORDS:
-        records.checks_of(record)
-    return lambda body: records.fits(BODIES["reply"], body)
+        records.field_checks(record)
+    return lambda body: records.matches_record(BODIES["reply"], body)
 
 
 def by_pydantic() -> Callable[[Mapping[str, object]], object]:
@@ -54,9 +54,9 @@ def pydantic_models() -> Callable[[Any], Any]:
     def model_of(kind: Any) -> Any:
         if is_dataclass(kind) or is_typeddict(kind):
             hints: dict[str, Any] = get_type_hints(kind, include_extras=True)
-            needed = records.required(cast(type, kind))
+            needed = records.required_fields(cast(type, kind))
             fields: dict[str, Any] = {name: _field(hint, name in needed) for name, hint in hints.items()}
-            extra: Literal["forbid", "ignore"] = "forbid" if records.is_closed(cast(type, kind)) else "ignore"
+            extra: Literal["forbid", "ignore"] = "forbid" if records.forbids_extra_keys(cast(type, kind)) else "ignore"
             config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra=extra)
             return create_model(kind.__name__, __config__=config, **fields)
         origin, parts = get_origin(kind), get_args(kind)

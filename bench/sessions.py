@@ -23,14 +23,14 @@ from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.responder import open_person
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.questions.responder import open_responder
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import begin_run
+from skillrun.runtime.session import start_run
 from skillrun.store.frontmatter import from_frontmatter
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_store import LocalStore
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
 MEMBERS: Final = ("keeper", "breaker")
@@ -66,7 +66,7 @@ class Mixed:
     def __init__(self, model: Gateway) -> None:
         self.model, self.scripted = model, ScriptedGateway(Rule(**rule) for rule in CHAIR)
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         gateway = self.scripted if "/chair/" in address else self.model
         return await gateway.send(request, address, attempts)
 
@@ -91,22 +91,22 @@ async def session(kind: str, seed: int, folder: Path, model: Gateway | None = No
     program, models = check_workflow(library, "design-session"), library.config("models")
     assert program is not None
     assert models is not None
-    catalogue = Catalogue.of(models.data)
+    catalogue = Catalogue.from_config(models.data)
     assert catalogue.embedded is not None
     catalogue = replace(catalogue, embedded=replace(catalogue.embedded, seed=seed))
     cache = Path(platformdirs.user_cache_dir("skillrun"))
     gateway = Mixed(model or open_gateway(catalogue, {}, cache, lambda _line: None))
     (folder / "answers.yaml").write_text("verdict: let the chair decide\n", encoding="utf-8")
-    person = open_person(unattended=True, answers=folder / "answers.yaml")
+    person = open_responder(unattended=True, answers=folder / "answers.yaml")
     events: list[Event] = []
     override = "scripted:bench" if model else "embedded"
     setting = Session(
         program, catalogue, gateway, person, [events.append], project=folder, override=override, budget=UNLIMITED
     )
-    inputs, _ = checked_inputs(program, {"question": QUESTION, "specialists": list(MEMBERS), "session": kind})
+    inputs, _ = validate_inputs(program, {"question": QUESTION, "specialists": list(MEMBERS), "session": kind})
     started = time.monotonic()
     try:
-        outcome = await begin_run(setting, inputs, RunFolders(folder / "runs"), "run")
+        outcome = await start_run(setting, inputs, LocalStore(folder / "runs"), "run")
     finally:
         await gateway.close()
     told = [event for event in events if isinstance(event, CallEnded) and not event.error and event.member in MEMBERS]

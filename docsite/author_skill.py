@@ -15,7 +15,7 @@ from docsite.tables import NOTE, table
 from skillrun.definitions.definitions import Step
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
-from skillrun.syntax.source import Mapping, plain
+from skillrun.syntax.source import Mapping, to_plain
 from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 
@@ -42,7 +42,7 @@ def verbs() -> str:
 
 def expressions() -> str:
     """What templates may read and call."""
-    own = [builtin.row.strip("| ").split(" | ") for builtin in BUILTINS.values() if not builtin.group]
+    own = [builtin.manual_row.strip("| ").split(" | ") for builtin in BUILTINS.values() if not builtin.group]
     groups: dict[str, list[str]] = {}
     for name, builtin in BUILTINS.items():
         if builtin.group:
@@ -100,7 +100,7 @@ def panels() -> str:
 def _seated(step: Step) -> str:
     """Who a protocol's step asks."""
     assert isinstance(step.node, Mapping)
-    written = str(plain(step.node.entries["agent"].value))
+    written = str(to_plain(step.node.entries["agent"].value))
     seat = re.fullmatch(r"\{\{ seats\.(\w+) \}\}", written)
     if seat is not None:
         return "each member" if seat[1] == "members" else seat[1]
@@ -111,10 +111,10 @@ def _reply(step: Step) -> str:
     """What is replied to a protocol's step, in the notation of shapes without its descriptions."""
     if step.output is None:
         return "a text"
-    if step.output.task:
+    if step.output.is_task:
         return "as `output:` of the panel says, or a text"
     assert isinstance(step.node, Mapping)
-    return f"`{_notation(plain(step.node.entries['output'].value))}`"
+    return f"`{_notation(to_plain(step.node.entries['output'].value))}`"
 
 
 def _notation(shape: Any) -> str:

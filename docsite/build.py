@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from docsite.staging import CONFIG, BrokenSite, stage
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
 
 def build(folder: Path, config: Path = CONFIG) -> Path:
@@ -16,5 +16,5 @@ def build(folder: Path, config: Path = CONFIG) -> Path:
     command = [str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean"]
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if built.returncode:
-        raise BrokenSite(printable(built.stdout + built.stderr.partition("Traceback (most recent call last)")[0]))
+        raise BrokenSite(make_printable(built.stdout + built.stderr.partition("Traceback (most recent call last)")[0]))
     return folder / "site"

@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from docsite.tables import page, table
-from skillrun.cli.options import GIVEN
+from skillrun.cli.options import INPUT_PREFIX
 from skillrun.cli.registry import COMMANDS, GROUPS
 from skillrun.cli.workflow import workflow_command
 
@@ -31,7 +31,7 @@ def commands() -> str:
         _options(workflow_command(ANY_WORKFLOW)),
     ]
     for name, entry in COMMANDS.items():
-        module, _, attribute = entry.place.partition(":")
+        module, _, attribute = entry.import_path.partition(":")
         command: click.Command = getattr(import_module(module), attribute)
         parts.append(f"## {name}")
         parts += _command(f"skillrun {name}", command)
@@ -59,4 +59,4 @@ def _options(command: click.Command) -> str:
 
 
 def _is_input(param: click.Parameter) -> bool:
-    return (param.name or "").startswith(GIVEN)
+    return (param.name or "").startswith(INPUT_PREFIX)

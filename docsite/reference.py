@@ -73,7 +73,7 @@ def files() -> str:
 
 def steps() -> str:
     """The verbs, with the keys beside each and the fields that its id gives."""
-    verbs = [[f"[`{name}`](#{name})", verb.main.doc, _fields(verb.gives)] for name, verb in VERBS.items()]
+    verbs = [[f"[`{name}`](#{name})", verb.main.doc, _fields(verb.result_fields)] for name, verb in VERBS.items()]
     parts = [
         "A step has one verb, and keys beside it. What they do is in [the manual](../language.md#steps).",
         table(["verb", "its value", "its id gives"], verbs),
@@ -85,7 +85,7 @@ def steps() -> str:
     ]
     for name, verb in VERBS.items():
         section = " It needs a section with the step's id." if verb.section else ""
-        gives = f" Its id gives {_fields(verb.gives)}." if verb.gives else ""
+        gives = f" Its id gives {_fields(verb.result_fields)}." if verb.result_fields else ""
         parts.append(f"### {name}\n\n`{name}` takes {verb.main.doc}.{section}{gives} ([more](../language.md#{name}))")
         parts.append(key_table({name: verb.main, **verb.keys}, {name}))
     return page("Steps and verbs", parts)

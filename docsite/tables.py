@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from skillrun.definitions.verbs import Key, Keys, Takes
+from skillrun.definitions.verbs import Key, KeyKind, Keys
 
 NOTE: Final = "<!-- Made of the program's tables: `SKILLRUN_UPDATE_DOCS=1 pytest tests/unit/test_reference.py`. -->"
-WORDS: Final[Mapping[Takes, str]] = {
+WORDS: Final[Mapping[KeyKind, str]] = {
     "text": "text; a template",
     "value": "any value; texts in it are templates",
     "condition": "a condition",
@@ -72,9 +72,9 @@ def key_table(
 
 def _taken(key: Key, literal: bool) -> str:
     """What it takes, with the words that are allowed and the bounds of a number."""
-    taken = WORDS["sentence" if literal and key.takes == "text" else key.takes]
+    taken = WORDS["sentence" if literal and key.kind == "text" else key.kind]
     words = " or ".join(f"`{value}`" for value in key.values) if key.values else taken
-    if key.takes == "list" and key.least:
+    if key.kind == "list" and key.least:
         return f"{words}; not empty"
     if key.least is not None:
         words += f" from {key.least:,}"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from skillrun.types.records import Number, Whole
+from skillrun.types.records import NonNegativeFloat, NonNegativeInt
 
-PHASES: Final = ("phase", "source", "target")  # the fields that name one
+PHASE_FIELDS: Final = ("phase", "source", "target")  # the fields that name one
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,9 @@ class Event:
     def to_dict(self) -> dict[str, object]:
         return {"event": type(self).__name__, **vars(self)}
 
-    def within(self, place: str) -> Event:
+    def with_path_prefix(self, place: str) -> Event:
         """The same, of a phase of the workflow that is run at `place` of another: its name is the path to it."""
-        names = {name: f"{place}/{value}" for name in PHASES if (value := getattr(self, name, ""))}
+        names = {name: f"{place}/{value}" for name in PHASE_FIELDS if (value := getattr(self, name, ""))}
         return replace(self, **names)
 
 
@@ -46,7 +46,7 @@ class PhaseStarted(Event):
     """`entry_type` says whether the person was away in between: `re_entry_after_user_input`, else `first_entry`."""
 
     phase: str
-    round: Whole
+    round: NonNegativeInt
     entry_type: str = "first_entry"
 
 
@@ -55,9 +55,9 @@ class PhaseEnded(Event):
     """`status`: completed, skipped, failed, needs-user-input or back. `final`: its summary was there already."""
 
     phase: str
-    round: Whole
+    round: NonNegativeInt
     status: str
-    seconds: Number = 0.0
+    seconds: NonNegativeFloat = 0.0
     final: bool = False
     reason: str = ""
 
@@ -79,9 +79,9 @@ class CallEnded(Event):
     member: str
     model: str
     replayed: bool
-    seconds: Number = 0.0
-    usage: Mapping[str, Whole] = field(default_factory=dict)
-    price: Number | None = None
+    seconds: NonNegativeFloat = 0.0
+    usage: Mapping[str, NonNegativeInt] = field(default_factory=dict)
+    price: NonNegativeFloat | None = None
     text: str = ""
     stop: str = ""
     error: str = ""
@@ -116,8 +116,8 @@ class ItemEnded(Event):
     step: str
     item: str
     status: str
-    ended: Whole
-    of: Whole
+    ended: NonNegativeInt
+    of: NonNegativeInt
     reason: str = ""
 
 
@@ -166,16 +166,16 @@ class Tripped(Event):
 
     breaker: str
     phase: str
-    failures: Whole
+    failures: NonNegativeInt
     action: str
-    limit: Whole = 0
+    limit: NonNegativeInt = 0
 
 
 @dataclass(frozen=True)
 class WentBack(Event):
     source: str
     target: str
-    round: Whole
+    round: NonNegativeInt
 
 
 @dataclass(frozen=True)
@@ -184,10 +184,10 @@ class Expected(Event):
 
     phase: str
     because: str
-    calls: Whole
-    turns: Whole
-    tokens: Whole
-    price: Number | None = None
+    calls: NonNegativeInt
+    turns: NonNegativeInt
+    tokens: NonNegativeInt
+    price: NonNegativeFloat | None = None
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class RunEnded(Event):
 Listener = Callable[[Event], None]
 
 
-class Events:
+class EventStream:
     """Hands each event to every listener, in order. One that fails is told of and not called again."""
 
     def __init__(self, *listeners: Listener) -> None:
@@ -213,9 +213,9 @@ class Events:
             try:
                 listener(event)
             except Exception as error:  # noqa: BLE001 (who only listens ends no run)
-                self.drop(listener, error)
+                self.drop_listener(listener, error)
 
-    def drop(self, listener: Listener, error: Exception) -> None:
+    def drop_listener(self, listener: Listener, error: Exception) -> None:
         """Go on without a listener, and tell the others once."""
         if listener in self.listeners:
             self.listeners.remove(listener)

@@ -25,7 +25,7 @@ PREFIX: Final = "skillrun."
 
 def names(group: Group) -> dict[str, str]:
     """Every registered name of a group with its place, `module:attribute`. A package cannot replace a built-in name."""
-    return {**_installed().get(group, {}), **BUILT_IN[group]}
+    return {**_read_entry_points().get(group, {}), **BUILT_IN[group]}
 
 
 def load(group: Group, name: str) -> Any:
@@ -40,7 +40,7 @@ def import_object(place: str) -> Any:
 
 
 @cache
-def _installed() -> dict[str, dict[str, str]]:
+def _read_entry_points() -> dict[str, dict[str, str]]:
     """The entry points of installed packages, by group."""
     entries: dict[str, dict[str, str]] = {}
     for folder in filter(os.path.isdir, sys.path):
@@ -50,11 +50,11 @@ def _installed() -> dict[str, dict[str, str]]:
                 with open(path, encoding="utf-8") as file:  # noqa: PTH123
                     text = file.read()
                 if f"[{PREFIX}" in text:
-                    _read(text, entries)
+                    _parse(text, entries)
     return entries
 
 
-def _read(text: str, entries: dict[str, dict[str, str]]) -> None:
+def _parse(text: str, entries: dict[str, dict[str, str]]) -> None:
     import configparser
 
     parser = configparser.ConfigParser(delimiters=("=",))

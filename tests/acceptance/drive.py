@@ -21,15 +21,15 @@ from skillrun.checker.checker import check_workflow
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.responder import open_person
+from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
 from skillrun.store import checkpoints
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import render_problem
 
 NAME = "run"
@@ -43,7 +43,7 @@ class Logged(ScriptedGateway):
         super().__init__(Rule(**rule) for rule in script)
         self.log = log
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         with self.log.open("a", encoding="utf-8") as file:
             file.write(f"{address} {request.fingerprint()}\n")
         return await super().send(request, address, attempts)
@@ -62,7 +62,7 @@ class Driver:
         assert program is not None, problems
         assert models is not None
         assert not problems, problems
-        self.program, self.catalogue = program, Catalogue.of(models.data)
+        self.program, self.catalogue = program, Catalogue.from_config(models.data)
 
     def told(self, runs: Path, kill_at: int | None, kill_log: str | None) -> dict[str, Any]:
         """Run, kill, and go on until it ends; how each process ended, and the calls that were under way at a kill."""
@@ -97,14 +97,14 @@ class Driver:
             self.program,
             self.catalogue,
             gateway,
-            open_person(unattended=True),
+            open_responder(unattended=True),
             project=self.project,
             override="scripted:x",
         )
         if (runs / NAME / "state.md").exists():
-            return (await session.resume_run(setting, RunFolders(runs).existing(NAME))).exit_code
-        inputs, _ = checked_inputs(self.program, self.job["inputs"])
-        return (await session.begin_run(setting, inputs, RunFolders(runs), NAME)).exit_code
+            return (await session.resume_run(setting, LocalStore(runs).open_run(NAME))).exit_code
+        inputs, _ = validate_inputs(self.program, self.job["inputs"])
+        return (await session.start_run(setting, inputs, LocalStore(runs), NAME)).exit_code
 
 
 def in_flight(runs: Path) -> list[str]:

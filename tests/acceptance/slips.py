@@ -13,7 +13,7 @@ from skillrun.definitions.verbs import VERBS
 from skillrun.syntax import source as nodes
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.document import parse_config, parse_document
-from skillrun.syntax.source import Source, plain
+from skillrun.syntax.source import Source, to_plain
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def read(root: Path, path: str) -> File:
         end = len(source.text)
     else:
         document = parse_document(source, problems)
-        front = document.front if document is not None else None
+        front = document.frontmatter if document is not None else None
         end = document.body.at(0).offset if document is not None else 0
     assert front is not None
     assert not len(problems)
@@ -272,7 +272,7 @@ def declarations(file: File) -> Iterator[Slip]:
     """Names that authors make up, misspelt where they are made: whoever reads them does not find them."""
     for path, key, node in walk(file.front) if file.is_rendered else ():
         if path[-1] == "id" and is_own(path) and (place := written(file, node)) is not None:
-            yield file.slip("misspelt id", *place, misspelt(str(plain(node))), anywhere=True)
+            yield file.slip("misspelt id", *place, misspelt(str(to_plain(node))), anywhere=True)
         elif "material" in path[:-1]:
             continue  # a title is said to models, and read by nobody else
         elif key is not None and not is_own(path) and file.text.startswith(path[-1], key.span.offset):
@@ -518,6 +518,6 @@ def same(file: File, slip: Slip) -> bool:
         front, body = parse_config(source, problems), True
     else:
         document = parse_document(source, problems)
-        front = document.front if document is not None else None
+        front = document.frontmatter if document is not None else None
         body = document is not None and document.body.value == file.text[file.end :]
-    return front is not None and body and plain(front) == plain(file.front)
+    return front is not None and body and to_plain(front) == to_plain(file.front)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.store.inbox import Inbox, waiting_questions
-from skillrun.store.local.local_run import RunFolder
+from skillrun.store.inbox import AnswerInbox, pending_questions
+from skillrun.store.local.local_run import LocalRun
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.dev.conftest import SCRIPT, Watch, edit, watch
 from tests.acceptance.terminal import Terminal
@@ -34,8 +34,8 @@ def waiting(folder: Path, skillrun: Call) -> Path:
 
 
 def answered_by(run: Path) -> list[tuple[str, str]]:
-    with RunFolder(run) as folder:
-        entries = list(folder.journal_to_read().entries("answer"))
+    with LocalRun(run) as folder:
+        entries = list(folder.read_only_journal().entries("answer"))
     return [(answer["answer"], answer["answered_by"]) for entry in entries for answer in entry.body["answers"]]
 
 
@@ -60,12 +60,12 @@ def test_what_was_answered_once_is_not_answered_again(waiting: Path, folder: Pat
 
 
 def test_of_two_who_answer_at_a_time_the_first_one_counts(waiting: Path) -> None:
-    with RunFolder(waiting) as run:
-        (question,) = waiting_questions(run.events())
-        inboxes = [Inbox(RunFolder(waiting).store().files) for _ in range(2)]
+    with LocalRun(waiting) as run:
+        (question,) = pending_questions(run.events())
+        inboxes = [AnswerInbox(LocalRun(waiting).data().files) for _ in range(2)]
         assert inboxes[0].put(question, [{"answer": "left"}])
         assert not inboxes[1].put(question, [{"answer": "right"}])
-        assert inboxes[1].answers(question.where, question.fingerprint, question.questions) == [{"answer": "left"}]
+        assert inboxes[1].answers(question.address, question.fingerprint, question.questions) == [{"answer": "left"}]
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.definitions.reader import MAX_PARTS, MAX_PHASES, MAX_REPEATS
+from skillrun.definitions.reader import MAX_LOOP_DEPTH, MAX_PARTS, MAX_PHASES
 from skillrun.library.roots import package_library
-from skillrun.syntax.diagnostics import MOST_ERRORS
+from skillrun.syntax.diagnostics import MAX_ERRORS
 from tests.property.sizes import of, phase, workflow
 
 Call = Callable[..., Any]
@@ -74,11 +74,11 @@ LIMITS = {
     ),
     "repeats": (
         phase("  - at_most: 2\n    repeat:\n" + "".join(
-            f"{' ' * 4 * at}  - at_most: 2\n{' ' * 4 * at}    repeat:\n" for at in range(1, MAX_REPEATS + 1)
-        ) + f"{' ' * 4 * (MAX_REPEATS + 1)}  - set: {{x: 1}}"),
+            f"{' ' * 4 * at}  - at_most: 2\n{' ' * 4 * at}    repeat:\n" for at in range(1, MAX_LOOP_DEPTH + 1)
+        ) + f"{' ' * 4 * (MAX_LOOP_DEPTH + 1)}  - set: {{x: 1}}"),
         "skills/trip/pack.md",
-        5 + 2 * MAX_REPEATS,
-        5 + 4 * MAX_REPEATS,
+        5 + 2 * MAX_LOOP_DEPTH,
+        5 + 4 * MAX_LOOP_DEPTH,
     ),
 }  # fmt: skip
 
@@ -108,8 +108,8 @@ def test_a_file_with_too_many_mistakes_is_given_up_and_hides_no_other(project: C
     done = skillrun("validate")
     assert done.code == 1
     found = errors(done, "config/models.yaml")
-    assert len(found) == MOST_ERRORS + 1
-    assert sum(f"there are more than {MOST_ERRORS} problems" in one for one in found) == 1
+    assert len(found) == MAX_ERRORS + 1
+    assert sum(f"there are more than {MAX_ERRORS} problems" in one for one in found) == 1
     assert any("unknown name `lost`" in one for one in errors(done, "skills/trip/pack.md"))
 
 

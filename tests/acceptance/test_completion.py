@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.cli.registry import COMMANDS, VARIABLE
+from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE
 from tests.acceptance.conftest import Call, Make
 
 Offer = Callable[..., list[str]]
@@ -22,7 +22,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """The words that bash is offered for the last of these."""
 
     def offer(*words: str) -> list[str]:
-        monkeypatch.setenv(VARIABLE, "bash_complete")
+        monkeypatch.setenv(COMPLETION_VARIABLE, "bash_complete")
         monkeypatch.setenv("COMP_WORDS", "\n".join(("skillrun", *words)))
         monkeypatch.setenv("COMP_CWORD", str(len(words)))
         capsys.readouterr()
@@ -140,7 +140,7 @@ def test_a_description_is_one_line_of_its_own_word(
     start = text.index("description:")
     hostile = 'description: "one\\n\\e[31mplain\\nevil\\n_, ' + "long " * 60 + '"'
     workflow.write_text(text[:start] + hostile + text[text.index("\n", start) :])
-    monkeypatch.setenv(VARIABLE, f"{shell}_complete")
+    monkeypatch.setenv(COMPLETION_VARIABLE, f"{shell}_complete")
     monkeypatch.setenv("COMP_WORDS", "skillrun gree")
     monkeypatch.setenv("COMP_CWORD", "1" if shell == "zsh" else "gree")
     main([])
@@ -179,7 +179,12 @@ def test_runs_are_completed_without_loading_what_runs_them(runs: Path) -> None:
         "import sys; from skillrun.cli.main import main; main([]); "
         "print([name for name in ('jinja2', 'yaml', 'asyncio', 'jsonschema') if name in sys.modules])"
     )
-    environment = {**os.environ, VARIABLE: "bash_complete", "COMP_WORDS": "skillrun show b", "COMP_CWORD": "2"}
+    environment = {
+        **os.environ,
+        COMPLETION_VARIABLE: "bash_complete",
+        "COMP_WORDS": "skillrun show b",
+        "COMP_CWORD": "2",
+    }
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["plain,bob", "[]"]
 
@@ -229,7 +234,7 @@ def test_fish_completes(runs: Path, in_path: None) -> None:
 def test_each_shell_has_a_script(shell: str, skillrun: Call) -> None:
     done = skillrun("completion", shell)
     assert done.code == 0
-    assert f"{VARIABLE}={shell}_complete" in done.out
+    assert f"{COMPLETION_VARIABLE}={shell}_complete" in done.out
     assert f"skillrun completion {shell}" in skillrun("completion", "--help").out
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from skillrun.store.frontmatter import from_frontmatter
-from skillrun.store.local.signing_key import own_key
+from skillrun.store.local.signing_key import ensure_signing_key
 from tests.acceptance.conftest import EXAMPLES, Call
 from tests.launcher import run_skillrun
 from tests.property.runs import folder
@@ -59,7 +59,7 @@ class Crashes:
             (self.project / "config").mkdir()
             (self.project / "config" / "planning.yaml").write_text(self.case["config"])
         log = here / "points"
-        own_key()  # is made once, and none of these runs is the first
+        ensure_signing_key()  # is made once, and none of these runs is the first
         self.whole = self.run([{"folder": str(here / "whole"), "kill_log": str(log)}])[0]
         self.points = log.read_text().splitlines()
 

@@ -15,10 +15,10 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.responder import open_person
+from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
-from skillrun.store.local.local_run import RunFolder
+from skillrun.store.local.local_run import LocalRun
 from skillrun.store.outcome import Outcome
 from tests.acceptance.conftest import Call, Make
 
@@ -195,14 +195,14 @@ class Dev:
         models = library.config("models")
         assert program is not None, list(library.problems)
         assert models is not None
-        person = open_person(unattended=True, answers=self.answers if self.answers.exists() else None)
+        person = open_responder(unattended=True, answers=self.answers if self.answers.exists() else None)
         gateway = ScriptedGateway(Rule(**rule) for rule in script)
         setting = Session(
-            program, Catalogue.of(models.data), gateway, person, project=self.folder, override="scripted:x"
+            program, Catalogue.from_config(models.data), gateway, person, project=self.folder, override="scripted:x"
         )
-        folder = RunFolder(self.run)
-        with folder.lease.hold(), closing(folder.new_journal()) as journal:
-            return asyncio.run(session.run_again(setting, folder, journal, {}))
+        folder = LocalRun(self.run)
+        with folder.lease.hold(), closing(folder.open_or_create_journal()) as journal:
+            return asyncio.run(session.reevaluate_run(setting, folder, journal, {}))
 
     def texts(self) -> dict[str, str]:
         return {

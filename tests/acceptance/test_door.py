@@ -115,7 +115,7 @@ class Crowd:
 
     def unanswered(self) -> list[str]:
         with closing(read_journal(self.folder / "runs" / "it")) as journal:
-            return [address for address, _ in journal.unanswered()]
+            return [address for address, _ in journal.pending_calls()]
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from skillrun.store import checkpoints
-from skillrun.store.local.lock import FolderLease
+from skillrun.store.local.lock import LocalLease
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.acceptance.conftest import Call, Done, Make
 from tests.launcher import run_skillrun, start_skillrun
@@ -103,7 +103,7 @@ def test_a_run_whose_files_are_moved_stops_and_goes_on_with_the_command_that_it_
         if what != "the folder":
             with (
                 pytest.raises(SkillrunError, match=f"is being run by process {os.getpid()}|another"),
-                FolderLease(run).hold(),
+                LocalLease(run).hold(),
             ):
                 pass
 
@@ -153,13 +153,13 @@ def test_a_log_or_witness_that_is_removed_loses_nothing(
 
 @pytest.mark.finding("FM10")
 def test_who_holds_a_run_still_holds_it_where_the_lock_is_removed(tmp_path: Path) -> None:
-    with FolderLease(tmp_path).hold():
+    with LocalLease(tmp_path).hold():
         (tmp_path / ".run" / "lock").unlink()
-        assert FolderLease(tmp_path).is_held()
-        with pytest.raises(SkillrunError, match="is being run by process"), FolderLease(tmp_path).hold():
+        assert LocalLease(tmp_path).is_held()
+        with pytest.raises(SkillrunError, match="is being run by process"), LocalLease(tmp_path).hold():
             pass
         assert (tmp_path / ".run" / "owner.json").exists()
-    assert not FolderLease(tmp_path).is_held()
+    assert not LocalLease(tmp_path).is_held()
 
 
 @pytest.mark.finding("FM9")

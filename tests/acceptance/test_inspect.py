@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.lock import FolderLease
+from skillrun.store.local.lock import LocalLease
 
 Call = Callable[..., Any]
 EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
@@ -186,7 +186,7 @@ def test_show_tells_the_phase_in_which_a_run_was_killed(unsure: Any, skillrun: C
     )
     told = skillrun("show", "it", "--json").json
     assert of_open_phase(told) == ("sure", "interrupted", 1, ["This may be wrong."], ["first.md"])
-    with FolderLease(Tree(unsure / "runs" / "it")).hold():
+    with LocalLease(ConfinedFolder(unsure / "runs" / "it")).hold():
         told = skillrun("show", "it", "--json").json
     assert of_open_phase(told)[:2] == ("sure", "running")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.models.messages import ERROR_KINDS
-from skillrun.runtime.calls.reads import Lines, merged_lines
+from skillrun.runtime.calls.reads import LineRange, merge_line_ranges
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.templates.records import FAILURES, STATUSES
 from tests.acceptance.test_outcomes import laid, phase, summary, workflow
@@ -81,17 +81,17 @@ def test_what_a_member_has_read_is_known_by_file_and_lines(project: Call, skillr
     ]
 
 
-@given(st.lists(st.builds(Lines, st.sampled_from("ab"), st.integers(1, 30), st.integers(0, 9))))
-def test_merged_lines_are_those_that_were_read_each_once_and_in_order(reads: list[Lines]) -> None:
-    found = merged_lines(reads)
+@given(st.lists(st.builds(LineRange, st.sampled_from("ab"), st.integers(1, 30), st.integers(0, 9))))
+def test_merged_lines_are_those_that_were_read_each_once_and_in_order(reads: list[LineRange]) -> None:
+    found = merge_line_ranges(reads)
 
-    def lines(several: list[Lines]) -> list[tuple[str, int]]:
+    def lines(several: list[LineRange]) -> list[tuple[str, int]]:
         return [(one.path, number) for one in several for number in range(one.first, one.end)]
 
     assert set(lines(found)) == set(lines(reads))
     assert len(lines(found)) == len(set(lines(found)))
     assert {one.path for one in found} == {one.path for one in reads}
-    assert merged_lines(found) == found
+    assert merge_line_ranges(found) == found
 
 
 @pytest.mark.row("D8")

@@ -438,17 +438,17 @@ def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Cal
 
 @pytest.mark.finding("FL23")
 def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -> None:
-    from skillrun.cli.resume import _lines
-    from skillrun.runtime.forecast import WouldAsk
+    from skillrun.cli.resume import _call_lines
+    from skillrun.runtime.forecast import PredictedCall
 
     known, unknown = (
-        WouldAsk("a/b/c/d/1.1", "b", "m:n", 1000, price, again=True, certain=True) for price in (0.5, None)
+        PredictedCall("a/b/c/d/1.1", "b", "m:n", 1000, price, again=True, certain=True) for price in (0.5, None)
     )
-    assert _lines([unknown])[-1] == "certain: 1 call, 1,000 tokens in, price unknown"
-    assert _lines([known, unknown])[-1] == (
+    assert _call_lines([unknown])[-1] == "certain: 1 call, 1,000 tokens in, price unknown"
+    assert _call_lines([known, unknown])[-1] == (
         "certain: 2 calls, 2,000 tokens in, about $0.5000, and 1 call of unknown price"
     )
-    assert _lines([]) == ["no call would be made"]
+    assert _call_lines([]) == ["no call would be made"]
 
 
 @pytest.mark.row("P14")

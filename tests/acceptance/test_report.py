@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.repository.confined_folder import Tree
-from skillrun.store.local.lock import FolderLease
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.store.local.lock import LocalLease
 
 Call = Callable[..., Any]
 SCRIPTED: Final = ("--model", "scripted:default")
@@ -412,7 +412,7 @@ def test_a_run_that_is_going_on_shows_what_there_is_and_says_so(project: Call, s
     steps = "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
     written(project, small(steps, "## draft\nWrite.\n"))
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
-    with FolderLease(Tree(Path("runs/it"))).hold():
+    with LocalLease(ConfinedFolder(Path("runs/it"))).hold():
         done = skillrun("report", "it", "--json")
     assert done.code == 0
     assert done.json["is_held"]

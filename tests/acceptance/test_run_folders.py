@@ -21,7 +21,7 @@ import pytest
 
 from skillrun.store.files import sha256_of
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.lock import FolderLease
+from skillrun.store.local.lock import LocalLease
 from tests.acceptance.conftest import Call, Done, Make
 from tests.acceptance.mounts import mounted
 from tests.launcher import run_skillrun
@@ -704,7 +704,7 @@ def test_a_folder_that_is_open_is_closed_when_its_run_goes_on(run: Path, skillru
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FM12")
 def test_a_run_that_a_process_has_is_looked_at_and_left_alone(run: Path, skillrun: Call) -> None:
-    with FolderLease(run).hold():
+    with LocalLease(run).hold():
         before = everything(run)
         done = skillrun("show", "ada")
         assert (done.code, f"is being run by process {os.getpid()}" in done.out) == (0, True)

@@ -12,8 +12,8 @@ import pytest
 
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.journal import read_journal
-from skillrun.store.local.local_files import stored
-from skillrun.store.local.lock import FolderLease
+from skillrun.store.local.local_files import open_run_data
+from skillrun.store.local.lock import LocalLease
 from tests.launcher import start_skillrun
 
 Call = Callable[..., Any]
@@ -58,7 +58,7 @@ def whole(run: Path) -> tuple[str, list[str], int, list[str]]:
     summary, _ = from_frontmatter(run / "summaries" / "one.md")
     with closing(read_journal(run)) as journal:
         calls = len(list(journal.entries("reply")))
-        assert not journal.unanswered()
+        assert not journal.pending_calls()
     artifacts = sorted(path.name for path in run.glob("*.md") if path.name != "state.md")
     return state["status"], artifacts, calls, summary["outputs"].get("files", [])
 
@@ -106,7 +106,7 @@ def test_a_run_inside_the_folder_of_one_that_waits_disturbs_neither(here: Path, 
     half = here / "runs" / "outer" / "inner" / ".one.md.0123abcd.tmp"
     half.write_text("of a write that is under way")
     assert skillrun("resume", "outer").code == 0
-    assert stored(here / "runs" / "outer").matching("inner/*.md") == []
+    assert open_run_data(here / "runs" / "outer").matching("inner/*.md") == []
     assert half.exists(), "it is the other run's"
     assert [line.split()[0] for line in skillrun("runs").out.splitlines()[1:]] == ["beside", "outer"]
 
@@ -127,13 +127,13 @@ def test_a_run_of_the_name_that_has_come_and_gone_meanwhile_is_said_to_be_there(
 ) -> None:
     """Between the first look and the lock, where only luck would bring another process."""
 
-    def held(lease: FolderLease) -> Any:
-        monkeypatch.setattr(FolderLease, "hold", hold)
+    def held(lease: LocalLease) -> Any:
+        monkeypatch.setattr(LocalLease, "hold", hold)
         assert at_once(("w", "it", *SCRIPTED, "--name", "same"))[0][0] == 0
         return hold(lease)
 
-    hold = FolderLease.hold
-    monkeypatch.setattr(FolderLease, "hold", held)
+    hold = LocalLease.hold
+    monkeypatch.setattr(LocalLease, "hold", held)
     done = skillrun("w", "it", *SCRIPTED, "--name", "same")
     assert (done.code, "the run `same` already exists" in done.err) == (2, True)
     assert whole(here / "runs" / "same") == ("completed", ARTIFACTS, 3, ARTIFACTS)

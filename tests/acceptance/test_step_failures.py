@@ -14,10 +14,10 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.responder import open_person
+from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import render_problem
 
@@ -89,7 +89,7 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
     models = library.config("models")
     assert program is not None
     assert models is not None
-    assert not library.problems.errors, "\n".join(map(render_problem, library.problems))
+    assert not library.problems.has_errors, "\n".join(map(render_problem, library.problems))
     said: list[str] = []
 
     def heard(event: Event) -> None:
@@ -98,12 +98,12 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
 
     async def process() -> Outcome:
         gateway = ScriptedGateway([Rule("*/odd/*", data={"box": box})])
-        person = open_person(unattended=True)
-        catalogue = Catalogue.of(models.data)
+        person = open_responder(unattended=True)
+        catalogue = Catalogue.from_config(models.data)
         setting = Session(
             program, catalogue, gateway, person, project=project, override="scripted:x", listeners=(heard,)
         )
-        return await session.begin_run(setting, {}, RunFolders(project / "runs"), "run")
+        return await session.start_run(setting, {}, LocalStore(project / "runs"), "run")
 
     return asyncio.run(process()), said
 

@@ -25,7 +25,7 @@ with atheris.instrument_imports(include=["skillrun.language", "skillrun.scoring"
         parse_workflow,
     )
     from skillrun.structured_output.values import parse_reply
-    from skillrun.syntax.diagnostics import GivenUp, Problems
+    from skillrun.syntax.diagnostics import ParsingStopped, Problems
     from skillrun.syntax.document import parse_document
     from skillrun.syntax.source import Document, Source
     from skillrun.templates.expressions import RenderError, compile_string
@@ -72,8 +72,8 @@ def file(text: str, read: Any) -> None:
         if document is not None:
             read(document, "name", problems)
             templates(document, problems)
-    except GivenUp:
-        assert problems.errors, "a file is given up for a reason"
+    except ParsingStopped:
+        assert problems.has_errors, "a file is given up for a reason"
     lines = source.text.split("\n")
     for problem in problems:
         assert 1 <= problem.line <= len(lines), problem
@@ -86,7 +86,7 @@ def templates(document: Document, problems: Problems) -> None:
         template = compile_string(text, problems)
         if template is None:
             continue
-        Inference(template, dict.fromkeys(NAMES, ANY), problems).as_text()
+        Inference(template, dict.fromkeys(NAMES, ANY), problems).check_as_text()
         with suppress(RenderError):
             template.render(NAMES)
             template.render_text(NAMES)

@@ -18,15 +18,15 @@ from skillrun.extensions.workers.postgres.journal import PostgresJournal
 from skillrun.extensions.workers.postgres.lease import PostgresLease
 from skillrun.extensions.workers.postgres.migrations import migrate
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.extensions.workers.postgres.stored_run import StoreRun
-from skillrun.repository.confined_folder import Tree
+from skillrun.extensions.workers.postgres.stored_run import PostgresRun
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store import checkpoints
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.lease import Lease
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.local_files import FolderFiles
-from skillrun.store.local.lock import FolderLease
+from skillrun.store.local.local_files import LocalFiles
+from skillrun.store.local.lock import LocalLease
 from skillrun.store.memory import MemoryFiles, MemoryJournal, MemoryLease
 from tests.servers.postgres import empty
 
@@ -56,13 +56,13 @@ class Store(Protocol):
 
 class OnDisk:
     def __init__(self, folder: Path) -> None:
-        self.folder, tree = folder, Tree(folder)
-        self.lease = FolderLease(tree)
+        self.folder, tree = folder, ConfinedFolder(folder)
+        self.lease = LocalLease(tree)
         self.journal = SqliteJournal.create(tree)
-        self.files = FolderFiles(tree)
+        self.files = LocalFiles(tree)
 
-    def other_lease(self) -> FolderLease:
-        return FolderLease(self.folder)
+    def other_lease(self) -> LocalLease:
+        return LocalLease(self.folder)
 
     def lose(self) -> None:
         (self.folder / ".run" / "lock").unlink()
@@ -93,12 +93,12 @@ class InPostgres:
         self._opened = ExitStack()
         self.database = self._opened.enter_context(closing(Database(self._opened.enter_context(empty()))))
         migrate(self.database)
-        row = RunRow.new(self.database, "run")
+        row = RunRow.create(self.database, "run")
         self.lease, self.journal = PostgresLease(row), PostgresJournal.open(row)
-        self.files = StoreRun(row).store().files
+        self.files = PostgresRun(row).data().files
 
     def other_lease(self) -> PostgresLease:
-        row = RunRow.existing(self.database, "run")
+        row = RunRow.find(self.database, "run")
         assert row is not None
         return PostgresLease(row)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillrun.repository.paths import PathRefused
 from skillrun.store import checkpoints
-from skillrun.store.files import FileChanged, Files, content_of
+from skillrun.store.files import FileChanged, Files, read_content
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import KINDS, Store
 
@@ -31,7 +31,7 @@ def test_what_was_written_is_read_and_replaced(files: Files) -> None:
     assert (files.has("a.md"), files.is_file("a.md"), files.is_taken("a.md")) == (True, True, True)
     assert files.read("a.md") == "lïne\n".encode()
     files.write("a.md", b"\xff\0")
-    assert (files.read("a.md"), content_of(files, "a.md")) == (b"\xff\0", b"\xff\0")
+    assert (files.read("a.md"), read_content(files, "a.md")) == (b"\xff\0", b"\xff\0")
     assert files.is_folder("a.md") is False
 
 
@@ -49,7 +49,7 @@ def test_what_is_not_there_is_missing_in_one_way(files: Files) -> None:
     files.write("a.md", "")
     for name in ("b.md", "x/b.md", "a.md/b.md"):
         assert (files.has(name), files.is_file(name), files.is_folder(name), files.is_taken(name)) == (False,) * 4
-        assert content_of(files, name) is None
+        assert read_content(files, name) is None
         with pytest.raises((FileNotFoundError, NotADirectoryError)):
             files.read(name)
         with pytest.raises((FileNotFoundError, NotADirectoryError)):
@@ -77,7 +77,7 @@ def test_a_folder_is_no_file(files: Files) -> None:
     for ask in (files.has, files.read):
         with pytest.raises(IsADirectoryError):
             ask("a")
-    assert content_of(files, "a") is None
+    assert read_content(files, "a") is None
     with pytest.raises(OSError, match=r".") as caught:
         files.write("a", "text")
     assert caught.value.errno in (errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
@@ -108,7 +108,7 @@ def test_a_file_stays_where_it_has_changed_at_the_last_moment(files: Files) -> N
 
     files.write("a.md", "before")
     with pytest.raises(FileChanged):
-        files.write("a.md", "after", last=last)
+        files.write("a.md", "after", precondition=last)
     assert files.read("a.md") == b"before"
     assert listed(files) == [("a.md", "file")]
 
@@ -183,13 +183,13 @@ def test_a_file_is_the_old_or_the_new_one_at_every_checkpoint(
         with pytest.raises(KeyboardInterrupt):
             files.write("a.md", "new")
     assert files.read("a.md") == {"before": b"old", "after": b"new"}[moment]
-    files.sweep()
+    files.remove_leftovers()
     assert listed(files) == [("a.md", "file")]
 
 
 def test_a_run_that_is_not_beside_this_one_is_refused(files: Files) -> None:
     with pytest.raises(SkillrunError, match="there is no run `other` beside this one"):
-        files.other("other")
+        files.open_other_run("other")
 
 
 NAMES = st.sampled_from(["a", "a/b", "a/b/c", "b", "b/c", "./a", "a//b"])
@@ -227,7 +227,7 @@ def test_all_kinds_of_files_say_the_same_after_the_same_steps(
             [
                 outcomes,
                 listed(store.files),
-                [content_of(store.files, name) for name in names],
+                [read_content(store.files, name) for name in names],
                 [store.files.is_folder(name) for name in names],
                 [name for name in store.files.matching("**/*") if not name.startswith(".run/")],
             ]

@@ -43,10 +43,10 @@ def record(journal: Journal, *records: Record) -> None:
 
 
 def test_a_new_journal_is_empty_until_something_is_recorded(journal: Journal) -> None:
-    assert (journal.empty, journal.calls, journal.unanswered(), journal.doubt) == (True, 0, [], "")
+    assert (journal.is_empty, journal.call_count, journal.pending_calls(), journal.warning) == (True, 0, [], "")
     assert [list(journal.entries(kind)) for kind in ALL] == [[]] * len(ALL)
     record(journal, ("note", "a", "1", {}))
-    assert not journal.empty
+    assert not journal.is_empty
 
 
 def test_a_record_is_found_by_its_kind_address_and_fingerprint_and_by_nothing_less(journal: Journal) -> None:
@@ -107,13 +107,13 @@ def test_a_call_is_unanswered_until_something_comes_of_it_and_counts_once_when_i
     journal: Journal,
 ) -> None:
     record(journal, ("sent", "a", "1", {}), ("sent", "b", "1", {}), ("sent", "c", "1", {}))
-    assert journal.unanswered() == [("a", "1"), ("b", "1"), ("c", "1")]
+    assert journal.pending_calls() == [("a", "1"), ("b", "1"), ("c", "1")]
     record(journal, ("reply", "b", "1", {}), ("failed", "c", "1", {}), ("tried", "a", "1", {}))
-    assert (journal.unanswered(), journal.calls) == ([], 3)
+    assert (journal.pending_calls(), journal.call_count) == ([], 3)
     record(journal, ("sent", "a", "1", {}))
-    assert (journal.unanswered(), journal.calls) == ([("a", "1")], 3)
+    assert (journal.pending_calls(), journal.call_count) == ([("a", "1")], 3)
     record(journal, ("reply", "a", "1", {}), ("sent", "a", "1", {}))
-    assert (journal.unanswered(), journal.calls) == ([("a", "1")], 4)
+    assert (journal.pending_calls(), journal.call_count) == ([("a", "1")], 4)
 
 
 def test_records_of_one_turn_are_kept_together_in_the_order_of_their_calls(journal: Journal, points: list[str]) -> None:
@@ -161,10 +161,10 @@ def test_once_a_record_could_not_be_written_nothing_new_is_taken_and_what_came_i
                 record(journal, one)
         with pytest.raises(JournalUnwritable):
             journal.check()
-        lost = journal.unwritten()
+        lost = journal.write_error()
         assert isinstance(lost, JournalUnwritable)
         assert "1 answer that came could not be kept" in lost.message
-    lost = journal.unwritten()
+    lost = journal.write_error()
     assert isinstance(lost, JournalUnwritable)
     assert "all that was answered is on record" in lost.message
     assert journal.find("reply", "a", "1") == {"text": "paid for"}
@@ -176,7 +176,7 @@ def test_once_a_record_could_not_be_written_nothing_new_is_taken_and_what_came_i
 def test_a_journal_that_could_be_written_has_nothing_unwritten(journal: Journal) -> None:
     record(journal, ("reply", "a", "1", {}))
     journal.check()
-    assert journal.unwritten() is None
+    assert journal.write_error() is None
 
 
 def test_after_an_interrupt_in_a_commit_nothing_is_written_any_more(
@@ -204,7 +204,7 @@ def test_a_body_that_no_run_writes_is_damage_when_it_is_read() -> None:
 
 
 def observed(journal: Journal) -> Any:
-    return [list(journal.entries(kind)) for kind in ALL], journal.unanswered(), journal.calls, journal.empty
+    return [list(journal.entries(kind)) for kind in ALL], journal.pending_calls(), journal.call_count, journal.is_empty
 
 
 @pytest.mark.slow

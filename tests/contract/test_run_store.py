@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from skillrun.store.artifacts import Ledger, Written
+from skillrun.store.artifacts import Artifacts, WriteOutcome
 from skillrun.store.files import Files
-from skillrun.store.run_data import RunStore
+from skillrun.store.run_data import RunData
 from skillrun.store.state import State
 from skillrun.store.summary import PastRound, Summary
 from skillrun.syntax.diagnostics import SkillrunError
@@ -21,26 +21,26 @@ class Kept:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.now = RunStore(store.files, store.journal)
+        self.now = RunData(store.files, store.journal)
 
     @property
     def files(self) -> Files:
         return self.store.files
 
     @property
-    def ledger(self) -> Ledger:
-        return self.now.ledger
+    def ledger(self) -> Artifacts:
+        return self.now.artifacts
 
-    def reopened(self) -> RunStore:
-        self.now = RunStore(self.store.files, self.store.journal)
+    def reopened(self) -> RunData:
+        self.now = RunData(self.store.files, self.store.journal)
         return self.now
 
-    def put(self, name: str, text: str) -> Written:
-        return asyncio.run(self.now.ledger.put(name, text))
+    def put(self, name: str, text: str) -> WriteOutcome:
+        return asyncio.run(self.now.artifacts.put(name, text))
 
     def summarize(self, phase: str, *artifacts: str, **more: Any) -> None:
         summary = {"phase": phase, "status": "completed", "artifacts": list(artifacts), **more}
-        asyncio.run(self.now.summaries.put(phase, Summary.of(summary)))
+        asyncio.run(self.now.summaries.put(phase, Summary.from_record(summary)))
 
     def texts(self) -> dict[str, str]:
         """What is in every file."""
@@ -53,16 +53,20 @@ def kept(store: Store) -> Kept:
     return Kept(store)
 
 
-def ended(store: RunStore, phase: str) -> Summary:
-    summary = store.summaries.ended(phase)
+def ended(store: RunData, phase: str) -> Summary:
+    summary = store.summaries.find_completed(phase)
     assert summary is not None
     return summary
 
 
 def test_what_the_run_has_written_is_its_own_and_written_anew(kept: Kept) -> None:
     assert [kept.put("a.md", "one"), kept.put("a.md", "one"), kept.put("a.md", "two")] == ["written", "same", "written"]
-    assert (kept.ledger.artifacts(), kept.ledger.is_own("a.md"), kept.now.changed_by_hand()) == (["a.md"], True, [])
-    assert kept.reopened().ledger.artifacts() == ["a.md"]
+    assert (kept.ledger.list_names(), kept.ledger.is_unmodified("a.md"), kept.now.edited_files()) == (
+        ["a.md"],
+        True,
+        [],
+    )
+    assert kept.reopened().artifacts.list_names() == ["a.md"]
     assert kept.put("a.md", "three") == "written"
     assert kept.ledger.text("a.md") == "three"
 
@@ -70,14 +74,14 @@ def test_what_the_run_has_written_is_its_own_and_written_anew(kept: Kept) -> Non
 def test_what_a_person_has_changed_stays_and_a_new_text_is_a_conflict(kept: Kept) -> None:
     kept.put("a.md", "one")
     kept.files.write("a.md", "mine")
-    assert (kept.ledger.is_own("a.md"), kept.now.changed_by_hand()) == (False, ["a.md"])
+    assert (kept.ledger.is_unmodified("a.md"), kept.now.edited_files()) == (False, ["a.md"])
     assert (kept.put("a.md", "one"), kept.put("a.md", "two")) == ("kept", "conflict")
     assert kept.ledger.text("a.md") == "mine"
     asyncio.run(kept.ledger.replace("a.md", "two"))
-    assert (kept.ledger.text("a.md"), kept.now.changed_by_hand()) == ("two", [])
+    assert (kept.ledger.text("a.md"), kept.now.edited_files()) == ("two", [])
     kept.files.write("theirs.md", "was there before")
     assert kept.put("theirs.md", "new") == "conflict"
-    assert "theirs.md" not in kept.ledger.artifacts()
+    assert "theirs.md" not in kept.ledger.list_names()
 
 
 def test_a_text_that_a_person_has_written_already_is_taken_over(kept: Kept) -> None:
@@ -107,9 +111,9 @@ def test_no_artifact_has_a_name_of_the_runs_own_or_outside(kept: Kept, name: str
         kept.put(name, "text")
     asyncio.run(kept.store.journal.record("wrote", name, "0" * 64, {}))
     later = kept.reopened()
-    assert later.ledger.artifacts() == []
+    assert later.artifacts.list_names() == []
     assert len(later.refusals.lines) == 1
-    assert later.ledger.text(name) is None
+    assert later.artifacts.text(name) is None
     assert kept.texts() == {}
 
 
@@ -119,7 +123,7 @@ def test_a_form_is_written_once_and_a_folder_made_for_what_is_brought(kept: Kept
     assert kept.files.write_new("form.md", "empty") is False
     kept.ledger.make_folder("brought")
     assert kept.files.is_folder("brought")
-    kept.ledger.put_beside("a.new.md", "new")
+    kept.ledger.write_user_file("a.new.md", "new")
     kept.ledger.remove("a.new.md")
     kept.ledger.remove("a.new.md")
     assert kept.texts() == {"form.md": "filled in"}
@@ -163,12 +167,16 @@ def test_a_summary_comes_back_and_one_that_waits_is_not_over(kept: Kept) -> None
     kept.summarize("a", "x.md", outputs={"n": 1})
     kept.summarize("b", status="needs-user-input")
     for summaries in (kept.now.summaries, kept.reopened().summaries):
-        ended, waiting = summaries.ended("a"), summaries.any("b")
+        ended, waiting = summaries.find_completed("a"), summaries.find("b")
         assert ended is not None
         assert waiting is not None
         assert ended.record == {"phase": "a", "status": "completed", "artifacts": ["x.md"], "outputs": {"n": 1}}
-        assert (summaries.ended("b"), waiting.status) == (None, "needs-user-input")
-        assert (summaries.any("c"), summaries.phases(), list(summaries.of("abc"))) == (None, ["a", "b"], ["a"])
+        assert (summaries.find_completed("b"), waiting.status) == (None, "needs-user-input")
+        assert (summaries.find("c"), summaries.phases(), list(summaries.completed_summaries("abc"))) == (
+            None,
+            ["a", "b"],
+            ["a"],
+        )
         assert summaries.artifacts() == {"x.md"}
 
 
@@ -177,23 +185,23 @@ def test_a_summary_that_a_person_has_changed_is_known_in_every_round(kept: Kept)
     kept.summarize("b")
     assert not kept.now.summaries.is_edited("a")
     kept.files.write("summaries/a.md", kept.files.read("summaries/a.md") + b"more\n")
-    assert (kept.now.summaries.is_edited("a"), kept.reopened().changed_by_hand()) == (True, ["summaries/a.md"])
+    assert (kept.now.summaries.is_edited("a"), kept.reopened().edited_files()) == (True, ["summaries/a.md"])
     kept.now.end_round(1, ["a", "b"], [])
-    assert kept.now.summaries.edited_before() == ["round-1/summaries/a.md"]
-    assert kept.now.changed_by_hand() == ["round-1/summaries/a.md"]
+    assert kept.now.summaries.list_edited_in_past_rounds() == ["round-1/summaries/a.md"]
+    assert kept.now.edited_files() == ["round-1/summaries/a.md"]
 
 
 def test_a_summary_that_cannot_be_used_is_set_aside_or_told(kept: Kept) -> None:
     kept.files.write("summaries/a.md", "---\n: : :\n---\n")
-    assert kept.now.summaries.readable("a") is None
+    assert kept.now.summaries.find_readable("a") is None
     assert len(kept.now.refusals.lines) == 1
     heard: list[str] = []
     kept.now.refusals.listen(heard.append)
     assert heard == kept.now.refusals.lines
     with pytest.raises(SkillrunError):
-        kept.now.summaries.any("a")
-    kept.now.summaries.set_aside("a")
-    assert (kept.now.summaries.any("a"), list(kept.texts())) == (None, ["summaries/a.md.invalid"])
+        kept.now.summaries.find("a")
+    kept.now.summaries.quarantine("a")
+    assert (kept.now.summaries.find("a"), list(kept.texts())) == (None, ["summaries/a.md.invalid"])
 
 
 def test_phases_that_are_called_otherwise_now_keep_their_summaries_in_all_rounds(kept: Kept) -> None:
@@ -230,7 +238,7 @@ def test_a_round_that_ends_takes_its_artifacts_along_but_what_stays_or_is_kept(k
         }
     over = kept.now.summaries.history(2)
     assert [(past.round, list(past.phases)) for past in over] == [(1, ["a"])]
-    assert [summary.phase for summary in kept.now.summaries.all(2, ["a", "b"])] == ["a", "b"]
+    assert [summary.phase for summary in kept.now.summaries.all_summaries(2, ["a", "b"])] == ["a", "b"]
     assert kept.reopened().summaries.history(1) == []
 
 
@@ -253,18 +261,18 @@ def test_beginning_again_forgets_rounds_and_rescues_what_a_person_has_changed_th
     kept.summarize("p", "a.md")
     kept.files.write("round-1/b.md", "mine")
     kept.files.write("round-2/a.md", "mine too")
-    kept.now.begin_again()
+    kept.now.reset()
     assert kept.texts() == {"a.md": "mine too", "b.md": "mine"}
-    assert kept.now.summaries.any("p") is None
+    assert kept.now.summaries.find("p") is None
     assert kept.now.summaries.history(3) == [PastRound(1, {}), PastRound(2, {})]
 
 
 def test_what_was_removed_by_hand_is_known(kept: Kept) -> None:
     kept.put("a.md", "")
     kept.summarize("p", "a.md", "b.md")
-    assert kept.now.removed_by_hand() == ["b.md"]
+    assert kept.now.missing_artifacts() == ["b.md"]
     kept.files.remove("a.md")
-    assert kept.now.removed_by_hand() == ["a.md", "b.md"]
+    assert kept.now.missing_artifacts() == ["a.md", "b.md"]
 
 
 # a workflow that runs inside a phase
@@ -273,27 +281,29 @@ def test_what_was_removed_by_hand_is_known(kept: Kept) -> None:
 def test_an_inline_workflow_has_summaries_of_its_own_and_the_same_artifacts(kept: Kept) -> None:
     kept.summarize("p", "outer.md")
     inner = kept.now.inline("w/p/step")
-    asyncio.run(inner.ledger.put("inner.md", "text"))
-    asyncio.run(inner.summaries.put("p", Summary.of({"phase": "p", "status": "completed", "artifacts": ["inner.md"]})))
+    asyncio.run(inner.artifacts.put("inner.md", "text"))
+    asyncio.run(
+        inner.summaries.put("p", Summary.from_record({"phase": "p", "status": "completed", "artifacts": ["inner.md"]}))
+    )
     assert sorted(kept.texts()) == ["inner.md", "summaries/p.md", "summaries/w.p.step/p.md"]
     assert (ended(inner, "p").artifacts, ended(kept.now, "p").artifacts) == (["inner.md"], ["outer.md"])
     assert (kept.now.summaries.phases(), kept.now.summaries.artifacts()) == (["p"], {"inner.md", "outer.md"})
     assert inner.matching("*.md") == ["inner.md"]
     assert kept.now.matching("*.md") == ["inner.md"]
-    assert kept.reopened().changed_by_hand() == []
+    assert kept.reopened().edited_files() == []
     assert kept.now.inline("w/p/step").summaries.phases() == [], "it is evaluated from its beginning"
     assert kept.now.summaries.artifacts() == {"outer.md"}
 
 
 def test_the_rounds_of_an_inline_workflow_are_remembered_and_its_artifacts_stay(kept: Kept) -> None:
     inner = kept.now.inline("w/p/step")
-    asyncio.run(inner.ledger.put("a.md", "one"))
+    asyncio.run(inner.artifacts.put("a.md", "one"))
     summary = {"phase": "q", "status": "completed", "artifacts": ["a.md"], "round": 1}
-    asyncio.run(inner.summaries.put("q", Summary.of(summary)))
+    asyncio.run(inner.summaries.put("q", Summary.from_record(summary)))
     inner.end_round(1, ["q", "r"], [])
-    assert (inner.summaries.ended("q"), kept.texts()) == (None, {"a.md": "one"})
+    assert (inner.summaries.find_completed("q"), kept.texts()) == (None, {"a.md": "one"})
     assert [(past.round, list(past.phases)) for past in inner.summaries.history(2)] == [(1, ["q"])]
-    assert [summary.phase for summary in inner.summaries.all(2, ["q"])] == ["q"]
+    assert [summary.phase for summary in inner.summaries.all_summaries(2, ["q"])] == ["q"]
     assert kept.now.summaries.history(1) == []
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from skillrun.types.samples import TAME, sample
+from skillrun.types.samples import DEFAULT_LIMITS, sample
 from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked
 
@@ -32,7 +32,9 @@ class Protocol:
         """A good answer, decided by the request alone."""
         seed = sha256(json.dumps([asked.body.get(key) for key in ("messages", "input")]).encode()).hexdigest()
         schema = schema_of(asked.body)
-        return self._said(asked, json.dumps(sample(schema, seed, TAME)) if schema else f"Note {seed[:12]}, and more.")
+        return self._said(
+            asked, json.dumps(sample(schema, seed, DEFAULT_LIMITS)) if schema else f"Note {seed[:12]}, and more."
+        )
 
     def bad(self, kind: str, asked: Asked) -> Answer:
         """What no provider should send."""

@@ -8,8 +8,8 @@ import pytest
 
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.lease import PostgresLease
-from skillrun.extensions.workers.postgres.migrations import migrate, steps
-from skillrun.extensions.workers.postgres.queue import Queue
+from skillrun.extensions.workers.postgres.migrations import load_migrations, migrate
+from skillrun.extensions.workers.postgres.queue import RunQueue
 from skillrun.extensions.workers.postgres.row import RunRow
 from tests.faults.workers import Size, main, tried
 from tests.servers.postgres import empty
@@ -33,7 +33,7 @@ def test_a_size_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str])
 
 def test_runs_in_flight_on_the_version_before_are_there_after_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was being worked on as the store was brought up to date is taken up again by this version."""
-    known = steps()
+    known = load_migrations()
     with empty() as url, closing(Database(url)) as database:
         with monkeypatch.context() as before:
             older = {number: text for number, text in known.items() if number < max(known)}
@@ -44,8 +44,8 @@ def test_runs_in_flight_on_the_version_before_are_there_after_a_migration(monkey
             " VALUES ('ada', 'running', '{}', 3, now() - interval '1 s')"
         )
         assert migrate(database) == [max(known)]
-        assert [due.name for due in Queue(database).due(5)] == ["ada"]
-        row = RunRow.existing(database, "ada")
+        assert [due.name for due in RunQueue(database).due_runs(5)] == ["ada"]
+        row = RunRow.find(database, "ada")
         assert row is not None
         with PostgresLease(row).hold():
             assert row.epoch == 4

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from skillrun.extensions.workers.postgres.database import Database
-from skillrun.extensions.workers.postgres.stored_run import StoreRuns
+from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 from tests.servers import openai
 from tests.servers.wire import Answer, Asked
 
@@ -115,11 +115,11 @@ def asked_again(database: Database, provider: Provider, runs: list[str]) -> tupl
     replies: dict[tuple[str, str], float] = {}
     sent: Counter[tuple[str, str]] = Counter()
     again = []
-    stored = StoreRuns(database)
+    stored = PostgresStore(database)
     for name in runs:
         if not stored.has(name):
             continue
-        journal = stored.existing(name).journal_so_far()
+        journal = stored.open_run(name).journal_snapshot()
         sendings = [(entry.address, entry.seq) for entry in journal.entries("sent")]
         for entry in journal.entries("reply"):
             found = KEY.search(entry.body["text"])

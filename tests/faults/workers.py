@@ -23,11 +23,11 @@ from random import Random
 from typing import Any, Final
 
 from skillrun.cli.main import main as skillrun
-from skillrun.extensions.workers.bundle import packed
+from skillrun.extensions.workers.bundle import pack_project
 from skillrun.extensions.workers.commands.open_store import open_store
-from skillrun.extensions.workers.dispatch import Dispatch
+from skillrun.extensions.workers.dispatch import Dispatcher
 from skillrun.extensions.workers.postgres.database import Database
-from skillrun.extensions.workers.submission import Request
+from skillrun.extensions.workers.submission import RunSubmission
 from tests.faults import watch, world
 from tests.faults.processes import KEPT, ROOT, failing_disk
 from tests.faults.watch import Provider
@@ -185,12 +185,12 @@ class Bench:
 
     def submit(self) -> None:
         """Have all runs worked on."""
-        bundle = packed(self.project, ())
+        bundle = pack_project(self.project, ())
         queue = open_store(self.server.url).queue
-        with closing(Dispatch(self.server.url)) as dispatch:
+        with closing(Dispatcher(self.server.url)) as dispatch:
             for name in self.names:
                 inputs: dict[str, object] = {"request": f"Trip {name}", "asks": name in self.asking}
-                request = Request(inputs, ["request"], MODEL).to_data()
+                request = RunSubmission(inputs, ["request"], MODEL).to_data()
                 queue.submit(name, "many", request, bundle.sha, bundle.content)
                 dispatch.wake(name)
 
@@ -258,7 +258,7 @@ class Bench:
     def people(self) -> None:
         """Whoever is asked answers, and some run is cancelled."""
         waiting = "SELECT name FROM runs WHERE status = 'waiting'"
-        for (name,) in self.database.lasting(lambda: self.database.rows(waiting), 10):
+        for (name,) in self.database.retry(lambda: self.database.rows(waiting), 10):
             if self.typed("answers", name, "--answers", "answers.yaml") == 0:
                 self.counts.answered += 1
         for name in sorted(self.cancelling):
@@ -299,10 +299,10 @@ class Bench:
 
     def _over(self) -> bool:
         left = "SELECT count(*) FROM runs WHERE status <> ALL(%(over)s)"
-        return self.database.lasting(lambda: self.database.rows(left, {"over": list(OVER)}), 10) == [(0,)]
+        return self.database.retry(lambda: self.database.rows(left, {"over": list(OVER)}), 10) == [(0,)]
 
     def _held(self, alone: Mapping[bool, Mapping[str, bytes]]) -> Held:
-        held, found = Held(), self.database.lasting(lambda: watch.statuses(self.database), 10)
+        held, found = Held(), self.database.retry(lambda: watch.statuses(self.database), 10)
         completed = [name for name in self.names if found[name] == "completed"]
         cancelled = [name for name in self.names if found[name] == "cancelled" and name in self.cancelling]
         lost = [f"{name} is {found[name]}" for name in self.names if name not in {*completed, *cancelled}]

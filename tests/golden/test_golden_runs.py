@@ -15,15 +15,15 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.questions.responder import open_person
+from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
 from skillrun.store.journal import Kind
 from skillrun.store.local.journal import read_journal
-from skillrun.store.local.local_files import stored
-from skillrun.store.local.local_run import RunFolder
+from skillrun.store.local.local_files import open_run_data
+from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.signing_key import key_folder
-from skillrun.store.seal import seal_of
+from skillrun.store.seal import compute_seal
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
 from tests.golden.runs import CASES, KEY, NAME, RUNS, described, fill_in, make_project, unpack
 
@@ -45,18 +45,18 @@ def program_of(project: Path) -> tuple[Program, Catalogue]:
     program, models = check_workflow(library, "trek"), library.config("models")
     assert program is not None
     assert models is not None
-    return program, Catalogue.of(models.data)
+    return program, Catalogue.from_config(models.data)
 
 
 def moved_here(run: Path, project: Path) -> None:
     """Have the state say that its project is this one, under a seal of today; the old seal has to fit before."""
     path = run / "state.md"
     program, _ = program_of(project)
-    state, _ = stored(run).state.read()
-    assert state.seal == seal_of(program, state, KEY)
+    state, _ = open_run_data(run).state.read()
+    assert state.seal == compute_seal(program, state, KEY)
     state.project = str(project)
     text = re.sub(r"(?m)^project: .*$", f"project: {project}", path.read_text(encoding="utf-8"))
-    path.write_text(text.replace(state.seal, seal_of(program, state, KEY)), encoding="utf-8")
+    path.write_text(text.replace(state.seal, compute_seal(program, state, KEY)), encoding="utf-8")
 
 
 def calls(run: Path, kind: Kind) -> list[tuple[str, str]]:
@@ -99,13 +99,13 @@ def test_evaluated_again_from_the_start_it_asks_nobody(name: str, place: Path, s
     program, catalogue = program_of(place)
     gateway = ScriptedGateway()
     setting = Session(
-        program, catalogue, gateway, open_person(unattended=True), project=place, override="scripted:default"
+        program, catalogue, gateway, open_responder(unattended=True), project=place, override="scripted:default"
     )
     before = described(run)
-    folder = RunFolder(run)
-    with folder.lease.hold(), closing(folder.journal()) as journal:
-        outcome = asyncio.run(session.run_again(setting, folder, journal, folder.state().inputs))
-    assert (outcome.status, gateway.sent) == ("completed", [])
+    folder = LocalRun(run)
+    with folder.lease.hold(), closing(folder.open_journal()) as journal:
+        outcome = asyncio.run(session.reevaluate_run(setting, folder, journal, folder.state().inputs))
+    assert (outcome.status, gateway.calls) == ("completed", [])
     assert files(described(run)) == files(before)
 
 

@@ -22,20 +22,20 @@ from skillrun.checker.program import Program
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError, Reply, Request
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.answers import Answer, QuestionRecord
-from skillrun.questions.prepared_answers import Read
-from skillrun.questions.responder import Questions
+from skillrun.questions.prepared_answers import RecordBuilder
+from skillrun.questions.responder import QuestionSet
 from skillrun.runtime import session
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
 from skillrun.store import checkpoints
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.journal import Journal
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.local_run import RunFolder
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_run import LocalRun
+from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import render_problem
 from tests.property.workflows import Workflows
@@ -64,16 +64,16 @@ class Model:
         self.pauses = pauses
         self.calls: list[Call] = []
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         fingerprint = request.fingerprint()
         self.calls.append((address, fingerprint))
-        await attempts.sent(1)
+        await attempts.on_sent(1)
         for _ in range(_number(fingerprint) % (self.pauses + 1)):
             await asyncio.sleep(0)
         try:
             return await self.scripted.send(request, address)
         except ModelError as error:
-            await attempts.failed(1, error)
+            await attempts.on_failed(1, error)
             raise
 
     async def close(self) -> None:
@@ -86,34 +86,36 @@ class Human:
 
     attended: bool
     away: bool
-    typed: Mapping[str, str] = field(default_factory=dict)
+    resume_flags: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer] | None:
+    async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
         await asyncio.sleep(0)
-        if self.away and (not now or _number(asking.key) % 3 == 0):
+        if self.away and (not interactive or _number(question_set.key) % 3 == 0):
             return None
-        return [self._answer(asking, question) for question in asking.questions]
+        return [self._answer(question_set, question) for question in question_set.questions]
 
-    def prepares(self, asking: Questions) -> bool:
+    def has_prepared_answers(self, question_set: QuestionSet) -> bool:
         return False
 
-    def earlier(self, asking: Questions) -> None:
+    def skip_prepared_answers(self, question_set: QuestionSet) -> None:
         """What was answered in an earlier process is no business of this one."""
 
-    def asked_before(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
+    def mark_answers_used(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
         """Nothing is prepared here."""
 
-    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
+    def note_late_answers(
+        self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
+    ) -> None:
         """Nothing is prepared here."""
 
-    def _answer(self, asking: Questions, question: Mapping[str, Any]) -> Answer:
+    def _answer(self, question_set: QuestionSet, question: Mapping[str, Any]) -> Answer:
         if str(question["id"]).startswith("keep-"):
             return {"answer": question["default"]}
-        failed, again, number = asking.key.partition(".retry-")
+        failed, again, number = question_set.key.partition(".retry-")
         if again:  # up to so often, in whichever process: a failed run that is resumed puts the question anew
             return {"answer": question["choices"][int(number) > _number(failed) % 3]}
         options = [*question.get("choices", ["blue", "green"]), question.get("default", "")]
-        return {"answer": options[_number(f"{asking.key} {question['id']}") % len(options)]}
+        return {"answer": options[_number(f"{question_set.key} {question['id']}") % len(options)]}
 
 
 def _number(text: str) -> int:
@@ -167,7 +169,7 @@ class Bench:
         self.program = checked(project)
         models = self.program.library.config("models")
         assert models is not None
-        self.catalogue = Catalogue.of(models.data)
+        self.catalogue = Catalogue.from_config(models.data)
 
     def begin(self, runs: Path, keep: Keep | None = None) -> Story:
         return self._told(Story(runs), not self.case.patient, "begin", keep)
@@ -200,15 +202,15 @@ class Bench:
 
     async def _process(self, how: str, runs: Path, model: Model, human: Human) -> Outcome:
         setting = Session(self.program, self.catalogue, model, human, project=self.project, override="scripted:x")
-        setting.keeps_reads = how != "again"
+        setting.reuse_reads = how != "again"
         if how == "resume":
-            return await session.resume_run(setting, RunFolders(runs).existing(NAME))
+            return await session.resume_run(setting, LocalStore(runs).open_run(NAME))
         if how == "begin":
-            inputs, _ = checked_inputs(self.program, {"request": "Paint it blue."})
-            return await session.begin_run(setting, inputs, RunFolders(runs), NAME)
-        folder = RunFolder(runs / NAME)
-        with folder.lease.hold(), closing(folder.journal()) as journal:
-            return await session.run_again(setting, folder, journal, folder.state().inputs)
+            inputs, _ = validate_inputs(self.program, {"request": "Paint it blue."})
+            return await session.start_run(setting, inputs, LocalStore(runs), NAME)
+        folder = LocalRun(runs / NAME)
+        with folder.lease.hold(), closing(folder.open_journal()) as journal:
+            return await session.reevaluate_run(setting, folder, journal, folder.state().inputs)
 
     def _hook(self, story: Story, model: Model, away: bool, keep: Keep | None) -> Callable[[str], None]:
         def reached(name: str) -> None:

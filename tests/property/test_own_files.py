@@ -118,9 +118,9 @@ def check_models(path: Path) -> bool:
     found = library.config("models")
     for problem in library.problems:
         render_problem(problem)
-    if found is None or library.problems.errors:
+    if found is None or library.problems.has_errors:
         return False
-    catalogue = Catalogue.of(found.data, origins(found))
+    catalogue = Catalogue.from_config(found.data, origins(found))
     for symbol in ("strong", "fast", "critic", "quick", "latest o"):
         for environ in ({}, {"OPENAI_API_KEY": "k"}, {"O_API_KEY": "k"}):
             with suppress(SkillrunError):
@@ -133,7 +133,7 @@ def check_scripts(path: Path) -> bool:
     rules = read_yaml(path, problems, read_script)
     for problem in problems:
         render_problem(problem)
-    if rules is None or problems.errors:
+    if rules is None or problems.has_errors:
         return False
     gateway = ScriptedGateway(rules)
     for rule in gateway.rules:

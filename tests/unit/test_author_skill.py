@@ -14,7 +14,7 @@ from skillrun.definitions.verbs import RESERVED, VERBS
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.document import parse_document
 from skillrun.syntax.reading import read_source
-from skillrun.syntax.source import plain
+from skillrun.syntax.source import to_plain
 from skillrun.templates.vocabulary import BUILTINS
 
 pytestmark = pytest.mark.row("A4")
@@ -39,7 +39,7 @@ def test_it_has_the_format_of_agent_skills() -> None:
     document = parse_document(source, problems)
     assert list(problems) == []
     assert document is not None
-    front = plain(document.front)
+    front = to_plain(document.frontmatter)
     assert set(front) <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
     assert front["name"] == SKILL.name
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", front["name"])

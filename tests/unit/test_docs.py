@@ -108,7 +108,7 @@ def test_the_manual_names_every_verb_key_filter_function_and_test() -> None:
     code = _words(re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text))
     keys = {key for tables in (*KINDS.values(), PHASE_USE_KEYS, ROW_KEYS, REFERENCE_KEYS, STEP_KEYS) for key in tables}
     keys |= {key for verb in VERBS.values() for key in verb.keys}
-    fields = {field for verb in VERBS.values() for field in verb.gives}
+    fields = {field for verb in VERBS.values() for field in verb.result_fields}
     kinds = {kind for kind, table in KINDS.items() if "kind" in table}
     named = {*VERBS, *kinds, *keys, *fields, *SUMMARY_KEYS, *FILTERS, *FUNCTIONS, *CONTEXT_FUNCTIONS, *TESTS}
     assert sorted(named - code) == []
@@ -141,7 +141,7 @@ def test_the_manual_has_a_row_for_each_filter_and_function() -> None:
     """As its entry says it, and no other row; Jinja's filters stand in rows by what they are for."""
     _, _, text = MANUAL.read_text(encoding="utf-8").partition("The project's own:\n")
     own, _, rest = text.partition("Jinja's, eager")
-    assert sorted(_rows(own)) == sorted(builtin.row for builtin in BUILTINS.values() if not builtin.group)
+    assert sorted(_rows(own)) == sorted(builtin.manual_row for builtin in BUILTINS.values() if not builtin.group)
     groups: dict[str, set[str]] = {}
     for name, builtin in BUILTINS.items():
         if builtin.group:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.registry import COMMANDS
-from skillrun.extensions.testing.case_reader import FOLDER
+from skillrun.extensions.testing.case_reader import CASES_FOLDER
 from skillrun.library.listing import FOLDERS
 
 TOP = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ def test_the_extension_of_vs_code_starts_the_server_for_every_kind_of_file() -> 
     code = (VSCODE / "extension.js").read_text(encoding="utf-8")
     files = re.search(r'FILES = "\*\*/\{(.*?)\}', code)
     assert files is not None
-    assert set(files[1].split(",")) == {*FOLDERS, FOLDER}
+    assert set(files[1].split(",")) == {*FOLDERS, CASES_FOLDER}
 
 
 def test_the_lockfile_of_the_extension_is_that_of_its_package() -> None:

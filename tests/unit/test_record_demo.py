@@ -42,7 +42,7 @@ def test_the_demo_needs_no_weights_unless_the_embedded_model_is_chosen() -> None
 
 def test_a_reply_fits_the_shape_the_record_or_the_tools_that_its_call_asks_for() -> None:
     structured = Request(ASKED.model, (), ASKED.messages, 1000, schema=SHAPE)
-    recorded = Request(ASKED.model, (), ASKED.messages, 1000, record=SHAPE)
+    recorded = Request(ASKED.model, (), ASKED.messages, 1000, record_schema=SHAPE)
     assert misfit(Rule(text="Fine."), ASKED) == ""
     assert misfit(Rule(text='{"score": 3}'), structured) == ""
     assert misfit(Rule(text='{"level": 3}'), structured) == "score: `score` is missing"

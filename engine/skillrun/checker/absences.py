@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from skillrun.definitions.definitions import Part, PhaseUse, Step
+from skillrun.definitions.definitions import PhaseUse, Step, WorkflowElement
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Value
 from skillrun.types.fields import Field
@@ -19,16 +19,16 @@ from skillrun.types.types import Type, identifier
 class Absence(NamedTuple):
     """What makes a name absent, and where it is written."""
 
-    words: str
+    reason: str
     span: Span
 
-    def told(self, here: Span) -> str:
+    def describe(self, viewpoint: Span) -> str:
         """The words with the place, as seen from another one."""
         line, _ = self.span.source.position(self.span.offset)
-        return f"{self.words} ({f'line {line}' if self.span.path == here.path else f'{self.span.path}:{line}'})"
+        return f"{self.reason} ({f'line {line}' if self.span.path == viewpoint.path else f'{self.span.path}:{line}'})"
 
 
-OPEN_BY_KEY: Final = MappingProxyType(
+OPEN_QUESTION_REASONS: Final = MappingProxyType(
     {
         "skip": "`skip` lets the person leave the question open",
         "enough": "`enough` lets the person end the list before the question is answered",
@@ -52,16 +52,16 @@ def absent_phases(uses: Iterable[PhaseUse], skipping: Collection[str | None]) ->
     return {f"phases.{identifier(name)}": absence for name, absence in absences.items() if absence is not None}
 
 
-def absent_step(step: Step, *, skips: bool, around: Span | None) -> dict[str, Absence]:
+def absent_step(step: Step, *, skips: bool, condition: Span | None) -> dict[str, Absence]:
     """Of what a step's id gives; its breaker may skip it, and `around` is the condition that it stands under."""
-    name, called = identifier(step.id or ""), f"the step `{step.id}`"
+    name, description = identifier(step.id or ""), f"the step `{step.id}`"
     absences = {}
-    if (absence := _absent_part(step, called, (step.retry,) if skips else ())) is not None:
+    if (absence := _absent_part(step, description, (step.retry,) if skips else ())) is not None:
         absences[name] = absence
-    elif around is not None:
-        absences[name] = Absence(f"{called} stands under a condition", around)
+    elif condition is not None:
+        absences[name] = Absence(f"{description} stands under a condition", condition)
     if step.otherwise is not None:
-        absences[f"{name}.*"] = _failing(step, called)
+        absences[f"{name}.*"] = _fallback_absence(step, description)
     elif step.verb == "ask":
         open_question = find_open_question(step) or Absence("no question is asked when the list is empty", step.span)
         absences[f"{name}.answer"] = open_question
@@ -74,38 +74,38 @@ def find_open_question(step: Step) -> Absence | None:
         return None
     main = step.main
     first = main.items[0] if main is not None and main.items else main
-    own = first.entries or {} if first is not None else {}
-    places = {**{key: step.place(key) for key in step.values}, **(first.keys if first is not None else {})}
-    values = {**step.values, **own}
-    for key, reason in OPEN_BY_KEY.items():
+    question_values = first.entries or {} if first is not None else {}
+    places = {**{key: step.value_span(key) for key in step.values}, **(first.key_spans if first is not None else {})}
+    values = {**step.values, **question_values}
+    for key, reason in OPEN_QUESTION_REASONS.items():
         if key in values and values[key].literal is not False:
             return Absence(reason, places[key])
     default = values.get("default")
-    if default is not None and (default.computed or default.literal in (None, "", [])):
-        may_be = "may be" if default.computed else "is"
+    if default is not None and (default.is_computed or default.literal in (None, "", [])):
+        may_be = "may be" if default.is_computed else "is"
         return Absence(f"`default` {may_be} empty, which leaves the question open", places["default"])
     return None
 
 
 def absent_outputs(
-    label: str, called: str, values: Mapping[str, Value], types: Mapping[str, Type]
+    label: str, owner: str, values: Mapping[str, Value], types: Mapping[str, Type]
 ) -> dict[str, Absence]:
     """Of what is returned below a name: the outputs whose own values may be absent."""
     fields = ((name, value) for name, value in values.items() if types[name].unless is not None)
     return {
-        f"{label}.{identifier(name)}": Absence(f"{called} may give no `{name}`", value.span) for name, value in fields
+        f"{label}.{identifier(name)}": Absence(f"{owner} may give no `{name}`", value.span) for name, value in fields
     }
 
 
-def _absent_part(part: Part, called: str, skipping: Collection[str | None]) -> Absence | None:
+def _absent_part(part: WorkflowElement, description: str, skipping: Collection[str | None]) -> Absence | None:
     if part.when is not None:
-        return Absence(f"{called} has a `when`", part.when.text.at(0))
+        return Absence(f"{description} has a `when`", part.when.text.at(0))
     if part.otherwise is not None:
-        return _failing(part, called)
+        return _fallback_absence(part, description)
     if part.retry is not None and part.retry in skipping:
-        return Absence(f"{called} may fail, and its breaker `{part.retry}` skips it", part.place("retry"))
+        return Absence(f"{description} may fail, and its breaker `{part.retry}` skips it", part.value_span("retry"))
     return None
 
 
-def _failing(part: Part, called: str) -> Absence:
-    return Absence(f"{called} may fail, and then its `otherwise` stands in", part.place("otherwise"))
+def _fallback_absence(part: WorkflowElement, description: str) -> Absence:
+    return Absence(f"{description} may fail, and then its `otherwise` stands in", part.value_span("otherwise"))

@@ -8,12 +8,12 @@ from __future__ import annotations
 from jinja2 import nodes
 
 from skillrun.checker.comparisons import KINDS
-from skillrun.templates.builtin import REFUSED, Builtin, Inferring
+from skillrun.templates.builtin import REJECTED_KINDS, Builtin, InferenceContext
 from skillrun.types.types import Type
 
 
 def check_arguments(
-    inferring: Inferring, node: nodes.Call | nodes.Filter, name: str, builtin: Builtin, types: list[Type]
+    context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, builtin: Builtin, types: list[Type]
 ) -> None:
     """Report what a filter or function is given and cannot take; `types` are those of its arguments in order."""
     is_filter = isinstance(node, nodes.Filter)
@@ -21,23 +21,23 @@ def check_arguments(
     for place, (argument, given) in enumerate(zip([*value, *node.args], types, strict=True)):
         if argument is None:
             continue
-        if place == 0 and is_filter and given.kind in REFUSED[builtin.takes]:
-            inferring.report(node, "arguments", f"`{name}` takes a list; here is {KINDS[given.kind]}")
-        elif place in builtin.numbers:
-            _check_number(inferring, argument, name, given)
+        if place == 0 and is_filter and given.kind in REJECTED_KINDS[builtin.accepts]:
+            context.report(node, "arguments", f"`{name}` takes a list; here is {KINDS[given.kind]}")
+        elif place in builtin.number_arguments:
+            _check_number(context, argument, name, given)
     for option in node.kwargs:
-        if option.key in builtin.numbers:
-            _check_number(inferring, option.value, name, inferring.infer(option.value))
-    if builtin.takes == "a text" and types and types[0].kind in ("record", "list", "map"):
+        if option.key in builtin.number_arguments:
+            _check_number(context, option.value, name, context.infer(option.value))
+    if builtin.accepts == "a text" and types and types[0].kind in ("record", "list", "map"):
         message = f"`{name}` searches a text; here is {KINDS[types[0].kind]}, which is searched as JSON"
         hint = "write `| tojson` where that is meant, or name the text in it"
-        inferring.report(node, "arguments", message, hint, "warning")
+        context.report(node, "arguments", message, hint, "warning")
 
 
-def _check_number(inferring: Inferring, node: nodes.Node, name: str, given: Type) -> None:
+def _check_number(context: InferenceContext, node: nodes.Node, name: str, given: Type) -> None:
     if given.kind in ("text", "list", "record", "map"):
         message = f"`{name}` takes a number here, not {KINDS[given.kind]}"
-        inferring.report(node, "arguments", message, _without_quotes(given))
+        context.report(node, "arguments", message, _without_quotes(given))
 
 
 def _without_quotes(given: Type) -> str:

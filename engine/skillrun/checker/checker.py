@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Any, Final
 
 from skillrun.checker.absences import absent_fields
-from skillrun.checker.interfaces import declared
-from skillrun.checker.lints import unread
-from skillrun.checker.names import PHASE_RECORD, SYSTEM, base_types, seats_type
+from skillrun.checker.interfaces import check_declarations
+from skillrun.checker.lints import find_unread_inputs
+from skillrun.checker.names import PHASE_RECORD, SYSTEM_TEMPLATES, base_types, seats_type
 from skillrun.checker.program import CheckedProtocol, Program
-from skillrun.checker.question_steps import asks_of
-from skillrun.checker.record_reads import Read, read_in, warn_of_unread
+from skillrun.checker.question_steps import collect_questions
+from skillrun.checker.record_reads import RecordReads, collect_record_reads, warn_about_unread_fields
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.steps import check_material, check_steps
 from skillrun.checker.workflows import WorkflowCheck
@@ -25,15 +25,15 @@ from skillrun.definitions.parse import check_kind
 from skillrun.definitions.verbs import LOOKUP, TOOLS
 from skillrun.library.library import Library
 from skillrun.library.lookups import UNKNOWN, Lookups, Settings
-from skillrun.library.reply_sizes import check_measured
+from skillrun.library.reply_sizes import check_reply_sizes
 from skillrun.library.secrets import check_secret_names
-from skillrun.library.symbols import Homes, Sightings
-from skillrun.library.user_settings import check_own_settings
+from skillrun.library.symbols import ScopeOwners, SymbolTable
+from skillrun.library.user_settings import check_user_only_settings
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.syntax.diagnostics import GivenUp, Problems, Severity
+from skillrun.syntax.diagnostics import ParsingStopped, Problems, Severity
 from skillrun.syntax.source import Span
 from skillrun.types.fields import Field
-from skillrun.types.types import ANY, TEXT, declared_at, identifier
+from skillrun.types.types import ANY, TEXT, identifier, label_type
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
@@ -42,21 +42,21 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
     Problems are in `library.problems`; with an error among them the program must not be run.
     """
     checker = Checker(library, commands)
-    program = checker.workflow(name)
+    program = checker.check_workflow(name)
     checker.finish()
     return program
 
 
 def check_library(
-    library: Library, commands: Collection[str] = (), sightings: Sightings | None = None
+    library: Library, commands: Collection[str] = (), symbols: SymbolTable | None = None
 ) -> list[Program]:
     """Check every file on the search path; the programs of the workflows that can be read.
 
     What names mean, and what is known where, is told to `sightings`.
     """
-    checker = Checker(library, commands, sightings=sightings)
-    programs = [checker.workflow(name) for name in library.names("workflows")]
-    checker.others()
+    checker = Checker(library, commands, symbols=symbols)
+    programs = [checker.check_workflow(name) for name in library.names("workflows")]
+    checker.check_unused_files()
     checker.finish()
     return [program for program in programs if program is not None]
 
@@ -68,78 +68,78 @@ class Checker:
         self,
         library: Library,
         commands: Collection[str] = (),
-        reached: Collection[str] = (),
+        used_names: Collection[str] = (),
         *,
-        broken: bool = False,
-        sightings: Sightings | None = None,
+        has_errors: bool = False,
+        symbols: SymbolTable | None = None,
     ) -> None:
         """`reached`: the phases and protocols that workflows use that were checked elsewhere, by names below `skills/`.
 
         `broken`: whether they have errors. What names mean, and what is known where, is told to `sightings`.
         """
         self.library = library
-        self.broken = broken
+        self.has_errors = has_errors
         self.problems = library.problems
-        self.lookups = Lookups(library, sightings)
+        self.lookups = Lookups(library, symbols)
         self.commands = commands
         self._programs: dict[str, Program | None] = {}
-        self._open: list[str] = []
+        self._open_workflows: list[str] = []
         self._protocols: dict[tuple[str, Settings], CheckedProtocol | None] = {}
-        self._reached = {*reached}
-        self._unused: list[Field] = []
+        self._used_names = {*used_names}
+        self._unused_inputs: list[Field] = []
 
-    def workflow(self, name: str) -> Program | None:
+    def check_workflow(self, name: str) -> Program | None:
         if name not in self._programs:
-            self._open.append(name)
+            self._open_workflows.append(name)
             self._programs[name] = None
-            with suppress(GivenUp):
-                self._programs[name] = self._workflow(name)
-            self._open.pop()
+            with suppress(ParsingStopped):
+                self._programs[name] = self._check_workflow(name)
+            self._open_workflows.pop()
         return self._programs[name]
 
     def is_open(self, name: str) -> bool:
         """Whether the workflow is being checked: it runs itself."""
-        return name in self._open
+        return name in self._open_workflows
 
-    def protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
+    def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
         """A protocol checked against the config of a workflow that calls it; `callers` are the protocols around it."""
         if (name, settings) not in self._protocols:
-            self._reached.add(f"protocols/{name}")
-            self._protocols[name, settings] = self._protocol(name, settings, (*callers, name))
+            self._used_names.add(f"protocols/{name}")
+            self._protocols[name, settings] = self._check_protocol(name, settings, (*callers, name))
         return self._protocols[name, settings]
 
     @property
-    def reached(self) -> frozenset[str]:
+    def used_names(self) -> frozenset[str]:
         """The phases and protocols that workflows use, by their names below `skills/`."""
-        return frozenset(self._reached)
+        return frozenset(self._used_names)
 
-    def others(self) -> None:
+    def check_unused_files(self) -> None:
         """Check the files that no workflow may have reached."""
         for check, names in (
             (self.lookups.config, self.library.names("config")),
             (self.lookups.role, self.library.names("roles")),
-            (self.skill, self.library.skills()),
+            (self.check_skill, self.library.skills()),
         ):
             for name in names:
-                with suppress(GivenUp):
+                with suppress(ParsingStopped):
                     check(name)
 
-    def skill(self, name: str) -> None:
+    def check_skill(self, name: str) -> None:
         """Check a file below `skills/` that no workflow may have reached."""
-        area, _, own = name.partition("/")
-        kind = self.library.kind(name) if own else None
-        if not own:
+        area, _, local_name = name.partition("/")
+        kind = self.library.kind(name) if local_name else None
+        if not local_name:
             self.library.agent_skill(name)
         elif kind is None and area in self.library.skills():
             return  # it belongs to an Agent Skill
         elif kind == "phase":
             phase = self.library.phase(name)
-            if phase is not None and name not in self._reached and not (self.broken or self.problems.errors):
+            if phase is not None and name not in self._used_names and not (self.has_errors or self.problems.has_errors):
                 span = Span(phase.document.source, 0)
                 self.problems.report(span, "unused-phase", f"no workflow uses the phase `{name}`", severity="warning")
         elif kind == "protocol" and area == "protocols":
-            if name not in self._reached:
-                self._protocol(own, UNKNOWN, (own,))
+            if name not in self._used_names:
+                self._check_protocol(local_name, UNKNOWN, (local_name,))
         elif kind == "questions":
             self.library.bank(name)
         elif kind in ("reference", "template"):
@@ -152,43 +152,45 @@ class Checker:
 
         Then warn of inputs that nothing reads, where everything could be read.
         """
-        with suppress(GivenUp):
-            self._engine_files()
-        self.warn_of_unused()
+        with suppress(ParsingStopped):
+            self._check_engine_files()
+        self.warn_about_unused_inputs()
 
-    def warn_of_unused(self) -> None:
+    def warn_about_unused_inputs(self) -> None:
         """Warn of inputs that nothing reads, where everything could be read."""
-        for input_ in self._unused if not self.problems.errors else ():
+        for input_ in self._unused_inputs if not self.problems.has_errors else ():
             message = f"nothing reads the input `{input_.name}`"
             hint = f"write `{{{{ inputs.{identifier(input_.name)} }}}}` where it is needed, or remove the input"
             self.problems.report(input_.span, "unused-input", message, hint, "warning")
 
-    def _engine_files(self) -> None:
-        for name, names in SYSTEM.items():
+    def _check_engine_files(self) -> None:
+        for name, names in SYSTEM_TEMPLATES.items():
             text = self.library.text(f"system/{name}")
             if text is not None:
-                scope = Scope(self, UNKNOWN, dict(names), self.problems, homes=Homes(f"skills/system/{name}.md"))
-                scope.printed(text.template)
+                scope = Scope(self, UNKNOWN, dict(names), self.problems, owners=ScopeOwners(f"skills/system/{name}.md"))
+                scope.check_text(text.template)
                 if text.material is not None:
-                    check_material(scope, text.material, scope.value(text.material))
+                    check_material(scope, text.material, scope.infer_value(text.material))
                 if name in ("summarise", "record") and text.output is not None:
-                    told = declared_at(text.output.type, ("the summary",))
-                    Scope(self, UNKNOWN, {}, self.problems).fit(text.output.span, told, PHASE_RECORD, "the summary")
+                    summary_type = label_type(text.output.type, ("the summary",))
+                    Scope(self, UNKNOWN, {}, self.problems).check_record_fields(
+                        text.output.span, summary_type, PHASE_RECORD, "the summary"
+                    )
                 for section in text.document.sections if name == "tools" else ():
                     if section.name not in (*TOOLS, LOOKUP):
-                        self.lookups.unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
+                        self.lookups.report_unknown(section.heading, "tool", section.name, (*TOOLS, LOOKUP))
         check_secret_names(self.library, self.problems)
-        check_own_settings(self.library, self.problems)
-        check_measured(self.library, self.problems)
+        check_user_only_settings(self.library, self.problems)
+        check_reply_sizes(self.library, self.problems)
         check_sizes(self.library, self.lookups.config("skillrun").part("token_lint"), self.problems)
 
-    def _protocol(self, name: str, settings: Settings, inside: tuple[str, ...]) -> CheckedProtocol | None:
+    def _check_protocol(self, name: str, settings: Settings, protocol_stack: tuple[str, ...]) -> CheckedProtocol | None:
         protocol = self.library.protocol(name)
         if protocol is None:
             return None
         read: set[str] = set()
-        home = f"skills/protocols/{name}.md"
-        inputs = declared(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
+        owner_path = f"skills/protocols/{name}.md"
+        inputs = check_declarations(self, protocol.document, "inputs", protocol.inputs, settings, reads=read)
         names = base_types(inputs, ANY, settings.config, settings.features)
         del names["state"]
         names |= {"task": TEXT, "seats": seats_type(protocol.seats.names)}
@@ -198,35 +200,35 @@ class Checker:
             names,
             self.problems,
             prompts=protocol.prompts,
-            local=protocol.local,
-            protocols=inside,
+            local=protocol.local_names,
+            protocols=protocol_stack,
             headings=protocol.headings,
             reads=set(read),
-            homes=Homes(home, home, settings.name),
+            owners=ScopeOwners(owner_path, owner_path, settings.name),
             absences=absent_fields("inputs", protocol.inputs),
         )
         check_steps(scope, protocol.steps)
-        scope.look_around(protocol.document.front.value_place("outputs"), "outputs")
-        outputs = {name: scope.value(value) for name, value in protocol.outputs.items()}
-        scope.fit_records(protocol.outputs, outputs)
-        writes = scope.writes_elsewhere or any(step.artifact is not None for step in protocol.walk())
-        self._unused += unread(protocol.inputs, scope.reads)
-        asks = tuple(asks_of(protocol.steps, scope.entered))
+        scope.record_view(protocol.document.frontmatter.value_span("outputs"), "outputs")
+        outputs = {name: scope.infer_value(value) for name, value in protocol.outputs.items()}
+        scope.check_summary_outputs(protocol.outputs, outputs)
+        writes = scope.callees_may_write or any(step.artifact is not None for step in protocol.walk())
+        self._unused_inputs += find_unread_inputs(protocol.inputs, scope.reads)
+        asks = tuple(collect_questions(protocol.steps, scope.callees))
         return CheckedProtocol(protocol, outputs, writes, frozenset(scope.reads), scope.all_reads, asks)
 
-    def _workflow(self, name: str) -> Program | None:
+    def _check_workflow(self, name: str) -> Program | None:
         workflow = self.library.workflow(name)
         if workflow is None:
             return None
         if name in self.commands:
-            node = workflow.document.front.get("name")
-            span = node.span if node is not None else workflow.document.front.span
+            node = workflow.document.frontmatter.get("name")
+            span = node.span if node is not None else workflow.document.frontmatter.span
             self.problems.report(span, "name", f"`{name}` is a command of skillrun", "give the workflow another name")
         settings = self.lookups.settings(workflow)
-        phases = {use.name: phase for use in workflow.phases.values() if (phase := self._phase(use)) is not None}
+        phases = {use.name: phase for use in workflow.phases.values() if (phase := self._load_phase(use)) is not None}
         check = WorkflowCheck(self, workflow, settings, phases)
         check.run()
-        self._unused += check.unused
+        self._unused_inputs += check.unused_inputs
         if check.phases.keys() != workflow.phases.keys():
             return None
         engine = self.lookups.config("skillrun").data or {}
@@ -240,30 +242,32 @@ class Checker:
             self.library,
             check.reads(),
             inline,
-            check.summarised(),
-            check.remembered(),
-            self._recorded(check),
-            check.records(),
-            check.asks,
-            frozenset(check.names),
+            check.summarized_phases(),
+            check.history_phases(),
+            self._collect_record_reads(check),
+            check.can_record(),
+            check.question_steps,
+            frozenset(check.all_names_read),
             settings.modes,
         )
 
-    def _recorded(self, check: WorkflowCheck) -> Read:
+    def _collect_record_reads(self, check: WorkflowCheck) -> RecordReads:
         """What is read of the steps' records; fields of a phase's step that nobody reads are warned of."""
         files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
-        files += [(list(check.steps(name)), trace.reads) for name, trace in check.traces.items()]
+        files += [(list(check.steps(name)), trace.reads) for name, trace in check.effects.items()]
         files += [
             (checked.protocol.walk(), checked.reads) for checked in self._protocols.values() if checked is not None
         ]
-        read = read_in(files)
-        for phase in check.phases.values() if not self.problems.errors else ():
-            warn_of_unread(phase.walk(), read, self.library, self.problems)
+        read = collect_record_reads(files)
+        for phase in check.phases.values() if not self.problems.has_errors else ():
+            warn_about_unread_fields(phase.walk(), read, self.library, self.problems)
         return read
 
-    def _phase(self, use: PhaseUse) -> Phase | None:
-        self._reached.add(use.skill)
-        return self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.place("skill"), "phase") else None
+    def _load_phase(self, use: PhaseUse) -> Phase | None:
+        self._used_names.add(use.skill)
+        return (
+            self.library.phase(use.skill) if self.lookups.is_kind(use.skill, use.value_span("skill"), "phase") else None
+        )
 
 
 SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"}
@@ -274,12 +278,14 @@ def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems)
     for (_, path), source in library.files.items():
         folder = path.partition("/")[0]
         limit = limits.get(folder)
-        given = ((name, limit.get(name)) for name in SEVERITIES) if isinstance(limit, dict) else ()
-        known = {name: most for name, most in given if isinstance(most, int)}
+        limit_values = ((name, limit.get(name)) for name in SEVERITIES) if isinstance(limit, dict) else ()
+        known = {name: most for name, most in limit_values if isinstance(most, int)}
         if not known or len(source.text) < min(known.values()):  # no token is shorter than a character
             continue
         tokens = estimate_tokens(source.text)
-        passed = next((name for name, most in known.items() if tokens > most), None)
-        if passed is not None:
-            message = f"about {tokens} tokens; one of the {folder} has at most {known[passed]}"
-            problems.report(Span(source, 0), "tokens", message, "split it, or raise `token_lint`", SEVERITIES[passed])
+        crossed_limit = next((name for name, most in known.items() if tokens > most), None)
+        if crossed_limit is not None:
+            message = f"about {tokens} tokens; one of the {folder} has at most {known[crossed_limit]}"
+            problems.report(
+                Span(source, 0), "tokens", message, "split it, or raise `token_lint`", SEVERITIES[crossed_limit]
+            )

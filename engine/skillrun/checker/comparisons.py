@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from skillrun.syntax.diagnostics import Severity, Suggestion, close_to, suggest
+from skillrun.syntax.diagnostics import Severity, Suggestion, near_miss, suggest
 from skillrun.types.types import Type
 
 KINDS: Final[Mapping[str, str]] = {
@@ -19,7 +19,7 @@ _ORDER: Final = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
 _SAME: Final = {"boolean": "number", "map": "record"}  # kinds that are compared like another: true equals 1
 
 
-class Doubt(NamedTuple):
+class ComparisonProblem(NamedTuple):
     """Why a comparison makes no sense: a code, a message and a hint."""
 
     code: str
@@ -28,43 +28,52 @@ class Doubt(NamedTuple):
     severity: Severity = "error"
 
 
-def doubtful(left: Type, sign: str, right: Type, name: str) -> Doubt | None:
+def check_comparison(left: Type, sign: str, right: Type, name: str) -> ComparisonProblem | None:
     """What is wrong with comparing two values, the first of which an author calls `name`; None where it may be right.
 
     A literal is a type whose only value is known.
     """
     if sign in ("in", "notin"):
-        return _contained(left, right, name)
-    left_sort, right_sort = _sort(left), _sort(right)
+        return _check_membership(left, right, name)
+    left_sort, right_sort = _comparable_kind(left), _comparable_kind(right)
     if not left_sort or not right_sort:
         return None
     if sign in _ORDER:
         if left_sort != right_sort or left_sort == "record":
             message = f"`{name}` is {KINDS[left.kind]}; `{_ORDER[sign]}` cannot compare it with {KINDS[right.kind]}"
-            return Doubt("type", message, _instead(left, right))
-        return _beyond(left, sign, right, name)
+            return ComparisonProblem("type", message, _conversion_hint(left, right))
+        return _check_order(left, sign, right, name)
     if left_sort != right_sort:
-        return Doubt("never", f"`{name}` is {KINDS[left.kind]}, never {KINDS[right.kind]}", _instead(left, right))
-    return _unknown(left, right, name)
+        return ComparisonProblem(
+            "never", f"`{name}` is {KINDS[left.kind]}, never {KINDS[right.kind]}", _conversion_hint(left, right)
+        )
+    return _check_value(left, right, name)
 
 
-def _sort(type_: Type) -> str:
+def _comparable_kind(type_: Type) -> str:
     return _SAME.get(type_.kind, type_.kind) if type_.kind in KINDS else ""
 
 
-def _contained(left: Type, right: Type, name: str) -> Doubt | None:
+def _check_membership(left: Type, right: Type, name: str) -> ComparisonProblem | None:
     if right.kind in ("number", "boolean"):
-        return Doubt("type", f"nothing is in {KINDS[right.kind]}", "`in` looks into a list, a text or a mapping's keys")
-    if right.kind == "text" and _sort(left) not in ("", "text"):
-        return Doubt("type", f"`{name}` is {KINDS[left.kind]} and cannot be in a text")
+        return ComparisonProblem(
+            "type", f"nothing is in {KINDS[right.kind]}", "`in` looks into a list, a text or a mapping's keys"
+        )
+    if right.kind == "text" and _comparable_kind(left) not in ("", "text"):
+        return ComparisonProblem("type", f"`{name}` is {KINDS[left.kind]} and cannot be in a text")
     item = right.item
-    if right.kind == "list" and item is not None and _sort(item) not in ("", _sort(left)) and _sort(left):
+    if (
+        right.kind == "list"
+        and item is not None
+        and _comparable_kind(item) not in ("", _comparable_kind(left))
+        and _comparable_kind(left)
+    ):
         message = f"`{name}` is {KINDS[left.kind]}; each item of the list is {KINDS[item.kind]}"
-        return Doubt("never", message, _instead(left, item))
+        return ComparisonProblem("never", message, _conversion_hint(left, item))
     return None
 
 
-def _instead(left: Type, right: Type) -> str:
+def _conversion_hint(left: Type, right: Type) -> str:
     """What to write instead of a comparison of two kinds."""
     for side, other in ((left, right), (right, left)):
         literal = _literal(other)
@@ -94,7 +103,7 @@ def _literal(type_: Type) -> Any:
     return type_.values[0] if type_.values is not None and len(type_.values) == 1 and not type_.tunable else None
 
 
-def _unknown(left: Type, right: Type, name: str) -> Doubt | None:
+def _check_value(left: Type, right: Type, name: str) -> ComparisonProblem | None:
     """A single value that the other side never has: none of its values, or outside its range."""
     value = _literal(right)
     if isinstance(value, str) and left.kind == "text" and left.values:
@@ -102,24 +111,26 @@ def _unknown(left: Type, right: Type, name: str) -> Doubt | None:
         if value in known:
             return None
         if not left.tunable:
-            return Doubt("never", f"`{name}` is never `{value}`", suggest(value, known))
-        close = close_to(value, known)
+            return ComparisonProblem("never", f"`{name}` is never `{value}`", suggest(value, known))
+        close = near_miss(value, known)
         message = f"`{name}` is never `{value}` with this config"
-        return Doubt("never", message, Suggestion.of(value, close), "warning") if close else None
+        return ComparisonProblem("never", message, Suggestion.of(value, close), "warning") if close else None
     if not isinstance(value, int | float) or isinstance(value, bool) or left.kind != "number" or left.tunable:
         return None
     if left.values and value not in left.values:
-        return Doubt("never", f"`{name}` is never `{value}`", suggest("", map(str, left.values)))
-    return _outside(left, value, name)
+        return ComparisonProblem("never", f"`{name}` is never `{value}`", suggest("", map(str, left.values)))
+    return _check_bounds(left, value, name)
 
 
-def _outside(left: Type, value: float, name: str) -> Doubt | None:
+def _check_bounds(left: Type, value: float, name: str) -> ComparisonProblem | None:
     if left.bounds is None or left.bounds[0] <= value <= left.bounds[1]:
         return None
-    return Doubt("never", f"`{name}` is never `{value}`", f"it is from {left.bounds[0]} to {left.bounds[1]}")
+    return ComparisonProblem(
+        "never", f"`{name}` is never `{value}`", f"it is from {left.bounds[0]} to {left.bounds[1]}"
+    )
 
 
-def _beyond(left: Type, sign: str, right: Type, name: str) -> Doubt | None:
+def _check_order(left: Type, sign: str, right: Type, name: str) -> ComparisonProblem | None:
     """An order that no number of a range fulfils."""
     value = _literal(right)
     if left.bounds is None or not isinstance(value, int | float):
@@ -129,5 +140,5 @@ def _beyond(left: Type, sign: str, right: Type, name: str) -> Doubt | None:
     return (
         None
         if holds
-        else Doubt("never", f"`{name}` is never `{_ORDER[sign]} {value}`", f"it is from {least} to {most}")
+        else ComparisonProblem("never", f"`{name}` is never `{_ORDER[sign]} {value}`", f"it is from {least} to {most}")
     )

@@ -7,33 +7,35 @@ from collections.abc import Iterator
 from jinja2 import nodes
 
 from skillrun.checker.facts import fact
-from skillrun.checker.scope import Reached, Scope
+from skillrun.checker.scope import ReferenceChecker, Scope
 from skillrun.definitions.definitions import Check
 from skillrun.library.lookups import Settings
 from skillrun.library.modes import MODES
-from skillrun.library.symbols import Homes
+from skillrun.library.symbols import ScopeOwners
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Span
 from skillrun.templates.expressions import RenderError, Template
 from skillrun.types.types import identifier
 
 
-def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings) -> None:
+def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings: Settings) -> None:
     """Report each check that does not hold, at what the strongest layer of the config says of it."""
-    problems = reached.problems
+    problems = checker.problems
     for check in checks:
-        before = len(list(problems))
-        scope = Scope(reached, settings, {"config": settings.config}, problems, homes=Homes(config=settings.name))
-        scope.look_around(check.span, "")
-        scope.condition(check.must)
+        problem_count = len(list(problems))
+        scope = Scope(
+            checker, settings, {"config": settings.config}, problems, owners=ScopeOwners(config=settings.name)
+        )
+        scope.record_view(check.span, "")
+        scope.check_condition(check.must)
         if check.say is not None:
-            scope.needed(check.say, "say")
-        if check.must is None or check.say is None or settings.data is None or len(list(problems)) > before:
+            scope.infer_required_value(check.say, "say")
+        if check.must is None or check.say is None or settings.data is None or len(list(problems)) > problem_count:
             continue
         for mode, data in (("", settings.data), *settings.modes.items()):
             names = {"config": data}
             try:
                 if not check.must.render(names):
-                    place = config_place(check.must, settings, mode) or check.span
+                    place = locate_config_value(check.must, settings, mode) or check.span
                     problems.report(place, "check", str(check.say.evaluate(names)))
                     break
             except RenderError as error:
@@ -41,7 +43,7 @@ def check_config(reached: Reached, checks: tuple[Check, ...], settings: Settings
                 break
 
 
-def config_place(template: Template, settings: Settings, mode: str = "") -> Span | None:
+def locate_config_value(template: Template, settings: Settings, mode: str = "") -> Span | None:
     """Where the config says what the expression reads first, in the strongest of its files; None where none does.
 
     What is said of the mode comes before what is said of all.

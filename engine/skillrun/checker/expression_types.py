@@ -9,38 +9,40 @@ from typing import Any, Final, NamedTuple
 from jinja2 import nodes
 
 from skillrun.checker.arguments import check_arguments
-from skillrun.checker.comparisons import doubtful
-from skillrun.checker.facts import denied, dotted_path, facts
-from skillrun.checker.hyphens import meant_by_difference
-from skillrun.checker.record_reads import READ
-from skillrun.checker.type_environment import Known
+from skillrun.checker.comparisons import check_comparison
+from skillrun.checker.facts import dotted_path, facts_if_false, facts_if_true
+from skillrun.checker.hyphens import find_hyphenated_name
+from skillrun.checker.record_reads import RECORD_FIELD
+from skillrun.checker.type_environment import TypeEnvironment
 from skillrun.syntax.diagnostics import suggest
-from skillrun.templates.interpreter import written
-from skillrun.templates.return_types import constant, keyword
+from skillrun.templates.interpreter import expression_text
+from skillrun.templates.return_types import constant_value, keyword_value
 from skillrun.templates.tests import SIGNS
 from skillrun.templates.vocabulary import BUILTINS, TEXT_FILTERS
 from skillrun.types.types import (
     ANY,
     BOOLEAN,
-    NEVER,
+    NEVER_TRUE,
     NUMBER,
     TEXT,
     Fact,
     Path,
     Type,
     identifier,
+    infer_type,
     list_of,
-    merged,
-    of_value,
+    merge_types,
     record,
 )
 
-STEPS: Final = 2_000  # expressions that are looked at for one template, some of them again, and
-STEPS_FOR_EACH: Final = 2  # so many more for each of its characters
+MAX_STEPS: Final = 2_000  # expressions that are looked at for one template, some of them again, and
+STEPS_PER_CHARACTER: Final = 2  # so many more for each of its characters
 HISTORY: Final = "history"
-SUMMARY: Final = "*.summary"  # in `reads`: what a model says of some phase
-THEIR_TEXTS: Final = "others"  # the function that hears no more of a step than what was said in it
-RULED: Final = frozenset({"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"})
+SUMMARY_READ: Final = "*.summary"  # in `reads`: what a model says of some phase
+OTHERS_FUNCTION: Final = "others"  # the function that hears no more of a step than what was said in it
+ENGINE_FIELDS: Final = frozenset(
+    {"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"}
+)
 """The fields of a phase's summary that are filled in without a model."""
 _EMPTY: Final = dict.fromkeys(
     ("config", "features"),
@@ -50,8 +52,8 @@ _STRUCTURED: Final = {  # what has `.data` only where it is asked for, by a fiel
     "replies": "give the step an `output:`; without one the reply is in `.text`",
     "files": "give the step a `shape:`; without one what is read is in `.text`",
 }
-_TURNED: Final = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
-_DESCRIBED: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
+_MIRRORED_OPERATORS: Final = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
+_KIND_NAMES: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
 
 
 class Access(NamedTuple):
@@ -67,7 +69,7 @@ class Access(NamedTuple):
 
 
 @dataclass
-class Expressions(Known):
+class ExpressionInference(TypeEnvironment):
     """Infers the types of expressions.
 
     `reads` are the names read, each with its first field and with as many as are written; `*` where one is read as a
@@ -75,32 +77,36 @@ class Expressions(Known):
     """
 
     reads: set[str] = field(default_factory=set)
-    _ruled: set[int] = field(default_factory=set)  # nodes of which only a field is read that the engine fills in
+    _engine_field_nodes: set[int] = field(
+        default_factory=set
+    )  # nodes of which only a field is read that the engine fills in
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
-    left: int = field(init=False, default=0)
-    _outside: Mapping[str, Type] = field(init=False)  # the names that the template does not bind itself
+    remaining_steps: int = field(init=False, default=0)
+    _outer_names: Mapping[str, Type] = field(init=False)  # the names that the template does not bind itself
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._outside = dict(self.names)
-        self.left = STEPS + STEPS_FOR_EACH * len(self.template.text.value)
+        self._outer_names = dict(self.names)
+        self.remaining_steps = MAX_STEPS + STEPS_PER_CHARACTER * len(self.template.text.value)
 
-    def printed(self, node: nodes.Node) -> None:
+    def check_printed_expression(self, node: nodes.Node) -> None:
         type_ = self.infer(node)
         while isinstance(node, nodes.Filter) and node.node is not None and node.name in TEXT_FILTERS:
             node = node.node
-        guard = written(node)
+        guard = expression_text(node)
         hint = (
             f"put it into `{{% if {guard} %}}`, or give it a `default`" if "…" not in guard else "give it a `default`"
         )
-        self.needed(node, type_, hint)
+        self.require_present(node, type_, hint)
 
     def infer(self, node: nodes.Node) -> Type:
-        self.left -= 1
-        if self.left < 0:
+        self.remaining_steps -= 1
+        if self.remaining_steps < 0:
             hint = "use `set` for parts of it"
-            self.problems.give_up(self.template.span(node), "too-deep", "this is too intricate to be checked", hint)
+            self.problems.report_and_stop(
+                self.template.span(node), "too-deep", "this is too intricate to be checked", hint
+            )
         rule = _RULES.get(type(node))
         if rule is not None:
             return rule(self, node)
@@ -108,9 +114,9 @@ class Expressions(Known):
             self.infer(child)
         return BOOLEAN if isinstance(node, nodes.Not) else ANY
 
-    def name(self, node: nodes.Name) -> Type:
+    def infer_name(self, node: nodes.Name) -> Type:
         type_ = self.names.get(node.name)
-        if type_ is not None and type_ is self._outside.get(node.name):
+        if type_ is not None and type_ is self._outer_names.get(node.name):
             self.accesses.append(Access(node, node.name))
         if node.name == HISTORY:
             self.reads.add(HISTORY)
@@ -118,78 +124,82 @@ class Expressions(Known):
             hint = self.explain(node.name) or suggest(node.name, sorted(self.names))
             self.report(node, "unknown-name", f"unknown name `{node.name}`", hint)
             return ANY
-        return self.settled(node, type_)
+        return self.refine_type(node, type_)
 
-    def whole(self, node: nodes.Name) -> Type:
+    def infer_whole_name(self, node: nodes.Name) -> Type:
         """A name that is read as a whole, or by fields that only the run knows."""
         self.reads.add(f"{node.name}.*")
-        return self.name(node)
+        return self.infer_name(node)
 
-    def look_up(self, node: nodes.Getattr | nodes.Getitem) -> Type:
-        key = node.attr if isinstance(node, nodes.Getattr) else constant(node.arg)
-        if key in RULED:
-            self._ruled.add(id(node.node))
-        if key == "summary" and id(node) not in self._ruled:
-            self.reads.add(SUMMARY)
-        of = node.node.name if isinstance(node.node, nodes.Name) else "*"
-        if of == "*" and (path := dotted_path(node)):
+    def infer_lookup(self, node: nodes.Getattr | nodes.Getitem) -> Type:
+        key = node.attr if isinstance(node, nodes.Getattr) else constant_value(node.arg)
+        if key in ENGINE_FIELDS:
+            self._engine_field_nodes.add(id(node.node))
+        if key == "summary" and id(node) not in self._engine_field_nodes:
+            self.reads.add(SUMMARY_READ)
+        owner_name = node.node.name if isinstance(node.node, nodes.Name) else "*"
+        if owner_name == "*" and (path := dotted_path(node)):
             self.reads.add(path)
-        if isinstance(key, str) and (whose := self._owner_of_record(node.node)):
-            self._ruled.add(id(node.node))
-            self.reads.add(f"{whose}.{READ}.{identifier(key)}")
-        if key is None or (key == READ and id(node) not in self._ruled):
-            self.reads.add(f"{of}.{READ}")
+        if isinstance(key, str) and (record_owner := self._record_owner(node.node)):
+            self._engine_field_nodes.add(id(node.node))
+            self.reads.add(f"{record_owner}.{RECORD_FIELD}.{identifier(key)}")
+        if key is None or (key == RECORD_FIELD and id(node) not in self._engine_field_nodes):
+            self.reads.add(f"{owner_name}.{RECORD_FIELD}")
         if isinstance(node.node, nodes.Name) and isinstance(key, str):
-            if key != READ:
+            if key != RECORD_FIELD:
                 self.reads.add(f"{node.node.name}.{identifier(key)}")
-            owner = self.name(node.node)
+            owner = self.infer_name(node.node)
         else:
             owner = self.infer(node.node)
         index = self.infer(node.arg) if isinstance(node, nodes.Getitem) and key is None else ANY
         if key is None and owner.kind == "record":
             self.accesses.append(Access(node, "", owner.label))
-        type_ = self.field(node, owner, key) if key is not None or owner.kind != "record" else self.some(owner, index)
+        type_ = (
+            self.infer_field(node, owner, key)
+            if key is not None or owner.kind != "record"
+            else self.infer_dynamic_field(owner, index)
+        )
         if owner.unless is not None:
             type_ = type_.maybe(owner.unless)
-        type_ = self.settled(node, type_)
+        type_ = self.refine_type(node, type_)
         if type_.unless is not None:
-            self._unless[id(node)] = type_.unless - NEVER
+            self._required_facts[id(node)] = type_.unless - NEVER_TRUE
         return type_
 
-    def _owner_of_record(self, node: nodes.Node) -> str:
+    def _record_owner(self, node: nodes.Node) -> str:
         """Whose record it is: a name, or `*`; nothing where it is none."""
         match node:
-            case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=key)) if key == READ:
+            case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=key)) if key == RECORD_FIELD:
                 owner = node.node
                 return owner.name if isinstance(owner, nodes.Name) else "*"
         return ""
 
-    def field(self, node: nodes.Getattr | nodes.Getitem, owner: Type, key: Any) -> Type:
+    def infer_field(self, node: nodes.Getattr | nodes.Getitem, owner: Type, key: Any) -> Type:
         if owner.kind == "none":
             return owner
         if owner.kind == "record":
-            return (self.known_field(node, owner, key) if isinstance(key, str) else None) or ANY
+            return (self.resolve_field(node, owner, key) if isinstance(key, str) else None) or ANY
         if owner.kind == "list" and isinstance(key, str):
             self.report(node, "unknown-field", f"a list has no `{key}`", "use `| map(attribute=…)` or a `for`")
         elif owner.kind == "list" and isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
             return owner
         elif owner.kind in ("map", "list") and owner.item is not None:
             return owner.item.maybe()
-        elif owner.kind in _DESCRIBED and isinstance(key, str):
-            message = f"`{written(node.node)}` is {_DESCRIBED[owner.kind]}; it has no `{key}`"
+        elif owner.kind in _KIND_NAMES and isinstance(key, str):
+            message = f"`{expression_text(node.node)}` is {_KIND_NAMES[owner.kind]}; it has no `{key}`"
             self.report(node, "unknown-field", message)
         return ANY
 
-    def some(self, owner: Type, index: Type) -> Type:
+    def infer_dynamic_field(self, owner: Type, index: Type) -> Type:
         """One of a record's fields: any of them, or those that the index can name, as far as they are there."""
         if index.kind != "text" or index.values is None:
-            return merged(owner.fields.values())
+            return merge_types(owner.fields.values())
         names = [str(value) for value in index.values]
         lacking = frozenset(Fact((*owner.label, name)) for name in names if identifier(name) not in owner.fields)
-        any_of_them = merged(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
+        any_of_them = merge_types(owner.fields[identifier(name)] for name in names if identifier(name) in owner.fields)
         return any_of_them.maybe(lacking) if lacking else any_of_them
 
-    def known_field(
+    def resolve_field(
         self, node: nodes.Node, owner: Type, key: str, place: nodes.Node | None = None, shift: int = 0
     ) -> Type | None:
         """The field of a record; None, and a problem, where it does not have it."""
@@ -198,134 +208,144 @@ class Expressions(Known):
             place = place or (node.arg if isinstance(node, nodes.Getitem) else node)
             self.accesses.append(Access(place, key, owner.label, shift))
         if type_ is None:
-            label = owner.called or "it"
+            label = owner.display_name or "it"
             special = self.explain(f"{label}.{identifier(key)}")
-            lacking = next((way for name, way in _STRUCTURED.items() if name in owner.fields and key == "data"), "")
-            hint = special or lacking or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
+            data_hint = next(
+                (advice for name, advice in _STRUCTURED.items() if name in owner.fields and key == "data"), ""
+            )
+            hint = special or data_hint or suggest(key, owner.fields) or _EMPTY.get(label, "it has no fields")
             self.report(node, "unknown-field", f"`{label}` has no `{key}`{' here' if special else ''}", hint)
         return type_
 
-    def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
+    def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
         """The field at `path` of a list's items."""
         current = items.item or ANY
-        _, reads_record, behind = f".{path}.".partition(f".{READ}.")
+        _, reads_record, following = f".{path}.".partition(f".{RECORD_FIELD}.")
         if reads_record:
-            self.reads.add(f"*.{READ}.{identifier(behind.split('.')[0])}".removesuffix("."))
+            self.reads.add(f"*.{RECORD_FIELD}.{identifier(following.split('.')[0])}".removesuffix("."))
         place, shift = _argument(node, path), 1
         for key in path.split("."):
             if current.kind != "record":
                 return current if current.kind == "none" else ANY
-            current = self.known_field(node, current, key, place, shift) or ANY
+            current = self.resolve_field(node, current, key, place, shift) or ANY
             shift += len(key) + 1
         return current
 
-    def listing(self, node: nodes.List | nodes.Tuple) -> Type:
+    def infer_list(self, node: nodes.List | nodes.Tuple) -> Type:
         items = [self.infer(item) for item in node.items]
-        literal = [constant(item) for item in node.items]
+        literal = [constant_value(item) for item in node.items]
         values = (literal,) if all(value is not None for value in literal) else None
-        return list_of(merged(items))._replace(values=values)
+        return list_of(merge_types(items))._replace(values=values)
 
-    def mapping(self, node: nodes.Dict) -> Type:
-        return record({str(constant(pair.key)): self.infer(pair.value) for pair in node.items}, "the mapping")
+    def infer_mapping(self, node: nodes.Dict) -> Type:
+        return record({str(constant_value(pair.key)): self.infer(pair.value) for pair in node.items}, "the mapping")
 
-    def both(self, node: nodes.And) -> Type:
+    def infer_and(self, node: nodes.And) -> Type:
         left = self.infer(node.left)
-        with self.under(self.gained(node.left)):
+        with self.assuming(self.infer_facts(node.left)):
             right = self.infer(node.right)
-        return merged([left, right])._replace(unless=left.unless if left.unless is not None else right.unless)
+        return merge_types([left, right])._replace(unless=left.unless if left.unless is not None else right.unless)
 
-    def either(self, node: nodes.Or) -> Type:
+    def infer_or(self, node: nodes.Or) -> Type:
         left = self.infer(node.left)
-        with self.under(denied(node.left)):
+        with self.assuming(facts_if_false(node.left)):
             right = self.infer(node.right)
-        return merged([left.present(), right])._replace(unless=right.unless)
+        return merge_types([left.present(), right])._replace(unless=right.unless)
 
-    def conditional(self, node: nodes.CondExpr) -> Type:
+    def infer_conditional(self, node: nodes.CondExpr) -> Type:
         self.infer(node.test)
-        with self.under(self.gained(node.test)):
+        with self.assuming(self.infer_facts(node.test)):
             first = self.infer(node.expr1)
         if node.expr2 is None:
-            return first.maybe(facts(node.test))
-        with self.under(denied(node.test)):
+            return first.maybe(facts_if_true(node.test))
+        with self.assuming(facts_if_false(node.test)):
             second = self.infer(node.expr2)
-        return merged([first, second])
+        return merge_types([first, second])
 
-    def compare(self, node: nodes.Compare) -> Type:
+    def infer_comparison(self, node: nodes.Compare) -> Type:
         side, left = node.expr, self.infer(node.expr)
         for operand in node.ops:
             right = self.infer(operand.expr)
             if isinstance(side, nodes.Const) and operand.op not in ("in", "notin"):
-                self.compared(side, right, _TURNED.get(operand.op, operand.op), left, written(operand.expr))
+                self.report_comparison(
+                    side, right, _MIRRORED_OPERATORS.get(operand.op, operand.op), left, expression_text(operand.expr)
+                )
             else:
-                self.compared(operand.expr, left, operand.op, right, written(side))
+                self.report_comparison(operand.expr, left, operand.op, right, expression_text(side))
             side, left = operand.expr, right
         return BOOLEAN
 
-    def compared(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
+    def report_comparison(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
         """Report at `node`, which is `right`, a comparison that cannot hold; `name` is what authors call `left`."""
         if sign in ("in", "notin") and isinstance(node, nodes.List | nodes.Tuple):
             for item in node.items:
-                self.compared(item, left, "eq", self.infer(item), name)
-        elif (doubt := doubtful(left, sign, right, name)) is not None:
+                self.report_comparison(item, left, "eq", self.infer(item), name)
+        elif (doubt := check_comparison(left, sign, right, name)) is not None:
             self.report(node, *doubt)
 
-    def test(self, node: nodes.Test) -> Type:
+    def infer_test(self, node: nodes.Test) -> Type:
         left, right = self.infer(node.node), [self.infer(argument) for argument in node.args]
         if node.name in SIGNS and right:
-            self.compared(node.args[0], left, SIGNS[node.name], right[0], written(node.node))
+            self.report_comparison(node.args[0], left, SIGNS[node.name], right[0], expression_text(node.node))
         return BOOLEAN
 
-    def compute(self, node: nodes.BinExpr) -> Type:
-        if isinstance(node, nodes.Sub) and (meant := meant_by_difference(node, self.names)):
-            self.report(node.left, "hyphen", "a `-` in a name is written `_` in an expression", f"write `{meant}`")
+    def infer_arithmetic(self, node: nodes.BinExpr) -> Type:
+        if isinstance(node, nodes.Sub) and (suggested_name := find_hyphenated_name(node, self.names)):
+            self.report(
+                node.left, "hyphen", "a `-` in a name is written `_` in an expression", f"write `{suggested_name}`"
+            )
             return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
         for side, type_ in sides:
-            self.needed(side, type_, f"write `({written(side)} or …)`, or give it a `default`")
+            self.require_present(side, type_, f"write `({expression_text(side)} or …)`, or give it a `default`")
         if not isinstance(node, nodes.Add):
             return NUMBER
         filled = any(type_.filled for _, type_ in sides)
-        return merged(type_ for _, type_ in sides)._replace(values=None, unless=None, filled=filled, bounds=None)
+        return merge_types(type_ for _, type_ in sides)._replace(values=None, unless=None, filled=filled, bounds=None)
 
-    def concat(self, node: nodes.Concat) -> Type:
+    def infer_concatenation(self, node: nodes.Concat) -> Type:
         for part in node.nodes:
-            self.printed(part)
+            self.check_printed_expression(part)
         return TEXT
 
-    def call(self, node: nodes.Call) -> Type:
+    def infer_call(self, node: nodes.Call) -> Type:
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
-        arguments = self.arguments(node) if name != THEIR_TEXTS else [self.heard(argument) for argument in node.args]
+        arguments = (
+            self.infer_arguments(node)
+            if name != OTHERS_FUNCTION
+            else [self.infer_replies(argument) for argument in node.args]
+        )
         self.calls.append((name, node.args, arguments))
-        return self.called(node, name, arguments)
+        return self.infer_builtin(node, name, arguments)
 
-    def heard(self, node: nodes.Expr) -> Type:
+    def infer_replies(self, node: nodes.Expr) -> Type:
         """A step of which only what was said is read."""
         if not isinstance(node, nodes.Name):
             return self.infer(node)
         self.reads.add(f"{node.name}.replies")
-        return self.name(node)
+        return self.infer_name(node)
 
-    def filter(self, node: nodes.Filter) -> Type:
+    def infer_filter(self, node: nodes.Filter) -> Type:
         type_ = self.infer(node.node) if node.node is not None else TEXT
-        arguments = self.arguments(node)
-        attribute = keyword(node, "attribute")
+        arguments = self.infer_arguments(node)
+        attribute = keyword_value(node, "attribute")
         if isinstance(attribute, str) and node.name != "map":
-            self.attribute(node, type_, attribute)
+            self.infer_attribute(node, type_, attribute)
         self.calls.append((node.name, [node, *node.args], [type_, *arguments]))
-        return self.called(node, node.name, [type_, *arguments])
+        return self.infer_builtin(node, node.name, [type_, *arguments])
 
-    def called(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
+    def infer_builtin(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
         """What a filter or function gives, whose arguments are checked."""
         if name not in BUILTINS:
             return ANY
         check_arguments(self, node, name, BUILTINS[name], types)
-        return BUILTINS[name].result(self, node, types)
+        return BUILTINS[name].infer_result(self, node, types)
 
-    def given(self, node: nodes.Filter, types: list[Type]) -> Type:
+    def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type:
         """What a filter gives for values of these types."""
-        return BUILTINS[node.name].result(self, node, types) if node.name in BUILTINS else ANY
+        return BUILTINS[node.name].infer_result(self, node, types) if node.name in BUILTINS else ANY
 
-    def arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
+    def infer_arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
         for argument in node.kwargs:
             self.infer(argument.value)
         return [self.infer(argument) for argument in node.args]
@@ -337,21 +357,23 @@ def _argument(node: nodes.Node, value: str) -> nodes.Node | None:
     return next((each for each in arguments if isinstance(each, nodes.Const) and each.value == value), None)
 
 
-_RULES: Final[Mapping[type, Callable[[Expressions, Any], Type]]] = {
-    nodes.Name: Expressions.whole,
-    nodes.Getattr: Expressions.look_up,
-    nodes.Getitem: Expressions.look_up,
-    nodes.Const: lambda _, node: of_value(node.value),
-    nodes.List: Expressions.listing,
-    nodes.Tuple: Expressions.listing,
-    nodes.Dict: Expressions.mapping,
-    nodes.And: Expressions.both,
-    nodes.Or: Expressions.either,
-    nodes.CondExpr: Expressions.conditional,
-    nodes.Compare: Expressions.compare,
-    nodes.Test: Expressions.test,
-    **dict.fromkeys((nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), Expressions.compute),
-    nodes.Concat: Expressions.concat,
-    nodes.Call: Expressions.call,
-    nodes.Filter: Expressions.filter,
+_RULES: Final[Mapping[type, Callable[[ExpressionInference, Any], Type]]] = {
+    nodes.Name: ExpressionInference.infer_whole_name,
+    nodes.Getattr: ExpressionInference.infer_lookup,
+    nodes.Getitem: ExpressionInference.infer_lookup,
+    nodes.Const: lambda _, node: infer_type(node.value),
+    nodes.List: ExpressionInference.infer_list,
+    nodes.Tuple: ExpressionInference.infer_list,
+    nodes.Dict: ExpressionInference.infer_mapping,
+    nodes.And: ExpressionInference.infer_and,
+    nodes.Or: ExpressionInference.infer_or,
+    nodes.CondExpr: ExpressionInference.infer_conditional,
+    nodes.Compare: ExpressionInference.infer_comparison,
+    nodes.Test: ExpressionInference.infer_test,
+    **dict.fromkeys(
+        (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod), ExpressionInference.infer_arithmetic
+    ),
+    nodes.Concat: ExpressionInference.infer_concatenation,
+    nodes.Call: ExpressionInference.infer_call,
+    nodes.Filter: ExpressionInference.infer_filter,
 }

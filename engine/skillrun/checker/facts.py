@@ -13,11 +13,11 @@ from jinja2 import nodes
 
 from skillrun.types.types import Fact, Facts, Path, identifier
 
-REMEMBERED: Final = 1 << 14
+FACT_CACHE_SIZE: Final = 1 << 14
 """Nodes of which the facts are known: those of a file that has not changed are the same at the next check."""
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(FACT_CACHE_SIZE)
 def fact(node: nodes.Node) -> Fact:
     """That what stands at a path is there, or that another expression is true."""
     path = _path(node)
@@ -43,39 +43,39 @@ def dotted_path(node: nodes.Node) -> str:
     return ".".join(_path(node)) if isinstance(owner, nodes.Name) else ""
 
 
-@lru_cache(REMEMBERED)
-def facts(condition: nodes.Node) -> Facts:
+@lru_cache(FACT_CACHE_SIZE)
+def facts_if_true(condition: nodes.Node) -> Facts:
     """What is known when the condition holds."""
     if isinstance(condition, nodes.And):
-        return facts(condition.left) | facts(condition.right)
+        return facts_if_true(condition.left) | facts_if_true(condition.right)
     if isinstance(condition, nodes.Or):
-        return (facts(condition.left) & facts(condition.right)) | {fact(condition)}
+        return (facts_if_true(condition.left) & facts_if_true(condition.right)) | {fact(condition)}
     if isinstance(condition, nodes.Not):
-        return denied(condition.node) | {fact(condition)}
-    known = {fact(condition), *beginnings(condition)}
+        return facts_if_false(condition.node) | {fact(condition)}
+    known = {fact(condition), *prefix_facts(condition)}
     if isinstance(condition, nodes.Compare):
         for side in (condition.expr, *(operand.expr for operand in condition.ops)):
-            known |= beginnings(side)
+            known |= prefix_facts(side)
     elif isinstance(condition, nodes.Filter) and condition.node is not None and condition.name != "default":
-        known |= facts(condition.node)
+        known |= facts_if_true(condition.node)
     elif isinstance(condition, nodes.Test):  # nothing absent passes one
         for side in (condition.node, *condition.args):
-            known |= beginnings(side)
+            known |= prefix_facts(side)
     return frozenset(known)
 
 
-def denied(condition: nodes.Node) -> Facts:
+def facts_if_false(condition: nodes.Node) -> Facts:
     """What is known when the condition does not hold."""
     if isinstance(condition, nodes.Not):
-        return facts(condition.node)
+        return facts_if_true(condition.node)
     if isinstance(condition, nodes.Or):
-        return denied(condition.left) | denied(condition.right)
+        return facts_if_false(condition.left) | facts_if_false(condition.right)
     return frozenset({fact(nodes.Not(condition))})
 
 
-def mentions(known: Fact, name: str) -> bool:
+def mentions_name(candidate: Fact, name: str) -> bool:
     """Whether a fact is one of a name, or of a field that is called so."""
-    return name in known.path or any(f"'{name}'" in written for written in (*known.path, known.condition))
+    return name in candidate.path or any(f"'{name}'" in written for written in (*candidate.path, candidate.condition))
 
 
 def conjuncts(condition: nodes.Expr | None) -> Facts:
@@ -91,13 +91,13 @@ def conjuncts(condition: nodes.Expr | None) -> Facts:
     return frozenset(split(condition)) if condition is not None else frozenset()
 
 
-@lru_cache(REMEMBERED)
-def paths_in(node: nodes.Node) -> tuple[nodes.Node, ...]:
+@lru_cache(FACT_CACHE_SIZE)
+def path_nodes(node: nodes.Node) -> tuple[nodes.Node, ...]:
     """The node, and every path in it."""
     return (node, *node.find_all((nodes.Getattr, nodes.Getitem)))
 
 
-def beginnings(node: nodes.Node) -> set[Fact]:
+def prefix_facts(node: nodes.Node) -> set[Fact]:
     """The path that the node is, and each of its beginnings: all of them are present where it is."""
     paths: set[Fact] = set()
     current: nodes.Node | None = node

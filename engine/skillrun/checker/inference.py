@@ -11,77 +11,77 @@ from dataclasses import dataclass, field
 
 from jinja2 import nodes
 
-from skillrun.checker.expression_types import Expressions
-from skillrun.checker.facts import beginnings, denied
-from skillrun.types.types import ANY, NOTHING, TEXT, Facts, Type, merged
+from skillrun.checker.expression_types import ExpressionInference
+from skillrun.checker.facts import facts_if_false, prefix_facts
+from skillrun.types.types import ANY, NO_FACTS, TEXT, Facts, Type, merge_types
 
 
 @dataclass
-class Inference(Expressions):
+class Inference(ExpressionInference):
     """Infers the types of one template, statement by statement."""
 
     assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, and what they were before
 
-    def result(self) -> Type:
+    def infer_template(self) -> Type:
         """The type of the whole: of the expression where it is a single one, otherwise text."""
         if self.template.expression is not None:
             return self.infer(self.template.expression)
-        self.statements(self.template.tree.body)
+        self.check_statements(self.template.tree.body)
         return TEXT
 
-    def holding(self) -> Facts:
+    def infer_condition(self) -> Facts:
         """What is known where the template, a condition, holds."""
-        self.result()
+        self.infer_template()
         expression = self.template.expression
-        return self.gained(expression) if expression is not None else NOTHING
+        return self.infer_facts(expression) if expression is not None else NO_FACTS
 
-    def as_text(self) -> None:
+    def check_as_text(self) -> None:
         """Check the whole as text, also where it is a single expression."""
         if self.template.expression is not None:
-            self.printed(self.template.expression)
+            self.check_printed_expression(self.template.expression)
         else:
-            self.result()
+            self.infer_template()
 
-    def statements(self, body: Iterable[nodes.Node]) -> None:
+    def check_statements(self, body: Iterable[nodes.Node]) -> None:
         for node in body:
             match node:
                 case nodes.Output():
                     for part in node.nodes:
                         if not isinstance(part, nodes.TemplateData):
-                            self.printed(part)
+                            self.check_printed_expression(part)
                 case nodes.If():
-                    self.branches(node)
+                    self.check_branches(node)
                 case nodes.For():
-                    self.loop(node)
+                    self.check_loop(node)
                 case nodes.Assign(target=nodes.Name(name=name)):
                     self.assign(name, self.infer(node.node))
                 case nodes.AssignBlock(target=nodes.Name(name=name)):
-                    self.statements(node.body)
+                    self.check_statements(node.body)
                     self.assign(name, TEXT)
 
     def assign(self, name: str, type_: Type) -> None:
         self.assigned.append((name, self.names.get(name)))
         self.names[name] = type_
 
-    def branches(self, node: nodes.If) -> None:
-        failed: Facts = NOTHING
+    def check_branches(self, node: nodes.If) -> None:
+        failed: Facts = NO_FACTS
         ends: list[dict[str, Type]] = []
         for branch in (node, *node.elif_):
-            with self.under(failed):
+            with self.assuming(failed):
                 self.infer(branch.test)
-                with self.under(self.gained(branch.test)):
-                    ends.append(self.branch(branch.body))
-            failed |= denied(branch.test)
-        with self.under(failed):
-            ends.append(self.branch(node.else_))
+                with self.assuming(self.infer_facts(branch.test)):
+                    ends.append(self.check_branch(branch.body))
+            failed |= facts_if_false(branch.test)
+        with self.assuming(failed):
+            ends.append(self.check_branch(node.else_))
         for name in dict.fromkeys(name for end in ends for name in end):
             options = [end.get(name) or self.names.get(name) for end in ends]
-            self.assign(name, merged(option for option in options if option is not None))
+            self.assign(name, merge_types(option for option in options if option is not None))
 
-    def branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
+    def check_branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
         """What a branch sets; behind it, the names are as they were before it."""
         mark = len(self.assigned)
-        self.statements(body)
+        self.check_statements(body)
         undone, self.assigned[mark:] = self.assigned[mark:], []
         bound = {name: self.names[name] for name, _ in undone}
         for name, before in reversed(undone):
@@ -91,7 +91,7 @@ class Inference(Expressions):
                 self.names[name] = before
         return bound
 
-    def loop(self, node: nodes.For) -> None:
+    def check_loop(self, node: nodes.For) -> None:
         items = self.infer(node.iter)
         outer, self.names, mark = self.names, {**self.names, "loop": ANY}, len(self.assigned)
         item = items.item if items.kind == "list" and items.item is not None else ANY
@@ -100,11 +100,11 @@ class Inference(Expressions):
         else:
             for target, end in zip(node.target.find_all(nodes.Name), ("first", "last"), strict=False):
                 self.names[target.name] = item.fields.get(end, ANY)
-        new = NOTHING
+        new = NO_FACTS
         if node.test is not None:
             self.infer(node.test)
-            new = self.gained(node.test)
-        with self.under(new | beginnings(node.iter)):
-            self.statements(node.body)
+            new = self.infer_facts(node.test)
+        with self.assuming(new | prefix_facts(node.iter)):
+            self.check_statements(node.body)
         self.names, self.assigned[mark:] = outer, []
-        self.statements(node.else_)
+        self.check_statements(node.else_)

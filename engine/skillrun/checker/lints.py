@@ -24,10 +24,10 @@ _PLACEHOLDER: Final = re.compile(
 )
 _CODE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})[\s\S]*?(?:^ {0,3}(?P=fence)|\Z)|`[^`\n]*`", re.MULTILINE)
 DECLARED: Final = ("inputs", "state")
-ASKING: Final = ("agent", "panel")
+MODEL_VERBS: Final = ("agent", "panel")
 
 
-def warn_of_placeholders(
+def warn_about_placeholders(
     template: Template, names: Mapping[str, Type], steps: Collection[str], problems: Problems
 ) -> None:
     """Warn of `{change}`, `<change>` and `$change` in a prompt where `change` is a step, an input or a variable."""
@@ -38,23 +38,23 @@ def warn_of_placeholders(
     if not known or not any(sign in text for sign in "{<$"):
         return
     code: list[tuple[int, int]] | None = None
-    for start, part in _plain(template):
+    for start, part in _plain_text_parts(template):
         for match in _PLACEHOLDER.finditer(part):
             name = next(group for group in match.groups() if group)
-            meant = known.get(identifier(name))
-            if meant is None or (match["angle"] and f"</{name}>" in text):
+            replacement = known.get(identifier(name))
+            if replacement is None or (match["angle"] and f"</{name}>" in text):
                 continue
             code = [block.span() for block in _CODE.finditer(text)] if code is None else code
             at = start + match.start()
             if not any(begin <= at < end for begin, end in code):
-                hint = f"write `{{{{ {meant} }}}}`; in backticks it is left alone"
+                hint = f"write `{{{{ {replacement} }}}}`; in backticks it is left alone"
                 message = f"`{match[0]}` is only text here"
                 problems.report(template.text.at(at), "placeholder", message, hint, "warning")
 
 
-def replies_printed(template: Template) -> Iterator[Span]:
+def find_printed_replies(template: Template) -> Iterator[Span]:
     """Where a section prints the replies of `others(…)`."""
-    for output in template.tree.find_all(nodes.Output) if template.mentions("others") else ():
+    for output in template.tree.find_all(nodes.Output) if template.mentions_name("others") else ():
         pending: list[nodes.Node] = list(output.nodes)
         while pending:
             match pending.pop():
@@ -66,48 +66,48 @@ def replies_printed(template: Template) -> Iterator[Span]:
                     pending += [side for side in (left, right) if side is not None]
 
 
-def unread(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
+def find_unread_inputs(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
     """The inputs that none of the names read is; `inputs.*` is all of them."""
     return [field for field in inputs if not {"inputs.*", f"inputs.{identifier(field.name)}"} & {*reads}]
 
 
-def _plain(template: Template) -> Iterator[tuple[int, str]]:
+def _plain_text_parts(template: Template) -> Iterator[tuple[int, str]]:
     """What stands outside of tags, and where."""
-    if template.constant:
+    if template.is_constant:
         yield 0, template.text.value
     else:
         yield from ((data.lineno, data.data) for data in template.tree.find_all(nodes.TemplateData))
 
 
-def asks_models_alone(steps: Collection[Step]) -> bool:
+def only_calls_models(steps: Collection[Step]) -> bool:
     """Whether steps ask models, in conversations that begin anew, and nobody and nothing else."""
-    asking = [step for step in steps if step.verb in ASKING]
+    asking = [step for step in steps if step.verb in MODEL_VERBS]
     if not asking or any("session" in step.values for step in asking):
         return False
     return not any(step.verb in ("run", "ask", "read", "find", "") for step in steps)
 
 
-def changes_nothing(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
+def is_unchanging_loop(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
     """Whether a loop asks models, and nothing of what it asks can differ from one pass to the next.
 
     `texts` are the sections of its steps and what else stands in their prompts.
     """
-    inside = [inner for step in steps for inner in step.walk()]
-    if not asks_models_alone(inside):
+    inner_steps = [inner for step in steps for inner in step.walk()]
+    if not only_calls_models(inner_steps):
         return False
-    bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inside if step.id}
-    bound |= {identifier(step.item) for step in inside if step.verb == "each"}
-    for step in inside:
+    bound = {"pass", "run", "others", "bank", "history"} | {identifier(step.id) for step in inner_steps if step.id}
+    bound |= {identifier(step.item) for step in inner_steps if step.verb == "each"}
+    for step in inner_steps:
         if step.verb == "set" and step.main is not None:
             names = {identifier(name) for name in step.main.entries or {}}
             bound |= names | {"state", "features", *(["config"] if "mode" in names else [])}
-    conditions = [step.when for step in inside if step.when is not None]
-    asking = (step for step in inside if step.verb in ASKING)
+    conditions = [step.when for step in inner_steps if step.when is not None]
+    asking = (step for step in inner_steps if step.verb in MODEL_VERBS)
     values = (value for step in asking for value in (step.main, *step.values.values()) if value is not None)
     templates = [*texts, *conditions, *(template for value in values for template in value.templates())]
-    return not any(_reads(template, bound) for template in templates)
+    return not any(_reads_any(template, bound) for template in templates)
 
 
-def _reads(template: Template, names: set[str]) -> bool:
-    names_read = template.tree.find_all(nodes.Name) if not template.constant else ()
+def _reads_any(template: Template, names: set[str]) -> bool:
+    names_read = template.tree.find_all(nodes.Name) if not template.is_constant else ()
     return any(node.name in names for node in names_read)

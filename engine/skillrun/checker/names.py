@@ -19,7 +19,7 @@ from skillrun.types.types import (
     TEXT,
     Path,
     Type,
-    declared_at,
+    label_type,
     list_of,
     map_of,
     one_of,
@@ -70,13 +70,13 @@ _USAGE: Final = {
 }  # fmt: skip
 _SAVED: Final = record({"cache": NUMBER, "sessions": NUMBER}, "run.usage.saved")
 _ESTIMATE: Final = {"calls": NUMBER, "turns": NUMBER, "tokens": NUMBER, "price": ANY}
-_OF_ONE: Final = {"items": NUMBER, "calls": NUMBER, "tokens": NUMBER, "price": ANY}
-_WHOLE: Final = {
+_ITEM_ESTIMATE: Final = {"items": NUMBER, "calls": NUMBER, "tokens": NUMBER, "price": ANY}
+_RUN_ESTIMATE: Final = {
     **_ESTIMATE, "steps": NUMBER, "measured": NUMBER, "phases": map_of(record(_ESTIMATE, "the estimate")),
-    "each": map_of(record(_OF_ONE, "the estimate")).maybe(),
+    "each": map_of(record(_ITEM_ESTIMATE, "the estimate")).maybe(),
 }  # fmt: skip
-_CHOICES: Final = map_of(map_of(record(_WHOLE, "the estimate"))).maybe()
-ESTIMATE: Final = record({**_WHOLE, "answers": _CHOICES}, "run.estimate")
+_CHOICES: Final = map_of(map_of(record(_RUN_ESTIMATE, "the estimate"))).maybe()
+ESTIMATE: Final = record({**_RUN_ESTIMATE, "answers": _CHOICES}, "run.estimate")
 """`answers`: by a question's id, what each of its choices would make of it."""
 RUN: Final = record(
     {
@@ -101,7 +101,7 @@ REMEMBERS: Final = {"remembers": BOOLEAN}
 
 _ERRORS: Final = list_of(record({"path": TEXT, "message": TEXT}, "the error"))
 _FORM: Final = {"form": TEXT, "notes": list_of(record({"field": TEXT, "text": TEXT}, "the note"))}
-SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
+SYSTEM_TEMPLATES: Final[Mapping[str, Mapping[str, Type]]] = {
     "request": {"request": TEXT, "records": BOOLEAN},
     "material": {
         "title": TEXT,
@@ -138,7 +138,7 @@ SYSTEM: Final[Mapping[str, Mapping[str, Type]]] = {
 }
 """The engine's own templates in `skills/system/`, and what each of them reads."""
 
-ELSEWHERE: Final[Mapping[str, str]] = {
+UNAVAILABLE_NAMES: Final[Mapping[str, str]] = {
     "member": "who speaks is known in the sections of `agent` and `panel`, and in `writes`",
     "pass": "a pass is known inside `repeat` with `until` or `at_most`",
     "failure": "why a step failed is known in its `otherwise`",
@@ -151,22 +151,22 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 """Why a name of the language is not known in some places."""
 
 
-def of_fields(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
+def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
     """Declared inputs or state: those without a value and without a default may be absent.
 
     `choices` are the types of the templates that yield an enum's values.
     """
-    types = {field.name: _of_field(field, (label, field.name), choices.get(field.name)) for field in fields}
+    types = {field.name: _field_type(field, (label, field.name), choices.get(field.name)) for field in fields}
     certain = {field.name for field in fields if field.required or field.default is not None}
     return record({name: type_ if name in certain else type_.maybe() for name, type_ in types.items()}, label)
 
 
-def _of_field(field: Field, label: Path, choices: Type | None) -> Type:
-    type_ = declared_at(field.item, label)
+def _field_type(field: Field, label: Path, choices: Type | None) -> Type:
+    type_ = label_type(field.item, label)
     if choices is not None:
         known = choices.kind in ("record", "list") and choices.values is not None
         type_ = one_of((each for values in choices.values or () for each in values), tunable=True) if known else ANY
-    return list_of(type_) if field.array else type_
+    return list_of(type_) if field.is_list else type_
 
 
 def base_types(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
@@ -204,19 +204,30 @@ POINTS: Final = list_of(ANY)
 
 
 def replies_type(
-    data: Type | None, label: str, *, several: bool, filled: bool, attached: Type | None = None, points: bool = False
+    data: Type | None,
+    label: str,
+    *,
+    several: bool,
+    filled: bool,
+    trailing_record: Type | None = None,
+    points: bool = False,
 ) -> Type:
     """What the id of an agent's step gives; its lists are `filled` where somebody has to answer.
 
     `data` is None where no shape asks for any, `attached` where no record comes with the reply.
     """
     reply = record(
-        {**REPLY.fields, "data": (data or ANY).maybe(), "record": (attached or ANY).maybe(), "points": POINTS.maybe()},
+        {
+            **REPLY.fields,
+            "data": (data or ANY).maybe(),
+            "record": (trailing_record or ANY).maybe(),
+            "points": POINTS.maybe(),
+        },
         REPLY.label,
     )
     structured = {} if data is None else {"data": list_of(data, filled=filled) if several else data}
-    if attached is not None:
-        structured["record"] = list_of(attached) if several else attached.maybe()
+    if trailing_record is not None:
+        structured["record"] = list_of(trailing_record) if several else trailing_record.maybe()
     if points:
         structured["points"] = POINTS
     return record(

@@ -13,7 +13,7 @@ from skillrun.types.types import identifier
 
 
 @dataclass(frozen=True)
-class Trace:
+class PhaseEffects:
     """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where.
 
     `surely` are those that it writes in any case.
@@ -22,20 +22,22 @@ class Trace:
     sets: Mapping[str, Value]
     reads: frozenset[str]
     writes: Mapping[str, Step]
-    surely: frozenset[str]
+    certain_writes: frozenset[str]
 
 
-def trace_of(phase: Phase, reads: set[str], writes: Mapping[str, Step], surely: Collection[str]) -> Trace:
+def collect_effects(
+    phase: Phase, reads: set[str], writes: Mapping[str, Step], certain_writes: Collection[str]
+) -> PhaseEffects:
     sets = {
         identifier(name): value
         for step in phase.walk()
         if step.verb == "set" and step.main is not None
         for name, value in (step.main.entries or {}).items()
     }
-    return Trace(sets, frozenset(reads), writes, frozenset(surely) & writes.keys())
+    return PhaseEffects(sets, frozenset(reads), writes, frozenset(certain_writes) & writes.keys())
 
 
-def check_parallel(workflow: Workflow, traces: Mapping[str, Trace], problems: Problems) -> None:
+def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], problems: Problems) -> None:
     """Two phases that may run at the same time must not set, or set and read, one variable, or write one file."""
     state = {identifier(variable.name) for variable in workflow.state}
 
@@ -43,19 +45,19 @@ def check_parallel(workflow: Workflow, traces: Mapping[str, Trace], problems: Pr
         message = f"{what}, and neither follows the other"
         problems.report(value.span, "unordered", message, f"give `{second}` `after: [{first}]`")
 
-    for first, second in combinations(traces, 2):
+    for first, second in combinations(effects, 2):
         if first in workflow.ancestors(second) or second in workflow.ancestors(first):
             continue
-        mine, other = traces[first], traces[second]
-        for name in mine.sets.keys() & other.sets.keys() & state:
+        first_effects, other = effects[first], effects[second]
+        for name in first_effects.sets.keys() & other.sets.keys() & state:
             report(other.sets[name], first, second, f"`{first}` and `{second}` both set `state.{name}`")
-        for path in mine.writes.keys() & other.writes.keys():
+        for path in first_effects.writes.keys() & other.writes.keys():
             report(other.writes[path], first, second, f"`{first}` and `{second}` both write `{path}`")
         for setter, reader in permutations((first, second)):
-            for name in (traces[setter].sets.keys() & state) - traces[reader].sets.keys():
-                if f"state.{name}" in traces[reader].reads:
+            for name in (effects[setter].sets.keys() & state) - effects[reader].sets.keys():
+                if f"state.{name}" in effects[reader].reads:
                     what = f"`{setter}` sets `state.{name}`, which `{reader}` reads"
-                    report(traces[setter].sets[name], setter, reader, what)
+                    report(effects[setter].sets[name], setter, reader, what)
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,10 @@ class Artifact:
 def artifacts(steps: tuple[Step, ...], skipped: frozenset[str], *, certain: bool = True) -> Iterator[Artifact]:
     """What the steps themselves write. `skipped` are the breakers that skip."""
     for step in steps:
-        sure = certain and step.when is None and step.otherwise is None and step.retry not in skipped
+        is_always_written = certain and step.when is None and step.otherwise is None and step.retry not in skipped
         if (value := step.artifact) is not None:
             path = value.literal
-            yield Artifact(path if isinstance(path, str) else None, step, sure)
-        yield from artifacts(step.steps, skipped, certain=sure)
+            yield Artifact(path if isinstance(path, str) else None, step, is_always_written)
+        yield from artifacts(step.steps, skipped, certain=is_always_written)
         if step.otherwise is not None:
             yield from artifacts((step.otherwise,), skipped, certain=False)

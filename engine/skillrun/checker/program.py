@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from skillrun.checker.record_reads import Read
+from skillrun.checker.record_reads import RecordReads
 from skillrun.definitions.definitions import Phase, Protocol, Step, Workflow
 from skillrun.library.library import Library
 from skillrun.templates.expressions import Template
@@ -31,17 +31,17 @@ class Program:
     library: Library
     reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     inline: Mapping[str, Program] = field(default_factory=dict)
-    summarised: frozenset[str] = frozenset()
-    remembered: frozenset[str] = frozenset()
-    recorded: Read = field(default_factory=dict)
-    records: bool = True
-    asks: Mapping[str, tuple[Ask | Nested, ...]] = field(default_factory=dict)
-    names: frozenset[str] = frozenset()
+    summarized_phases: frozenset[str] = frozenset()
+    history_phases: frozenset[str] = frozenset()
+    record_reads: RecordReads = field(default_factory=dict)
+    can_record: bool = True
+    question_steps: Mapping[str, tuple[QuestionStep | NestedCall, ...]] = field(default_factory=dict)
+    names_read: frozenset[str] = frozenset()
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def for_a_thread(self) -> Program:
+    def copy_for_thread(self) -> Program:
         """The same, with a library of its own: a thread may look up what another has not."""
-        return _with(self, self.library.for_a_thread())
+        return _with(self, self.library.copy_for_thread())
 
     def config_in(self, mode: str | None) -> Mapping[str, Any]:
         """The config as it is in a mode; what is no mode of it changes nothing."""
@@ -49,7 +49,7 @@ class Program:
 
     def reads_name(self, name: str) -> bool:
         """Whether a template reads the name, or a field of it."""
-        return any(read == name or read.startswith(f"{name}.") for read in self.names)
+        return any(read == name or read.startswith(f"{name}.") for read in self.names_read)
 
 
 def _with(program: Program, library: Library) -> Program:
@@ -63,10 +63,10 @@ class CheckedProtocol:
 
     protocol: Protocol
     outputs: Mapping[str, Type]
-    writes: bool
+    writes_artifacts: bool
     reads: frozenset[str]
-    names: frozenset[str]
-    asks: tuple[Ask | Nested, ...]
+    names_read: frozenset[str]
+    question_steps: tuple[QuestionStep | NestedCall, ...]
 
     @property
     def reads_task(self) -> bool:
@@ -74,16 +74,16 @@ class CheckedProtocol:
 
 
 @dataclass(frozen=True)
-class Ask:
+class QuestionStep:
     """An `ask` step: its address below the phase or protocol, with a pass or an item where it has several, and its
     questions as far as they are written out.
 
     All of `under` hold where it is reached.
     """
 
-    at: str
+    address: str
     step: Step
-    under: tuple[Template, ...]
+    conditions: tuple[Template, ...]
     questions: tuple[Mapping[str, Any], ...]
 
     @property
@@ -93,19 +93,19 @@ class Ask:
         return default is not None and (default.literal is not None or any(default.templates()))
 
     @property
-    def brings_files(self) -> bool:
+    def waits_for_files(self) -> bool:
         """Whether it waits for files that a person brings."""
         return "files" in self.step.values
 
 
 @dataclass(frozen=True)
-class Nested:
+class NestedCall:
     """A step that enters others, which may ask: the protocols that a panel can seat, or the workflow that it runs."""
 
-    at: str
+    address: str
     step: Step
-    under: tuple[Template, ...]
-    into: tuple[Entered, ...]
+    conditions: tuple[Template, ...]
+    callees: tuple[Callee, ...]
 
 
-Entered: TypeAlias = CheckedProtocol | Program
+Callee: TypeAlias = CheckedProtocol | Program

@@ -8,33 +8,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from skillrun.checker.program import Ask, Entered, Nested
+from skillrun.checker.program import Callee, NestedCall, QuestionStep
 from skillrun.definitions.definitions import Step
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Template
 
 
-def asks_of(
+def collect_questions(
     steps: Iterable[Step],
-    entered: Mapping[Span, tuple[Entered, ...]],
-    at: str = "",
-    under: tuple[Template, ...] = (),
-) -> Iterator[Ask | Nested]:
+    callees: Mapping[Span, tuple[Callee, ...]],
+    address: str = "",
+    outer_conditions: tuple[Template, ...] = (),
+) -> Iterator[QuestionStep | NestedCall]:
     """The records of steps in their order. `entered` is what they enter, by where each stands."""
     for step in steps:
-        here = f"{at}/{step.id or step.verb}"
-        conditions = under if step.when is None else (*under, step.when)
+        step_address = f"{address}/{step.id or step.verb}"
+        conditions = outer_conditions if step.when is None else (*outer_conditions, step.when)
         if step.verb == "ask":
-            yield Ask(here, step, conditions, _questions(step))
+            yield QuestionStep(step_address, step, conditions, _questions(step))
         elif step.verb == "repeat":
-            once = step.until is None and "at_most" not in step.values
-            yield from asks_of(step.steps, entered, at if once else f"{here}#2", conditions)
+            runs_once = step.until is None and "at_most" not in step.values
+            yield from collect_questions(step.steps, callees, address if runs_once else f"{step_address}#2", conditions)
         elif step.verb == "each":
-            yield from asks_of(step.steps, entered, f"{here}~ID", conditions)
-        elif step.span in entered:
-            yield Nested(here, step, conditions, entered[step.span])
+            yield from collect_questions(step.steps, callees, f"{step_address}~ID", conditions)
+        elif step.span in callees:
+            yield NestedCall(step_address, step, conditions, callees[step.span])
         if step.otherwise is not None:
-            yield from asks_of([step.otherwise], entered, f"{here}.otherwise", conditions)
+            yield from collect_questions([step.otherwise], callees, f"{step_address}.otherwise", conditions)
 
 
 def _questions(step: Step) -> tuple[Mapping[str, Any], ...]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from skillrun.checker.checker import Checker
 from skillrun.checker.program import Program
 from skillrun.library.library import Library
-from skillrun.library.symbols import Sightings
+from skillrun.library.symbols import SymbolTable
 from skillrun.syntax.diagnostics import Problem, Problems
 
 
@@ -22,8 +22,8 @@ class CheckedPart:
     """What came of the check of a workflow, or of the files that none reaches; the library has what it read."""
 
     library: Library
-    reached: frozenset[str]
-    sightings: Sightings
+    used_names: frozenset[str]
+    symbols: SymbolTable
     program: Program | None = None
 
 
@@ -49,7 +49,7 @@ class CheckedLibrary:
         return list(problems)
 
 
-class Outdated(Exception):
+class CheckOutdated(Exception):
     """The library has changed again, so that nobody waits for its check any more."""
 
 
@@ -57,38 +57,38 @@ def recheck(
     library: Library,
     commands: Collection[str],
     earlier: CheckedLibrary | None = None,
-    outdated: Callable[[], bool] = lambda: False,
+    is_outdated: Callable[[], bool] = lambda: False,
 ) -> CheckedLibrary:
     """The library checked. What the earlier check found is kept where nothing that it read has changed.
 
     Raises Outdated as soon as the library is `outdated`.
     """
-    before: Mapping[str, CheckedPart] = earlier.parts if earlier is not None else {}
+    earlier_parts: Mapping[str, CheckedPart] = earlier.parts if earlier is not None else {}
     parts: dict[str, CheckedPart] = {}
     for name in library.names("workflows"):
-        part = before.get(name)
-        if part is None or not library.holds(part.library):
-            if outdated():
-                raise Outdated
-            part = _workflow(library.apart(), name, commands)
+        part = earlier_parts.get(name)
+        if part is None or not library.matches(part.library):
+            if is_outdated():
+                raise CheckOutdated
+            part = _check_workflow(library.fork(), name, commands)
         parts[name] = part
-    reached = frozenset(name for part in parts.values() for name in part.reached)
-    errors = any(part.library.problems.errors for part in parts.values())
-    parts[""] = _others(library.apart(), reached, errors=errors)
+    used_names = frozenset(name for part in parts.values() for name in part.used_names)
+    errors = any(part.library.problems.has_errors for part in parts.values())
+    parts[""] = _check_unused_files(library.fork(), used_names, has_errors=errors)
     return CheckedLibrary(library, parts)
 
 
-def _workflow(library: Library, name: str, commands: Collection[str]) -> CheckedPart:
-    sightings = Sightings()
-    checker = Checker(library, commands, sightings=sightings)
-    program = checker.workflow(name)
-    checker.warn_of_unused()
-    return CheckedPart(library, checker.reached, sightings, program)
+def _check_workflow(library: Library, name: str, commands: Collection[str]) -> CheckedPart:
+    symbols = SymbolTable()
+    checker = Checker(library, commands, symbols=symbols)
+    program = checker.check_workflow(name)
+    checker.warn_about_unused_inputs()
+    return CheckedPart(library, checker.used_names, symbols, program)
 
 
-def _others(library: Library, reached: frozenset[str], *, errors: bool) -> CheckedPart:
-    sightings = Sightings()
-    checker = Checker(library, reached=reached, broken=errors, sightings=sightings)
-    checker.others()
+def _check_unused_files(library: Library, used_names: frozenset[str], *, has_errors: bool) -> CheckedPart:
+    symbols = SymbolTable()
+    checker = Checker(library, used_names=used_names, has_errors=has_errors, symbols=symbols)
+    checker.check_unused_files()
     checker.finish()
-    return CheckedPart(library, reached, sightings)
+    return CheckedPart(library, used_names, symbols)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.checker.expression_types import HISTORY
-from skillrun.checker.lints import asks_models_alone
-from skillrun.checker.program import Ask, CheckedProtocol, Nested
+from skillrun.checker.lints import only_calls_models
+from skillrun.checker.program import CheckedProtocol, NestedCall, QuestionStep
 from skillrun.definitions.definitions import Step, Workflow
 from skillrun.syntax.diagnostics import Problems
 from skillrun.types.types import identifier
@@ -26,45 +26,45 @@ _HINT: Final = (
 class RoundPart:
     """What a phase does: its own steps, all steps that they lead to, and the names that any of them read."""
 
-    own: tuple[Step, ...]
+    own_steps: tuple[Step, ...]
     steps: tuple[Step, ...]
     reads: frozenset[str]
 
 
-def warn_of_rounds(workflow: Workflow, parts: Mapping[str, RoundPart], problems: Problems) -> None:
+def warn_about_unchanging_rounds(workflow: Workflow, parts: Mapping[str, RoundPart], problems: Problems) -> None:
     """Report each `goto` behind which the next round cannot be another one."""
     for name, part in parts.items():
-        for step in _going(part.own):
+        for step in _goto_steps(part.own_steps):
             if step.text not in workflow.phases:
                 continue
-            behind = {*workflow.followers(name)} - {name}
-            again = [parts[other] for other in workflow.followers(step.text) if other not in behind]
-            if not _changes(again):
+            later_phases = {*workflow.followers(name)} - {name}
+            repeated_parts = [parts[other] for other in workflow.followers(step.text) if other not in later_phases]
+            if not _may_change(repeated_parts):
                 message = f"the round from `{step.text}` on asks the same again, and gets the same replies"
                 problems.report(step.span, "same-again", message, _HINT, "warning")
 
 
-def entered_steps(asks: Iterable[Ask | Nested]) -> Iterator[Step]:
+def nested_steps(question_steps: Iterable[QuestionStep | NestedCall]) -> Iterator[Step]:
     """The steps of the protocols that steps enter, and of those that these enter."""
-    for nested in asks:
-        for into in nested.into if isinstance(nested, Nested) else ():
-            if isinstance(into, CheckedProtocol):
-                yield from into.protocol.walk()
-                yield from entered_steps(into.asks)
+    for nested in question_steps:
+        for callee in nested.callees if isinstance(nested, NestedCall) else ():
+            if isinstance(callee, CheckedProtocol):
+                yield from callee.protocol.walk()
+                yield from nested_steps(callee.question_steps)
 
 
-def _going(steps: Iterable[Step]) -> Iterator[Step]:
+def _goto_steps(steps: Iterable[Step]) -> Iterator[Step]:
     """The steps that go back, but for those that stand in for one that failed: it may not fail again."""
     for step in steps:
         if step.verb == "goto":
             yield step
-        yield from _going(step.steps)
+        yield from _goto_steps(step.steps)
 
 
-def _changes(parts: Collection[RoundPart]) -> bool:
+def _may_change(parts: Collection[RoundPart]) -> bool:
     """Whether anything may be different when the parts are done once more."""
     steps = [step for part in parts for step in part.steps]
-    if not asks_models_alone(steps) or any("fresh" in step.values for step in steps):
+    if not only_calls_models(steps) or any("fresh" in step.values for step in steps):
         return True
     reads = frozenset[str]().union(*(part.reads for part in parts))
     names = {

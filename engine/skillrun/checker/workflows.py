@@ -10,52 +10,60 @@ from typing import Final
 
 from skillrun.checker.absences import absent_fields, absent_outputs, absent_phases
 from skillrun.checker.config_checks import check_config
-from skillrun.checker.expression_types import HISTORY, SUMMARY
+from skillrun.checker.expression_types import HISTORY, SUMMARY_READ
 from skillrun.checker.facts import conjuncts
-from skillrun.checker.interfaces import check_beginnings, declared
-from skillrun.checker.lints import unread
+from skillrun.checker.interfaces import check_declarations, check_initial_values
+from skillrun.checker.lints import find_unread_inputs
 from skillrun.checker.names import base_types, history_type, phase_type
-from skillrun.checker.phase_effects import Trace, artifacts, check_parallel, trace_of
-from skillrun.checker.program import Ask, Nested
-from skillrun.checker.question_steps import asks_of
-from skillrun.checker.rounds import RoundPart, entered_steps, warn_of_rounds
-from skillrun.checker.scope import Place, Reached, Scope
+from skillrun.checker.phase_effects import PhaseEffects, artifacts, check_parallel, collect_effects
+from skillrun.checker.program import NestedCall, QuestionStep
+from skillrun.checker.question_steps import collect_questions
+from skillrun.checker.rounds import RoundPart, nested_steps, warn_about_unchanging_rounds
+from skillrun.checker.scope import PhaseContext, ReferenceChecker, Scope
 from skillrun.checker.verbs.steps import check_material, check_step, check_steps
 from skillrun.definitions.definitions import Phase, PhaseUse, Reference, Step, Workflow
 from skillrun.definitions.verbs import SUMMARY_KEYS
 from skillrun.library.configuration import check_modes
 from skillrun.library.lookups import Settings
-from skillrun.library.symbols import Homes
+from skillrun.library.symbols import ScopeOwners
 from skillrun.syntax.diagnostics import Problems, did_you_mean
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Value
 from skillrun.templates.records import FAILURE
 from skillrun.types.fields import Field
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY, TEXT, Type, identifier, record
 
-PROMPTING: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
-OUTSIDE: Final = 'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
+PROMPT_VERBS: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
+OUTSIDE_PROJECT_HINT: Final = (
+    'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
+)
 
 
 class WorkflowCheck:
     """`phases` are those that can be read, `traces` what each touches, `unused` the inputs that nothing reads."""
 
-    def __init__(self, reached: Reached, workflow: Workflow, settings: Settings, phases: Mapping[str, Phase]) -> None:
-        self.reached = reached
+    def __init__(
+        self, checker: ReferenceChecker, workflow: Workflow, settings: Settings, phases: Mapping[str, Phase]
+    ) -> None:
+        self.checker = checker
         self.workflow = workflow
         self.settings = settings
-        self.problems = reached.problems
+        self.problems = checker.problems
         self.phases = phases
-        self.unused: list[Field] = []
-        self.traces: dict[str, Trace] = {}
-        self.all_reads: dict[str, frozenset[str]] = {}  # by phase, with what all that it enters reads
-        self.asks: dict[str, tuple[Ask | Nested, ...]] = {}
-        self._read: set[str] = set()  # the names that anything in the workflow reads
-        self.names: set[str] = set()  # and what its phases enter
-        inputs = declared(reached, workflow.document, "inputs", workflow.inputs, settings, reads=self._read)
-        state = declared(reached, workflow.document, "state", workflow.state, settings, inputs, self._read)
-        check_beginnings(workflow.state, self.problems)
+        self.unused_inputs: list[Field] = []
+        self.effects: dict[str, PhaseEffects] = {}
+        self.transitive_reads: dict[str, frozenset[str]] = {}  # by phase, with what all that it enters reads
+        self.question_steps: dict[str, tuple[QuestionStep | NestedCall, ...]] = {}
+        self._names_read: set[str] = set()  # the names that anything in the workflow reads
+        self.all_names_read: set[str] = set()  # and what its phases enter
+        inputs = check_declarations(
+            checker, workflow.document, "inputs", workflow.inputs, settings, reads=self._names_read
+        )
+        state = check_declarations(
+            checker, workflow.document, "state", workflow.state, settings, inputs, self._names_read
+        )
+        check_initial_values(workflow.state, self.problems)
         self._base = base_types(inputs, state, settings.config, settings.features)
         modes = (state.fields.get("mode") or inputs.fields.get("mode") or ANY).values
         for layer in settings.layers if modes is not None else ():
@@ -64,79 +72,79 @@ class WorkflowCheck:
         self.top_reads: frozenset[str] = frozenset()
         self._types: dict[str, Type] = dict.fromkeys(workflow.phases, ANY)
         breakers = settings.part("breakers").items()
-        self._skipped = frozenset(
+        self._skipping_breakers = frozenset(
             name for name, breaker in breakers if isinstance(breaker, dict) and breaker.get("then") == "skip"
         )
         self._absences = {
             **absent_fields("inputs", workflow.inputs),
             **absent_fields("state", workflow.state),
-            **absent_phases(workflow.phases.values(), self._skipped),
+            **absent_phases(workflow.phases.values(), self._skipping_breakers),
         }
 
     def run(self) -> None:
         for use in self.workflow.phases.values():
             for after, span in use.after.items():
-                self.reached.lookups.mention(span, "phase", self.path, after)
-        for name in ordered(self.workflow, self.problems):
+                self.checker.lookups.add_reference(span, "phase", self.path, after)
+        for name in order_phases(self.workflow, self.problems):
             if name in self.phases:
-                self._phase(self.workflow.phases[name], self.phases[name])
-        check_config(self.reached, self.workflow.checks, self.settings)
-        self._material()
-        check_parallel(self.workflow, self.traces, self.problems)
-        self._top()
-        self._unused()
-        self._written_over()
-        self._rounds()
-        self.names |= self._read
+                self._check_phase(self.workflow.phases[name], self.phases[name])
+        check_config(self.checker, self.workflow.checks, self.settings)
+        self._check_workflow_material()
+        check_parallel(self.workflow, self.effects, self.problems)
+        self._check_workflow_file()
+        self._collect_unused_inputs()
+        self._warn_about_overwrites()
+        self._warn_about_rounds()
+        self.all_names_read |= self._names_read
 
     @property
     def path(self) -> str:
         """That of its file, below the library."""
         return f"workflows/{self.workflow.name}.md"
 
-    def _homes(self, steps: str = "") -> Homes:
+    def _scope_owners(self, steps: str = "") -> ScopeOwners:
         """The files whose names are read in a file of steps, or in the workflow's own."""
         givers: dict[str, tuple[str, ...]] = {
             f"phases.{use.name}": (f"skills/{use.skill}.md",) for use in self.workflow.phases.values()
         }
-        return Homes(steps, self.path, self.settings.name, givers)
+        return ScopeOwners(steps, self.path, self.settings.name, givers)
 
     def reads(self) -> dict[str, frozenset[str]]:
         """The phases that each phase reads."""
         names = {f"phases.{identifier(name)}": name for name in self.workflow.phases}
         return {
-            name: frozenset(names[path] for path in trace.reads & names.keys()) for name, trace in self.traces.items()
+            name: frozenset(names[path] for path in trace.reads & names.keys()) for name, trace in self.effects.items()
         }
 
-    def summarised(self) -> frozenset[str]:
+    def summarized_phases(self) -> frozenset[str]:
         """The phases whose record a later one of the same round reads: in its prompts, or where it says so."""
-        if SUMMARY in self.top_reads:
+        if SUMMARY_READ in self.top_reads:
             return frozenset(self.workflow.phases)
         readers = {
             name
-            for name, trace in self.traces.items()
-            if SUMMARY in trace.reads or any(step.verb in PROMPTING for step in self.steps(name))
+            for name, trace in self.effects.items()
+            if SUMMARY_READ in trace.reads or any(step.verb in PROMPT_VERBS for step in self.steps(name))
         }
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
 
-    def records(self) -> bool:
+    def can_record(self) -> bool:
         """Whether any phase can put a decision, a question or a risk on record; one that declares none does not."""
-        return any(self._records(name) for name in self.workflow.phases)
+        return any(self._can_phase_record(name) for name in self.workflow.phases)
 
-    def _records(self, name: str) -> bool:
+    def _can_phase_record(self, name: str) -> bool:
         given = [self.phases[name].outputs.get(kind) for kind in SUMMARY_KEYS[1:]]
-        asking = any(step.verb in PROMPTING or step.verb == "run" for step in self.steps(name))
+        asking = any(step.verb in PROMPT_VERBS or step.verb == "run" for step in self.steps(name))
         return any(asking if use is None else use.items != () for use in given)
 
-    def remembered(self) -> frozenset[str]:
+    def history_phases(self) -> frozenset[str]:
         """The phases whose record a later round reads; one that follows all that go back is in no earlier round."""
-        if not any(HISTORY in trace.reads for trace in self.traces.values()):
+        if not any(HISTORY in trace.reads for trace in self.effects.values()):
             return frozenset()
-        going = [name for name in self.traces if any(step.verb == "goto" for step in self.steps(name))]
+        goto_phases = [name for name in self.effects if any(step.verb == "goto" for step in self.steps(name))]
         return frozenset(
             name
             for name in self.workflow.phases
-            if any(name == source or source not in self.workflow.ancestors(name) for source in going)
+            if any(name == source or source not in self.workflow.ancestors(name) for source in goto_phases)
         )
 
     def steps(self, name: str) -> Iterator[Step]:
@@ -145,165 +153,180 @@ class WorkflowCheck:
         if (other := self.workflow.phases[name].otherwise) is not None:
             yield from other.walk()
 
-    def _phase(self, use: PhaseUse, phase: Phase) -> None:
-        before = self._visible(self.workflow.ancestors(use.name))
-        names = {**self._base, "phases": before, "history": history_type(self.workflow.phases)}
+    def _check_phase(self, use: PhaseUse, phase: Phase) -> None:
+        visible_phases = self._visible_phases(self.workflow.ancestors(use.name))
+        names = {**self._base, "phases": visible_phases, "history": history_type(self.workflow.phases)}
         scope = Scope(
-            self.reached,
+            self.checker,
             self.settings,
             names,
             self.problems,
-            place=Place(self.workflow, use.name),
+            phase_context=PhaseContext(self.workflow, use.name),
             prompts=phase.prompts,
-            local=phase.local,
+            local=phase.local_names,
             headings=phase.headings,
-            around=tuple(template for template in (phase.acceptance, self.workflow.preamble) if template is not None),
-            homes=self._homes(f"skills/{use.skill}.md"),
+            shared_templates=tuple(
+                template for template in (phase.acceptance, self.workflow.preamble) if template is not None
+            ),
+            owners=self._scope_owners(f"skills/{use.skill}.md"),
             absences=dict(self._absences),
         )
         if use.retry is not None:
-            self.reached.lookups.breaker(use.retry, use.place("retry"), self.settings)
-        scope.look_around(use.span, use.name)
-        with scope.under(use.when):
-            scope.depends = frozenset()  # who reads the phase depends on its condition, not what is inside
+            self.checker.lookups.breaker(use.retry, use.value_span("retry"), self.settings)
+        scope.record_view(use.span, use.name)
+        with scope.assuming(use.when):
+            scope.required_facts = frozenset()  # who reads the phase depends on its condition, not what is inside
             for reference in phase.references:
-                with scope.under(reference.when):
-                    self._reference(reference, scope)
+                with scope.assuming(reference.when):
+                    self._check_reference(reference, scope)
             if phase.acceptance is not None:
-                scope.prompt(phase.acceptance)
-            scope.look_around(Span(phase.document.source, 0), "")
-            with scope.under(None):
+                scope.check_prompt(phase.acceptance)
+            scope.record_view(Span(phase.document.source, 0), "")
+            with scope.assuming(None):
                 # what a `stop` lets through is there for the outputs, and not for what stands in for a failed phase
                 check_steps(scope, phase.steps)
-                scope.look_around(phase.document.front.value_place("outputs"), "outputs")
-                outputs = {name: scope.value(value) for name, value in phase.outputs.items()}
-                scope.fit_records(phase.outputs, outputs)
+                scope.record_view(phase.document.frontmatter.value_span("outputs"), "outputs")
+                outputs = {name: scope.infer_value(value) for name, value in phase.outputs.items()}
+                scope.check_summary_outputs(phase.outputs, outputs)
             if use.otherwise is not None:
-                with scope.knowing(FAILURE):
+                with scope.failure_in_scope(FAILURE):
                     check_step(scope, use.otherwise)
         label = f"phases.{identifier(use.name)}.outputs"
         self._absences |= absent_outputs(label, f"the phase `{use.name}`", phase.outputs, outputs)
-        written = list(artifacts(phase.steps, self._skipped))
-        writes: dict[str, Step] = {artifact.path: artifact.step for artifact in written if artifact.path is not None}
-        certain = {artifact.path for artifact in written if artifact.certain}
-        is_known = not scope.writes_elsewhere and all(artifact.path is not None for artifact in written)
+        phase_artifacts = list(artifacts(phase.steps, self._skipping_breakers))
+        writes: dict[str, Step] = {
+            artifact.path: artifact.step for artifact in phase_artifacts if artifact.path is not None
+        }
+        certain = {artifact.path for artifact in phase_artifacts if artifact.certain}
+        is_known = not scope.callees_may_write and all(artifact.path is not None for artifact in phase_artifacts)
         known = {path: TEXT if path in certain else TEXT.maybe() for path in writes} if is_known else None
         self._types[use.name] = phase_type(use.name, outputs, known)
         stand_in = (use.otherwise,) if use.otherwise is not None else ()
-        self.asks[use.name] = tuple(asks_of((*phase.steps, *stand_in), scope.entered))
-        self.all_reads[use.name] = scope.all_reads
-        self.names |= scope.all_reads
-        self.traces[use.name] = trace_of(phase, scope.reads, writes, [path for path in certain if path is not None])
-        self._read |= scope.reads
+        self.question_steps[use.name] = tuple(collect_questions((*phase.steps, *stand_in), scope.callees))
+        self.transitive_reads[use.name] = scope.all_reads
+        self.all_names_read |= scope.all_reads
+        self.effects[use.name] = collect_effects(
+            phase, scope.reads, writes, [path for path in certain if path is not None]
+        )
+        self._names_read |= scope.reads
 
-    def _visible(self, phases: frozenset[str]) -> Type:
+    def _visible_phases(self, phases: frozenset[str]) -> Type:
         """What is known of phases: one with a condition, or one that may fail, may be absent."""
         types: dict[str, Type] = {}
         for name in phases:
             use, type_ = self.workflow.phases[name], self._types[name]
             if use.when is not None:
                 type_ = type_.maybe(conjuncts(use.when.expression))
-            if use.otherwise is not None or use.retry in self._skipped:
+            if use.otherwise is not None or use.retry in self._skipping_breakers:
                 type_ = type_.maybe()
             types[name] = type_
         return record(types, "phases")
 
-    def _reference(self, reference: Reference, scope: Scope) -> None:
-        if reference.agent_skill:
-            self.reached.lookups.agent_skill(reference.skill, reference.span)
-        elif (text := self.reached.lookups.text(reference.skill, reference.span, "reference")) is not None:
-            scope.prompt(text.template)
-            scope.around += (text.template,)
+    def _check_reference(self, reference: Reference, scope: Scope) -> None:
+        if reference.is_agent_skill:
+            self.checker.lookups.agent_skill(reference.skill, reference.span)
+        elif (text := self.checker.lookups.text(reference.skill, reference.span, "reference")) is not None:
+            scope.check_prompt(text.template)
+            scope.shared_templates += (text.template,)
 
-    def _material(self) -> None:
+    def _check_workflow_material(self) -> None:
         """What all prompts carry: a phase reads of it what it follows, the rest is absent for it."""
-        phases = self._visible(frozenset(self.workflow.phases))
+        phases = self._visible_phases(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
         names = {**self._base, "phases": absent}
-        scope = Scope(self.reached, self.settings, names, self.problems, homes=self._homes(), absences=self._absences)
-        scope.look_around(self.workflow.document.front.value_place("material"), "material")
+        scope = Scope(
+            self.checker, self.settings, names, self.problems, owners=self._scope_owners(), absences=self._absences
+        )
+        scope.record_view(self.workflow.document.frontmatter.value_span("material"), "material")
         material = self.workflow.material
         if material is not None:
-            check_material(scope, material, scope.value(material))
-        for name, trace in self.traces.items():
+            check_material(scope, material, scope.infer_value(material))
+        for name, trace in self.effects.items():
             if any(step.verb in ("agent", "panel") for step in self.phases[name].walk()):
-                before = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
-                read = {path for path in scope.reads if path in before or not path.startswith("phases.")}
-                self.traces[name] = replace(trace, reads=trace.reads | read)
+                visible_paths = {f"phases.{identifier(other)}" for other in self.workflow.ancestors(name)}
+                read = {path for path in scope.reads if path in visible_paths or not path.startswith("phases.")}
+                self.effects[name] = replace(trace, reads=trace.reads | read)
             for step in self.phases[name].walk():
-                self._titled_twice(material, step.material)
-        self._read |= scope.reads
+                self._check_duplicate_titles(material, step.material)
+        self._names_read |= scope.reads
 
-    def _titled_twice(self, everywhere: Value | None, handed: Value | None) -> None:
-        titles = (everywhere.keys if everywhere is not None else {}).items()
-        for title, span in titles if handed is not None else ():
-            if handed is not None and title in handed.keys:
+    def _check_duplicate_titles(self, workflow_material: Value | None, step_material: Value | None) -> None:
+        titles = (workflow_material.key_spans if workflow_material is not None else {}).items()
+        for title, span in titles if step_material is not None else ():
+            if step_material is not None and title in step_material.key_spans:
                 message = f"`{title}` stands in every prompt already"
                 hint = f"line {span.line} of the workflow hands it over; leave it out here, or take another title"
-                self.problems.report(handed.keys[title], "duplicate-title", message, hint, elsewhere=span)
+                self.problems.report(step_material.key_spans[title], "duplicate-title", message, hint, elsewhere=span)
 
-    def _top(self) -> None:
+    def _check_workflow_file(self) -> None:
         """What stands in the workflow's own file."""
         workflow = self.workflow
         scope = Scope(
-            self.reached, self.settings, self._base, self.problems, homes=self._homes(), absences=self._absences
+            self.checker, self.settings, self._base, self.problems, owners=self._scope_owners(), absences=self._absences
         )
-        scope.look_around(Span(workflow.document.source, 0), "")
+        scope.record_view(Span(workflow.document.source, 0), "")
         if workflow.preamble is not None:
-            scope.prompt(workflow.preamble)
+            scope.check_prompt(workflow.preamble)
         self.preamble_reads = frozenset(scope.reads)
         if workflow.repository is not None:
-            scope.value(workflow.repository)
+            scope.infer_value(workflow.repository)
             check_repository(workflow.repository, self.problems)
         if workflow.hint is not None:  # no run is there yet
-            before = {name: self._base[name] for name in ("inputs", "config")}
-            early = Scope(self.reached, self.settings, before, self.problems, reads=self._read, homes=self._homes())
-            early.value(workflow.hint)
-        scope.bind("phases", self._visible(frozenset(workflow.phases)))
-        scope.look_around(workflow.document.front.value_place("outputs"), "outputs")
+            early_names = {name: self._base[name] for name in ("inputs", "config")}
+            early = Scope(
+                self.checker,
+                self.settings,
+                early_names,
+                self.problems,
+                reads=self._names_read,
+                owners=self._scope_owners(),
+            )
+            early.infer_value(workflow.hint)
+        scope.bind("phases", self._visible_phases(frozenset(workflow.phases)))
+        scope.record_view(workflow.document.frontmatter.value_span("outputs"), "outputs")
         for value in (*workflow.outputs.values(), *([workflow.parallel] if workflow.parallel is not None else [])):
-            scope.value(value)
+            scope.infer_value(value)
         self.top_reads = frozenset(scope.reads)
-        self._read |= scope.reads
+        self._names_read |= scope.reads
 
-    def _written_over(self) -> None:
+    def _warn_about_overwrites(self) -> None:
         """Warn of a file that a phase writes for sure and a later one writes over, where nobody reads it between."""
-        read = self._read | {path for trace in self.traces.values() for path in trace.reads}
-        if self.problems.errors or "phases.*" in read:
+        read = self._names_read | {path for trace in self.effects.values() for path in trace.reads}
+        if self.problems.has_errors or "phases.*" in read:
             return
-        certain = {name: trace for name, trace in self.traces.items() if self.workflow.phases[name].when is None}
+        certain = {name: trace for name, trace in self.effects.items() if self.workflow.phases[name].when is None}
         patterns = [step.text for name in certain for step in self.phases[name].walk() if step.verb == "read"]
         for first, second in permutations(certain, 2):
             if first not in self.workflow.ancestors(second) or f"phases.{identifier(first)}" in read:
                 continue
-            for path in sorted(certain[first].surely & certain[second].surely):
+            for path in sorted(certain[first].certain_writes & certain[second].certain_writes):
                 if not any(not pattern or fnmatchcase(path, pattern) for pattern in patterns):
                     message = f"`{second}` writes `{path}` over what `{first}` wrote, and nobody has read that"
                     step = certain[second].writes[path]
                     self.problems.report(step.span, "written-over", message, "choose another name", "warning")
 
-    def _rounds(self) -> None:
+    def _warn_about_rounds(self) -> None:
         """Warn of rounds that cannot come to anything else."""
-        if self.problems.errors or self.traces.keys() != self.workflow.phases.keys():
+        if self.problems.has_errors or self.effects.keys() != self.workflow.phases.keys():
             return
         parts = {}
-        for name, trace in self.traces.items():
-            steps = (*self.steps(name), *entered_steps(self.asks[name]))
+        for name, trace in self.effects.items():
+            steps = (*self.steps(name), *nested_steps(self.question_steps[name]))
             parts[name] = RoundPart(
-                self.phases[name].steps, steps, trace.reads | self.all_reads[name] | self.preamble_reads
+                self.phases[name].steps, steps, trace.reads | self.transitive_reads[name] | self.preamble_reads
             )
-        warn_of_rounds(self.workflow, parts, self.problems)
+        warn_about_unchanging_rounds(self.workflow, parts, self.problems)
 
-    def _unused(self) -> None:
+    def _collect_unused_inputs(self) -> None:
         """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
         request = self.workflow.first_input
         known = {"mode"} if self.settings.part("features") else set()
         optional = [input_ for input_ in self.workflow.inputs if input_ is not request and input_.name not in known]
         if self.phases.keys() == self.workflow.phases.keys():
-            self.unused += unread(optional, self._read)
+            self.unused_inputs += find_unread_inputs(optional, self._names_read)
 
 
-def ordered(workflow: Workflow, problems: Problems) -> list[str]:
+def order_phases(workflow: Workflow, problems: Problems) -> list[str]:
     """The phases, each behind what it follows; unknown names, cycles and what they cut off are reported."""
     phases = workflow.phases
     for use in phases.values():
@@ -322,11 +345,11 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
     for name in pending:
         if name in reported:
             continue
-        cycle = _cycle(phases, name)
+        cycle = _find_cycle(phases, name)
         reported |= {*cycle}
         if len(cycle) > 1:
             message = f"these phases wait for each other: {' -> '.join((*cycle, name))}"
-            places = (f"`{one}` (line {phases[one].span.line})" for one in cycle)
+            places = (f"`{phase_name}` (line {phases[phase_name].span.line})" for phase_name in cycle)
             problems.report(phases[name].span, "cycle", message, f"remove the `after` of {' or '.join(places)}")
         elif cycle:
             problems.report(phases[name].span, "cycle", f"`{name}` waits for itself", "remove its `after`")
@@ -335,17 +358,17 @@ def ordered(workflow: Workflow, problems: Problems) -> list[str]:
     return list(done)
 
 
-def _cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
+def _find_cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
     """The shortest way along `after` from a phase back to itself, without the end; empty without a cycle."""
     seen: set[str] = set()
-    ways: list[tuple[str, ...]] = [(name,)]
-    for way in ways:
-        for after in phases[way[-1]].after:
+    paths: list[tuple[str, ...]] = [(name,)]
+    for path in paths:
+        for after in phases[path[-1]].after:
             if after == name:
-                return way
+                return path
             if after in phases and after not in seen:
                 seen.add(after)
-                ways.append((*way, after))
+                paths.append((*path, after))
     return ()
 
 
@@ -358,6 +381,6 @@ def check_repository(value: Value, problems: Problems) -> None:
     for part in folder.split("/"):
         depth += {"": 0, ".": 0, "..": -1}.get(part, 1)
         if depth < 0 or folder.startswith("/"):
-            message = f"the folder {quoted(folder)} is not in the project"
-            problems.report(value.span, "repository", message, OUTSIDE)
+            message = f"the folder {quote_value(folder)} is not in the project"
+            problems.report(value.span, "repository", message, OUTSIDE_PROJECT_HINT)
             return

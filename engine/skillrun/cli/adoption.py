@@ -11,17 +11,17 @@ from typing import Final
 
 import click
 
-from skillrun.cli.loading import Loaded
+from skillrun.cli.loading import LoadedWorkflow
 from skillrun.cli.output import Output
-from skillrun.cli.preview import StandIn
+from skillrun.cli.preview import AutoResponder
 from skillrun.models.scripted import ScriptedGateway
-from skillrun.runtime.foreign_runs import claims_text, foreign_claims, refuse_undecided
-from skillrun.store.seal import CHANGE
+from skillrun.runtime.foreign_runs import foreign_claims, format_claims, raise_undecided_error
+from skillrun.store.seal import CHANGE_INPUT_HINT
 from skillrun.store.stored_run import StoredRun
 
 QUESTION: Final = "Take over what it says?"
-NO: Final = "No goes on with what holds here."
-NO_PATH: Final = f"No ends here; you may {CHANGE}."
+KEEP_OWN: Final = "No goes on with what holds here."
+STOP_HERE: Final = f"No ends here; you may {CHANGE_INPUT_HINT}."
 
 adopt = click.option(
     "--adopt/--no-adopt",
@@ -30,16 +30,18 @@ adopt = click.option(
 )
 
 
-def decided(loaded: Loaded, run: StoredRun, by_flag: bool | None, out: Output, *, attended: bool) -> bool | None:
+def resolve_adopt_option(
+    loaded: LoadedWorkflow, run: StoredRun, adopt: bool | None, out: Output, *, can_ask: bool
+) -> bool | None:
     """What was said, or what the person says in a terminal; None where nothing has to be decided.
 
     Raises SkillrunError where something has to be decided and nobody is there.
     """
-    session = replace(loaded.session(ScriptedGateway(), StandIn()), adopt=by_flag)
-    claims = foreign_claims(session, run) if by_flag is None else None
-    if claims is None or not claims.matter:
-        return by_flag
-    if not (attended and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
-        refuse_undecided(session, run, claims)
-    out.note(claims_text(claims))
-    return click.confirm(f"{QUESTION} {NO_PATH if claims.paths else NO}", default=False, err=True)
+    session = replace(loaded.build_session(ScriptedGateway(), AutoResponder()), adopt=adopt)
+    claims = foreign_claims(session, run) if adopt is None else None
+    if claims is None or not claims.has_claims:
+        return adopt
+    if not (can_ask and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
+        raise_undecided_error(session, run, claims)
+    out.note(format_claims(claims))
+    return click.confirm(f"{QUESTION} {STOP_HERE if claims.paths else KEEP_OWN}", default=False, err=True)

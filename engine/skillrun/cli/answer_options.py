@@ -9,35 +9,40 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillrun.questions.prepared_answers import Prepared
-    from skillrun.questions.responder import Person
+    from skillrun.questions.prepared_answers import PreparedAnswers
+    from skillrun.questions.responder import InteractiveResponder
 
 
 @dataclass(frozen=True)
-class Presence:
+class AnswerOptions:
     """`--unattended`, `--interactive` and `--answers`."""
 
     unattended: bool
     interactive: bool
     answers: Path | None
 
-    def prepared(self) -> Prepared:
+    def load_prepared_answers(self) -> PreparedAnswers:
         """The prepared answers, none of them taken yet. Raises SkillrunError when they cannot be read."""
-        from skillrun.questions.prepared_answers import Prepared, read_answers
+        from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 
-        return read_answers(self.answers) if self.answers else Prepared()
+        return read_answers(self.answers) if self.answers else PreparedAnswers()
 
     @property
-    def typed(self) -> dict[str, str]:
+    def command_flags(self) -> dict[str, str]:
         """The flags, as they are typed again."""
-        from skillrun.questions.responder import flags_of
+        from skillrun.questions.responder import answer_flags
 
-        return flags_of(self.answers, unattended=self.unattended)
+        return answer_flags(self.answers, unattended=self.unattended)
 
-    def person(self, around: Callable[[], AbstractContextManager[object]] = nullcontext) -> Person:
+    def open_responder(
+        self, prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> InteractiveResponder:
         """Who answers; `around` is entered while somebody is asked. Raises SkillrunError."""
-        from skillrun.questions.responder import open_person
+        from skillrun.questions.responder import open_responder
 
-        return open_person(
-            unattended=self.unattended, answers=self.answers, interactive=self.interactive, around=around
+        return open_responder(
+            unattended=self.unattended,
+            answers=self.answers,
+            interactive=self.interactive,
+            prompt_context=prompt_context,
         )

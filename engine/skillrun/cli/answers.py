@@ -10,19 +10,19 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.formatting import counted, line_of
-from skillrun.cli.inbox_answers import answer_here, leave, prepared_answers
+from skillrun.cli.formatting import count_noun, format_event
+from skillrun.cli.inbox_answers import answer_in_terminal, select_prepared_answers, submit_answers
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import project_here
-from skillrun.questions.answers import choices_of, on_one_line
-from skillrun.questions.prepared_answers import own_name, read_answers
+from skillrun.cli.project_folder import current_project
+from skillrun.questions.answers import choices_of, to_one_line
+from skillrun.questions.prepared_answers import read_answers, unique_answer_key
 from skillrun.questions.responder import has_terminal
-from skillrun.store.inbox import Inbox, WaitingQuestions, waiting_questions
+from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_questions
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
-PATIENCE: Final = 5.0  # seconds until a process that has the run has taken the answers
-BETWEEN: Final = 0.1
+PICKUP_TIMEOUT: Final = 5.0  # seconds until a process that has the run has taken the answers
+POLL_INTERVAL: Final = 0.1
 CANCELLED: Final = "cancelled"  # in a store: what it has asked is withdrawn
 HELP: Final = """Answer the questions of RUN, in the terminal or from a file.
 
@@ -36,103 +36,103 @@ If a process such as `skillrun dev` has the run open, it continues by itself. Ot
 @click.option("--json", "json", is_flag=True, help="Print the open questions as JSON, without answering.")
 def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
     out = Output(json)
-    stored = options.stored_run(run, runs)
+    stored = options.open_run(run, runs)
     is_over = stored.status(stored.state()) == CANCELLED
-    waiting = waiting_questions(stored.events()) if not is_over else []
+    waiting = pending_questions(stored.events()) if not is_over else []
     if json:
         out.data({"run": stored.name, "questions": [_data(each) for each in waiting]})
         return 0
-    inbox = Inbox(stored.store().files)
-    left = [each for each in waiting if not inbox.has(each.where, each.fingerprint)]
-    if not left:
-        _refuse(stored, answered=bool(waiting))
-    given = asyncio.run(_answered(left, inbox, answers, out))
-    return _follow(stored, given, out) if given else 1
+    inbox = AnswerInbox(stored.data().files)
+    open_questions = [each for each in waiting if not inbox.has(each.address, each.fingerprint)]
+    if not open_questions:
+        _raise_nothing_to_answer(stored, is_answered=bool(waiting))
+    answered_questions = asyncio.run(_collect_answers(open_questions, inbox, answers, out))
+    return _report_progress(stored, answered_questions, out) if answered_questions else 1
 
 
-def _refuse(run: StoredRun, *, answered: bool) -> None:
+def _raise_nothing_to_answer(run: StoredRun, *, is_answered: bool) -> None:
     """Raises SkillrunError: there is nothing to answer."""
-    typed = run.called(project_here())
-    if answered:
-        way = f"`skillrun resume {typed}` goes on with them, where nothing has the run"
-        raise SkillrunError(f"what `{run.name}` asks is answered already", way)
+    run_argument = run.command_argument(current_project())
+    if is_answered:
+        hint = f"`skillrun resume {run_argument}` goes on with them, where nothing has the run"
+        raise SkillrunError(f"what `{run.name}` asks is answered already", hint)
     state = run.state()
     status = run.status(state)
     why = f": {state.reason}" if state.reason and status == state.status else ""
     raise SkillrunError(
         f"no question of `{run.name}` waits (it is {status}{why})",
-        f"`skillrun show {typed}` tells where it stands",
+        f"`skillrun show {run_argument}` tells where it stands",
     )
 
 
-async def _answered(
-    left: list[WaitingQuestions], inbox: Inbox, file: Path | None, out: Output
-) -> list[WaitingQuestions]:
+async def _collect_answers(
+    open_questions: list[PendingQuestions], inbox: AnswerInbox, file: Path | None, out: Output
+) -> list[PendingQuestions]:
     """Those that were answered, from the file or else by asking. Raises SkillrunError where nobody can be asked."""
     if file is not None:
         prepared = read_answers(file)
-        given = []
-        for waiting in left:
-            if (answers := prepared_answers(waiting, prepared)) is not None:
-                leave(waiting, answers, inbox)
-                given.append(waiting)
-        for name in prepared.unused():
+        answered_questions = []
+        for waiting in open_questions:
+            if (answers := select_prepared_answers(waiting, prepared)) is not None:
+                submit_answers(waiting, answers, inbox)
+                answered_questions.append(waiting)
+        for name in prepared.unused_keys():
             out.note(f"warning: no question that waits has taken the prepared answer `{name}`")
-        if not given:
-            raise SkillrunError(f"{file} answers nothing that waits", f"it asks: {_told(left)}")
-        return given
+        if not answered_questions:
+            raise SkillrunError(f"{file} answers nothing that waits", f"it asks: {_describe_questions(open_questions)}")
+        return answered_questions
     if not has_terminal():
         raise UsageError(
-            f"questions need a terminal: {_told(left)}",
+            f"questions need a terminal: {_describe_questions(open_questions)}",
             "run this command in a terminal, or give answers with `--answers FILE`",
         )
-    return [waiting for waiting in left if await answer_here(waiting, inbox, out, {})]
+    return [waiting for waiting in open_questions if await answer_in_terminal(waiting, inbox, out, {})]
 
 
-def _told(left: list[WaitingQuestions]) -> str:
+def _describe_questions(open_questions: list[PendingQuestions]) -> str:
     """The questions as one line: their ids, and what may be answered."""
     lines = []
-    for waiting in left:
+    for waiting in open_questions:
         for question in waiting.questions:
-            choices = ", ".join(map(on_one_line, choices_of(question)))
-            asked = on_one_line(question.get("text", "")) + (f" ({choices})" if choices else "")
-            lines.append(f"`{own_name(waiting.key, question)}`: {asked}")
+            choices = ", ".join(map(to_one_line, choices_of(question)))
+            text = to_one_line(question.get("text", "")) + (f" ({choices})" if choices else "")
+            lines.append(f"`{unique_answer_key(waiting.key, question)}`: {text}")
     return "; ".join(lines)
 
 
-def _follow(run: StoredRun, given: list[WaitingQuestions], out: Output) -> int:
+def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:
     """Say what becomes of the answers; what the run has taken is told by the run itself."""
-    typed = run.called(project_here())
-    goes_on = (url := options.store_url()) and options.open_store(url).requeue(
+    run_argument = run.command_argument(current_project())
+    is_queued = (url := options.store_url()) and options.open_store(url).requeue(
         run.name
     )  # also of one that is about to wait
     if not run.lease.is_held():
-        out.line(f"answered: {counted(sum(len(each.questions) for each in given), 'question')}")
-        if goes_on:
+        out.line(f"answered: {count_noun(sum(len(each.questions) for each in answered_questions), 'question')}")
+        if is_queued:
             out.line("a worker goes on with the run")
             return 0
-        out.line(f"next: `skillrun resume {typed}`")
+        out.line(f"next: `skillrun resume {run_argument}`")
         return 0
-    places = {each.where for each in given}
-    until = time.monotonic() + PATIENCE
-    while len(taken := _taken(run, places)) < len(places) and time.monotonic() < until:
-        time.sleep(BETWEEN)
+    addresses = {each.address for each in answered_questions}
+    until = time.monotonic() + PICKUP_TIMEOUT
+    while len(taken := _received_answers(run, addresses)) < len(addresses) and time.monotonic() < until:
+        time.sleep(POLL_INTERVAL)
     for event in taken:
-        out.line(line_of({**event, "replayed": False}))
-    if len(taken) == len(places):
+        out.line(format_event({**event, "replayed": False}))
+    if len(taken) == len(addresses):
         out.line("the run goes on")
     elif run.lease.is_held():
         out.line("the process that has the run has not taken it up yet; it does as soon as it gets there")
     else:
-        out.line(f"next: `skillrun resume {typed}`")
+        out.line(f"next: `skillrun resume {run_argument}`")
     return 0
 
 
-def _taken(run: StoredRun, places: set[str]) -> list[dict[str, Any]]:
+def _received_answers(run: StoredRun, addresses: set[str]) -> list[dict[str, Any]]:
     """What the run has taken for answers at these places, where it has asked for none since."""
     last = {event["address"]: event for event in run.events() if event["event"] in ("Asked", "Answered")}
-    return [last[place] for place in sorted(places) if last[place]["event"] == "Answered"]
+    return [last[address] for address in sorted(addresses) if last[address]["event"] == "Answered"]
 
 
-def _data(waiting: WaitingQuestions) -> dict[str, Any]:
-    return {"address": waiting.where, "phase": waiting.phase, "questions": [dict(each) for each in waiting.questions]}
+def _data(waiting: PendingQuestions) -> dict[str, Any]:
+    return {"address": waiting.address, "phase": waiting.phase, "questions": [dict(each) for each in waiting.questions]}

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from skillrun.cli.project_folder import project_here
+from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import COMMANDS
 from skillrun.store.local.run_list import newest_first
 
@@ -20,56 +20,56 @@ Items = list[CompletionItem[str]]
 Completer = Callable[[click.Context, click.Parameter, str], Items]
 
 
-def starting_with(incomplete: str, values: Iterable[Any]) -> Items:
+def items_with_prefix(incomplete: str, values: Iterable[Any]) -> Items:
     """The values that go on where the text ends."""
     return [CompletionItem(str(value)) for value in values if str(value).startswith(incomplete)]
 
 
 def workflows(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The workflows on the search path, with their descriptions."""
-    from skillrun.cli.listing import files_in
+    from skillrun.cli.listing import list_files
 
-    listed = (item for item in files_in(project_here(), "workflows") if item.name not in COMMANDS)
+    listed = (item for item in list_files(current_project(), "workflows") if item.name not in COMMANDS)
     return [CompletionItem(item.name, help=item.description) for item in listed if item.name.startswith(incomplete)]
 
 
 def runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The runs in the folder that `--out` names, the one that was changed last first."""
-    return starting_with(incomplete, newest_first(_runs_folder(context)))
+    return items_with_prefix(incomplete, newest_first(_runs_folder(context)))
 
 
 def workflows_or_phases(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
     """The workflows; with `--run` the phases of that run, which take their place."""
-    complete = phases_of_run if context.params.get("run") else workflows
+    complete = run_phases if context.params.get("run") else workflows
     return complete(context, parameter, incomplete)
 
 
-def phases_of_run(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+def run_phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The phases of the workflow of the run that is named."""
-    from skillrun.cli.options import stored_run
+    from skillrun.cli.options import open_run
 
-    state = stored_run(context.params["run"], _runs_folder(context)).state()
-    return phases_of(state.workflow, incomplete)
+    state = open_run(context.params["run"], _runs_folder(context)).state()
+    return workflow_phases(state.workflow, incomplete)
 
 
 def phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The phases of the workflow that stands before them."""
-    return [] if context.params.get("run") else phases_of(context.params["workflow"], incomplete)
+    return [] if context.params.get("run") else workflow_phases(context.params["workflow"], incomplete)
 
 
-def phases_of(workflow: str, incomplete: str) -> Items:
+def workflow_phases(workflow: str, incomplete: str) -> Items:
     """Those of one workflow, in its order."""
     from skillrun.cli.loading import open_library
 
     definition = open_library().workflow(workflow)
-    return starting_with(incomplete, definition.phases) if definition is not None else []
+    return items_with_prefix(incomplete, definition.phases) if definition is not None else []
 
 
-def shipped(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
+def shipped_paths(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The shipped files that a project can have a copy of."""
     from skillrun.library.roots import shipped_files
 
-    return starting_with(incomplete, (path for path in shipped_files() if not path.startswith("config/")))
+    return items_with_prefix(incomplete, (path for path in shipped_files() if not path.startswith("config/")))
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
@@ -96,5 +96,5 @@ class FirstArgument(click.Command):
 def _runs_folder(context: click.Context) -> Path:
     """What `--out` says, as the commands take it."""
     name = next((str(option.name) for option in context.command.params if "--out" in option.opts), "")
-    given = context.params.get(name)
-    return given if isinstance(given, Path) else project_here() / "runs"
+    folder = context.params.get(name)
+    return folder if isinstance(folder, Path) else current_project() / "runs"

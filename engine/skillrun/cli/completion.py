@@ -17,44 +17,46 @@ import click
 from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from skillrun.cli.output import Output
-from skillrun.cli.registry import VARIABLE
-from skillrun.syntax.diagnostics import printable
+from skillrun.cli.registry import COMPLETION_VARIABLE
+from skillrun.syntax.diagnostics import make_printable
 
-PLAIN: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or a flag; no shell reads more into it
-LONGEST: Final = 70  # characters of what is said of a word
+PLAIN_WORD: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or a flag; no shell reads more into it
+MAX_HELP_LENGTH: Final = 70  # characters of what is said of a word
 
 
-class _Plain(ShellComplete):
+class _PlainWordCompletion(ShellComplete):
     """Offers plain words alone, each with one line about it."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
         items = super().get_completions(args, incomplete)
-        return [_told(item) for item in items if item.type != "plain" or _is_plain(item.value, incomplete)]
+        return [_format_item(item) for item in items if item.type != "plain" or _is_plain(item.value, incomplete)]
 
 
 def _is_plain(word: str, incomplete: str) -> bool:
     """Whether the word is one, and a flag only where a flag is being typed."""
-    match = PLAIN.fullmatch(word)
+    match = PLAIN_WORD.fullmatch(word)
     return match is not None and (not match["flag"] or incomplete.startswith("-"))
 
 
-def _told(item: CompletionItem[str]) -> CompletionItem[str]:
-    words = " ".join(printable(item.help or "").split())
-    return CompletionItem(item.value, item.type, words if len(words) <= LONGEST else f"{words[:LONGEST]}…")
+def _format_item(item: CompletionItem[str]) -> CompletionItem[str]:
+    help_text = " ".join(make_printable(item.help or "").split())
+    return CompletionItem(
+        item.value, item.type, help_text if len(help_text) <= MAX_HELP_LENGTH else f"{help_text[:MAX_HELP_LENGTH]}…"
+    )
 
 
-class _Bash(_Plain, BashComplete):
+class _Bash(_PlainWordCompletion, BashComplete):
     def get_completion_args(self) -> tuple[list[str], str]:
         """Without the `=` of `--flag=value`, which is a word of its own to bash."""
         args, incomplete = super().get_completion_args()
         return [word for word in args if word != "="], "" if incomplete == "=" else incomplete
 
 
-class _Zsh(_Plain, ZshComplete):
+class _Zsh(_PlainWordCompletion, ZshComplete):
     pass
 
 
-class _Fish(_Plain, FishComplete):
+class _Fish(_PlainWordCompletion, FishComplete):
     source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
 
 
@@ -69,18 +71,18 @@ SHELLS: Final[Mapping[str, type[ShellComplete]]] = MappingProxyType({"bash": _Ba
 )
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(list(SHELLS)))
 def completion(shell: str) -> int:
-    Output().line(SHELLS[shell](click.Command("skillrun"), {}, "skillrun", VARIABLE).source().rstrip("\n"))
+    Output().line(SHELLS[shell](click.Command("skillrun"), {}, "skillrun", COMPLETION_VARIABLE).source().rstrip("\n"))
     return 0
 
 
-def complete(program: click.Command, asked: str) -> int:
+def complete(program: click.Command, instruction: str) -> int:
     """Print what may stand where the command line ends; nothing at all where it cannot be told."""
-    shell = asked.removesuffix("_complete")
+    shell = instruction.removesuffix("_complete")
     if shell not in SHELLS:
         return 1
     try:
         with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # a file with problems would be told of
-            words = SHELLS[shell](program, {}, "skillrun", VARIABLE).complete()
+            words = SHELLS[shell](program, {}, "skillrun", COMPLETION_VARIABLE).complete()
     except Exception:  # noqa: BLE001 (whatever it is, it does not belong into a line that somebody is typing)
         return 1
     Output().line(words)

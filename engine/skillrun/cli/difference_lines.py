@@ -5,34 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from skillrun.cli.call_view import indented
+from skillrun.cli.call_view import indent_lines
 from skillrun.cli.differences import FieldDifference, text_difference
-from skillrun.cli.formatting import counted, yaml_line
+from skillrun.cli.formatting import count_noun, yaml_line
 
-MOST_LINES: Final = 40  # of one difference, where not all is wanted
-LONGEST: Final = 100  # characters of a value that is shown
+MAX_LINES: Final = 40  # of one difference, where not all is wanted
+MAX_VALUE_LENGTH: Final = 100  # characters of a value that is shown
 
 
 def field_lines(field: FieldDifference, *, full: bool) -> Iterator[str]:
     name = field.path or "(all of it)"
     if not (field.in_before and field.in_after):
         value = field.before if field.in_before else field.after
-        yield f"{'-' if field.in_before else '+'} {name}: {_glance(value, full=full)}"
+        yield f"{'-' if field.in_before else '+'} {name}: {_format_value(value, full=full)}"
     elif isinstance(field.before, str) and isinstance(field.after, str) and "\n" in field.before + field.after:
         yield f"{name}:"
         yield from text_difference(field.before, field.after)
     else:
-        yield f"{name}: {_glance(field.before, full=full)} → {_glance(field.after, full=full)}"
+        yield f"{name}: {_format_value(field.before, full=full)} → {_format_value(field.after, full=full)}"
 
 
-def cut_lines(lines: Sequence[str], *, full: bool) -> Iterator[str]:
+def truncate_lines(lines: Sequence[str], *, full: bool) -> Iterator[str]:
     """The lines, indented; the first of them where not all is wanted, and how many more there are."""
-    several = lines if full else lines[:MOST_LINES]
-    yield from (line for text in several for line in indented(text))
-    if len(several) < len(lines):
-        yield f"  … {counted(len(lines) - len(several), 'more line')}"
+    shown_lines = lines if full else lines[:MAX_LINES]
+    yield from (line for text in shown_lines for line in indent_lines(text))
+    if len(shown_lines) < len(lines):
+        yield f"  … {count_noun(len(lines) - len(shown_lines), 'more line')}"
 
 
-def _glance(value: Any, *, full: bool) -> str:
+def _format_value(value: Any, *, full: bool) -> str:
     text = " ".join(yaml_line(value).split())
-    return text if full or len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if full or len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"

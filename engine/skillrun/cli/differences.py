@@ -34,19 +34,19 @@ def value_differences(before: Any, after: Any, path: str = "") -> Iterator[Field
             if key in before and key in after:
                 yield from value_differences(before[key], after[key], place)
             else:
-                yield _alone(place, before.get(key), after.get(key), in_before=key in before)
+                yield _unmatched_difference(place, before.get(key), after.get(key), in_before=key in before)
     elif isinstance(before, list) and isinstance(after, list):
         yield from _of_lists(before, after, path)
     elif before != after or isinstance(before, bool) is not isinstance(after, bool):
         yield FieldDifference(path, before, after)
 
 
-def _alone(path: str, before: Any, after: Any, *, in_before: bool) -> FieldDifference:
+def _unmatched_difference(path: str, before: Any, after: Any, *, in_before: bool) -> FieldDifference:
     return FieldDifference(path, before, after, in_before=in_before, in_after=not in_before)
 
 
 def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[FieldDifference]:
-    name = next((name for name in IDS if _are_known_by(name, before) and _are_known_by(name, after)), None)
+    name = next((name for name in IDS if _are_unique_by(name, before) and _are_unique_by(name, after)), None)
     if name is not None:
         old, new = ({item[name]: item for item in items} for items in (before, after))
         for key in dict.fromkeys([*old, *new]):
@@ -54,7 +54,7 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
             if key in old and key in new:
                 yield from value_differences(old[key], new[key], place)
             else:
-                yield _alone(place, old.get(key), new.get(key), in_before=key in old)
+                yield _unmatched_difference(place, old.get(key), new.get(key), in_before=key in old)
         if [key for key in old if key in new] != [key for key in new if key in old]:
             yield FieldDifference(f"{path} (order)", list(old), list(new))
         return
@@ -66,12 +66,12 @@ def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterato
         for at in range(paired):
             yield from value_differences(before[start + at], after[other_start + at], f"{path}[{start + at}]")
         for at in range(start + paired, end):
-            yield _alone(f"{path}[{at}]", before[at], None, in_before=True)
+            yield _unmatched_difference(f"{path}[{at}]", before[at], None, in_before=True)
         for at in range(other_start + paired, other_end):
-            yield _alone(f"{path}[{at}]", None, after[at], in_before=False)
+            yield _unmatched_difference(f"{path}[{at}]", None, after[at], in_before=False)
 
 
-def _are_known_by(name: str, items: Sequence[Any]) -> bool:
+def _are_unique_by(name: str, items: Sequence[Any]) -> bool:
     keys = [item.get(name) for item in items if isinstance(item, dict)]
     return len(keys) == len(items) and all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys)
 

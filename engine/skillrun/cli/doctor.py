@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from skillrun.checker.checker import check_library
-from skillrun.cli.formatting import counted, two_columns
+from skillrun.cli.formatting import count_noun, format_columns
 from skillrun.cli.loading import cache_folder, open_catalogue, open_library
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.output import Output
@@ -24,7 +24,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.syntax.diagnostics import SkillrunError
 
 LOCAL: Final = "xllamacpp"
-NO_MODEL: Final = "set the key of a provider, or install xllamacpp"
+NO_MODEL_HINT: Final = "set the key of a provider, or install xllamacpp"
 
 
 @dataclass(frozen=True)
@@ -47,42 +47,42 @@ def doctor(runs: Path, json: bool) -> int:
     if conflict := find_conflict():
         steps = f"`{sys.executable} -m pip uninstall skillrun`, then install {DISTRIBUTION} with `--force-reinstall`"
         findings.append(Finding("warning", "packages", conflict, steps))
-    findings += [_local(), _library(library)]
-    if not library.problems.errors:
+    findings += [_check_local_model(), _check_library_files(library)]
+    if not library.problems.has_errors:
         try:
-            findings += _models(open_catalogue(library), cache_folder())
+            findings += _check_models(open_catalogue(library), cache_folder())
         except SkillrunError as error:  # an address of the environment that cannot be used
             findings.append(Finding("missing", "models", error.message, error.next_step))
-    findings += [_writable("cache", cache_folder()), _writable("runs", runs)]
+    findings += [_check_writable("cache", cache_folder()), _check_writable("runs", runs)]
     rows = [
         (f"{finding.state:7}  {finding.what}", f"{finding.text}{'; ' if finding.hint else ''}{finding.hint}")
         for finding in findings
     ]
-    out.line(two_columns(rows))
+    out.line(format_columns(rows))
     out.data([asdict(finding) for finding in findings])
     return 1 if any(finding.state == "missing" for finding in findings) else 0
 
 
-def _local() -> Finding:
+def _check_local_model() -> Finding:
     if has_local_model():
         return Finding("ok", LOCAL, "installed")
     return Finding("note", LOCAL, "not installed", f"for the model that needs no key: {extra_hint('local')}")
 
 
-def _library(library: Library) -> Finding:
+def _check_library_files(library: Library) -> Finding:
     library.config("models")
     check_library(library, COMMANDS)
     errors = sum(problem.severity == "error" for problem in library.problems)
     if errors:
-        return Finding("missing", "library", counted(errors, "problem"), "`skillrun validate` shows them")
-    return Finding("ok", "library", f"{counted(len(library.files), 'file')}, no problems")
+        return Finding("missing", "library", count_noun(errors, "problem"), "`skillrun validate` shows them")
+    return Finding("ok", "library", f"{count_noun(len(library.files), 'file')}, no problems")
 
 
-def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
+def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
     """Which keys are set, what the tiers mean, and whether the embedded model's weights are there."""
     for provider in catalogue.providers.values():
         if provider.key:
-            state, text = ("ok", "set") if provider.ready(os.environ) else ("note", "not set")
+            state, text = ("ok", "set") if provider.is_configured(os.environ) else ("note", "not set")
             yield Finding(state, provider.key, text)
     used: dict[str, None] = {}
     for tier in catalogue.tiers:
@@ -95,27 +95,27 @@ def _models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
             yield (
                 Finding("ok", tier, text)
                 if runs
-                else Finding("missing", tier, f"{text}, which is not installed", NO_MODEL)
+                else Finding("missing", tier, f"{text}, which is not installed", NO_MODEL_HINT)
             )
         except SkillrunError as error:
             yield Finding("missing", tier, error.message, error.next_step)
     for name, provider in catalogue.providers.items():
-        if provider.barred:
-            yield Finding("note", name, provider.where, "`skillrun trust` shows what this project wants, and asks")
-        elif name in used and provider.where:
-            yield Finding("ok", name, provider.where)
+        if provider.blocked_reason:
+            yield Finding("note", name, provider.location, "`skillrun trust` shows what this project wants, and asks")
+        elif name in used and provider.location:
+            yield Finding("ok", name, provider.location)
     settings = catalogue.embedded
     if settings is not None:
-        kept = cache / "models" / settings.sha256[:12] / Path(settings.file).name
-        path = Path(settings.path).expanduser() if settings.path else kept
-        there = path.is_file()
-        text = str(path) if there else "not fetched yet; a run on the embedded model fetches them, about 90 MB"
-        yield Finding("ok" if there else "note", "weights", text)
+        cached = cache / "models" / settings.sha256[:12] / Path(settings.file).name
+        path = Path(settings.path).expanduser() if settings.path else cached
+        is_present = path.is_file()
+        text = str(path) if is_present else "not fetched yet; a run on the embedded model fetches them, about 90 MB"
+        yield Finding("ok" if is_present else "note", "weights", text)
 
 
-def _writable(what: str, folder: Path) -> Finding:
+def _check_writable(label: str, folder: Path) -> Finding:
     """Whether files can be made there, or in the folder where it would be made."""
-    place = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
-        return Finding("ok", what, str(folder))
-    return Finding("missing", what, f"{folder} cannot be written", f"`chmod u+w {place}`, or choose another folder")
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return Finding("ok", label, str(folder))
+    return Finding("missing", label, f"{folder} cannot be written", f"`chmod u+w {existing}`, or choose another folder")

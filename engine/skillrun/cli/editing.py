@@ -11,18 +11,18 @@ from typing import Final
 
 from skillrun.syntax.diagnostics import SkillrunError
 
-USUAL: Final = ("sensible-editor", "nano", "vim", "vi")
-WAY: Final = "set `EDITOR`, as in `export EDITOR=nano`"
+DEFAULT_EDITORS: Final = ("sensible-editor", "nano", "vim", "vi")
+EDITOR_HINT: Final = "set `EDITOR`, as in `export EDITOR=nano`"
 
 
-async def edited(path: Path) -> bool:
+async def edit_file(path: Path) -> bool:
     """Have a file edited, until the editor ends; whether it is another one now. Raises SkillrunError."""
     before = _content(path)
-    command = [*_editor(), str(path)]
+    command = [*_editor_command(), str(path)]
     try:
         process = await asyncio.create_subprocess_exec(*command)
     except OSError as error:
-        raise SkillrunError(f"`{command[0]}` cannot be started: {error.strerror}", WAY) from None
+        raise SkillrunError(f"`{command[0]}` cannot be started: {error.strerror}", EDITOR_HINT) from None
     try:
         code = await process.wait()
     except asyncio.CancelledError:
@@ -30,25 +30,25 @@ async def edited(path: Path) -> bool:
         await process.wait()
         raise
     if code:
-        raise SkillrunError(f"`{command[0]}` ended with exit code {code}", WAY)
+        raise SkillrunError(f"`{command[0]}` ended with exit code {code}", EDITOR_HINT)
     return _content(path) != before
 
 
-def _editor() -> list[str]:
+def _editor_command() -> list[str]:
     """The command of `$VISUAL` or `$EDITOR`, or else an editor that is there. Raises SkillrunError."""
-    wanted = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if wanted:
+    setting = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if setting:
         try:
-            command = shlex.split(wanted)
+            command = shlex.split(setting)
         except ValueError:
             command = []
         if command:
             return command
-        raise SkillrunError(f"`{wanted}` is no command", WAY)
-    there = next((name for name in USUAL if shutil.which(name)), None)
-    if there is None:
-        raise SkillrunError("there is no editor", WAY)
-    return [there]
+        raise SkillrunError(f"`{setting}` is no command", EDITOR_HINT)
+    editor = next((name for name in DEFAULT_EDITORS if shutil.which(name)), None)
+    if editor is None:
+        raise SkillrunError("there is no editor", EDITOR_HINT)
+    return [editor]
 
 
 def _content(path: Path) -> bytes | None:

@@ -10,58 +10,59 @@ from typing import Any, Final
 
 import click
 
-from skillrun.syntax.diagnostics import hanging
+from skillrun.syntax.diagnostics import indent_continuation
 
 Data = Mapping[str, Any]
 NEEDS_INPUT: Final = "needs-user-input"
 STATUS_TEXTS: Final[Mapping[str, str]] = {NEEDS_INPUT: "waiting for your answer", "back": "went back"}
 
 
-def money(price: float | None) -> str:
+def format_price(price: float | None) -> str:
     """Dollars; an unknown price is said to be unknown."""
     if price is None:
         return "price unknown"
     return f"${price:.2f}" if price >= 0.995 or price == 0 else f"${price:.4f}"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def counted(number: int, what: str) -> str:
+def count_noun(number: int, what: str) -> str:
     """`1 call`, `2 calls`."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def spent(usage: Data) -> str:
+def format_usage(usage: Data) -> str:
     """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42; 2 more without an answer`."""
-    given = usage["input"]
-    cached = round(100 * usage["cache_read"] / given) if given else 0
+    input_tokens = usage["input"]
+    cached = round(100 * usage["cache_read"] / input_tokens) if input_tokens else 0
     share = f" ({cached} % cached)" if cached else ""
-    calls = counted(usage["calls"], "call")
+    calls = count_noun(usage["calls"], "call")
     again = f"; {usage['replayed']:,} more replayed" if usage.get("replayed") else ""
     lost = f"; {usage['without_answer']:,} more without an answer" if usage.get("without_answer") else ""
-    return f"{calls}, {given:,} tokens in{share}, {usage['output']:,} out, {money(usage['price'])}{lost}{again}"
+    price = format_price(usage["price"])
+    return f"{calls}, {input_tokens:,} tokens in{share}, {usage['output']:,} out, {price}{lost}{again}"
 
 
-def because(reason: str) -> str:
-    return f": {hanging(reason)}" if reason else ""
+def reason_suffix(reason: str) -> str:
+    return f": {indent_continuation(reason)}" if reason else ""
 
 
-def status_text(status: str) -> str:
+def phase_status_text(status: str) -> str:
     """The status of a phase in plain words; a status that is a plain word itself as it is."""
     return STATUS_TEXTS.get(status, status)
 
 
 def status_line(status: str, reason: str) -> str:
     """`failed: why`; a reason that only says the same is left out."""
-    return f"{status}{because(reason if reason != status else '')}"
+    return f"{status}{reason_suffix(reason if reason != status else '')}"
 
 
-def phase_at(entry: Data) -> str:
+def phase_label(entry: Data) -> str:
     """The phase of something that is told, with its round where it is a later one."""
     return str(entry["phase"]) if entry["round"] == 1 else f"{entry['phase']} (round {entry['round']})"
 
@@ -76,12 +77,12 @@ def yaml_line(value: Any) -> str:
     return text.removesuffix("...\n").strip()
 
 
-def equations(values: Data) -> str:
+def format_pairs(values: Data) -> str:
     """`strong = anthropic:claude-…, fast = …`."""
     return ", ".join(f"{name} = {yaml_line(value)}" for name, value in values.items())
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Lines of a table; the columns in `right` are set flush right."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
@@ -94,112 +95,121 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collectio
     ]
 
 
-def two_columns(rows: Iterable[tuple[str, str]]) -> str:
+def format_columns(rows: Iterable[tuple[str, str]]) -> str:
     """Names and what there is to say about each, broken at the width of the terminal."""
     formatter = click.HelpFormatter(max_width=120)
     formatter.write_dl(list(rows), col_max=40)
     return formatter.getvalue().rstrip("\n")
 
 
-GIVEN: Final[Data] = {"prepared": "answered from the prepared answers", "default": "default used without asking"}
+ANSWER_SOURCES: Final[Data] = {
+    "prepared": "answered from the prepared answers",
+    "default": "default used without asking",
+}
 """What is said of answers that no person gave during the run."""
 
 
-def line_of(event: Data) -> str:
+def format_event(event: Data) -> str:
     """The line, empty for an event that says nothing to a person; what has more of them is indented from the second on.
 
     A model's words are in it, and only the program's own lines begin at the edge.
     """
-    write = LINES.get(str(event.get("event")))
+    write = EVENT_FORMATTERS.get(str(event.get("event")))
     lines = write(event) if write is not None else ""
-    return "\n".join(map(hanging, [lines] if isinstance(lines, str) else lines))
+    return "\n".join(map(indent_continuation, [lines] if isinstance(lines, str) else lines))
 
 
-def _started(event: Data) -> list[str]:
+def _format_run_start(event: Data) -> list[str]:
     verb = "resuming" if event["resumed"] else "starting"
-    return [f"{verb} {event['run']} in {event['folder']}", f"models: {equations(event['models'])}"]
+    return [f"{verb} {event['run']} in {event['folder']}", f"models: {format_pairs(event['models'])}"]
 
 
-def _phase_started(event: Data) -> str:
+def _format_phase_start(event: Data) -> str:
     again = f" (round {event['round']})" if event["round"] > 1 else ""
     return f"{event['phase']}: started{again}"
 
 
-def _phase_ended(event: Data) -> str:
+def _format_phase_end(event: Data) -> str:
     if event["final"]:
         return ""
-    took = f" in {duration(event['seconds'])}" if event["seconds"] and event["status"] != NEEDS_INPUT else ""
+    took = f" in {format_duration(event['seconds'])}" if event["seconds"] and event["status"] != NEEDS_INPUT else ""
     waited = f", {event['waited']}" if took and event.get("waited") else ""
-    return f"{event['phase']}: {status_text(event['status'])}{took}{waited}{because(event['reason'])}"
+    return f"{event['phase']}: {phase_status_text(event['status'])}{took}{waited}{reason_suffix(event['reason'])}"
 
 
-def _asked(event: Data) -> list[str]:
-    from skillrun.questions.answers import GENERATED  # not before it is needed: what it imports takes a while
+def _format_questions(event: Data) -> list[str]:
+    from skillrun.questions.answers import GENERATED_NOTE  # not before it is needed: what it imports takes a while
 
-    worded = f" ({GENERATED})" if event.get("computed") else ""
-    return [f"{event['phase']}: question{worded}: {question.get('text', '')}" for question in event["questions"]]
+    generated_note = f" ({GENERATED_NOTE})" if event.get("computed") else ""
+    return [
+        f"{event['phase']}: question{generated_note}: {question.get('text', '')}" for question in event["questions"]
+    ]
 
 
-def _answered(event: Data) -> list[str]:
+def _format_answers(event: Data) -> list[str]:
     """A line for each way in which answers were given, and one for what was left open; of an older run nobody knows who
     gave them, and a person's it was said."""
     if event["replayed"]:
         return []
     from skillrun.questions.answers import PREPARED
 
-    given: dict[str, dict[str, Any]] = {}
+    by_source: dict[str, dict[str, Any]] = {}
     for answer in event["answers"]:
         if answer.get("answer") not in (None, ""):
             by, name = str(answer.get("answered_by")), str(answer.get("id", ""))
             name = _prepared_name(event, name) if by == PREPARED else name
-            given.setdefault(GIVEN.get(by, "answered"), {})[name] = answer["answer"]
-    left = {str(answer.get("id", "")): answer["comment"] for answer in event["answers"] if _left_open(answer)}
-    lines = {**given, "left open": left}
-    return [f"{event['phase']}: {how}: {equations(answers)}" for how, answers in lines.items() if answers]
+            by_source.setdefault(ANSWER_SOURCES.get(by, "answered"), {})[name] = answer["answer"]
+    left_open = {str(answer.get("id", "")): answer["comment"] for answer in event["answers"] if _is_left_open(answer)}
+    lines = {**by_source, "left open": left_open}
+    return [f"{event['phase']}: {how}: {format_pairs(answers)}" for how, answers in lines.items() if answers]
 
 
 def _prepared_name(event: Data, id_: str) -> str:
     """What a file of prepared answers calls the question: one answer may have been taken in several passes."""
-    from skillrun.questions.prepared_answers import own_name  # not before it is needed: what it imports takes a while
+    from skillrun.questions.prepared_answers import (
+        unique_answer_key,  # not before it is needed: what it imports takes a while
+    )
 
-    return own_name(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": id_})
+    return unique_answer_key(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": id_})
 
 
-def _left_open(answer: Data) -> bool:
+def _is_left_open(answer: Data) -> bool:
     """Whether somebody wrote something to a question and did not answer it."""
     return answer.get("answer") in (None, "") and bool(answer.get("comment"))
 
 
-def _warned(event: Data) -> str:
+def _format_message(event: Data) -> str:
     return f"{'warning: ' if event['level'] == 'warn' else ''}{event['text']}"
 
 
-def _expected(event: Data) -> str:
-    turns = f" and {counted(event['turns'], 'turn')} with tools" if event["turns"] else ""
-    what = f"about {counted(event['calls'], 'call')}{turns}, {event['tokens']:,} tokens, {money(event['price'])}"
+def _format_estimate(event: Data) -> str:
+    turns = f" and {count_noun(event['turns'], 'turn')} with tools" if event["turns"] else ""
+    what = (
+        f"about {count_noun(event['calls'], 'call')}{turns}, {event['tokens']:,} tokens, {format_price(event['price'])}"
+    )
     return f"{event['phase']}: expected now, {event['because']}: {what}"
 
 
-LINES: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
-    "RunStarted": _started,
-    "Notice": _warned,
-    "PhaseStarted": _phase_started,
-    "PhaseEnded": _phase_ended,
-    "Pruned": lambda event: f"{event['phase']}: {_warned(event)}",
-    "Said": lambda event: f"{event['phase']}: {_warned(event)}",
+EVENT_FORMATTERS: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
+    "RunStarted": _format_run_start,
+    "Notice": _format_message,
+    "PhaseStarted": _format_phase_start,
+    "PhaseEnded": _format_phase_end,
+    "Pruned": lambda event: f"{event['phase']}: {_format_message(event)}",
+    "Said": lambda event: f"{event['phase']}: {_format_message(event)}",
     "ItemEnded": lambda event: (
         f"{event['phase']}: {event['step']} {event['item']}: {event['status']} ({event['ended']} of {event['of']})"
-        f"{because(event['reason'])}"
+        f"{reason_suffix(event['reason'])}"
     ),
-    "Asked": _asked,
-    "Answered": _answered,
+    "Asked": _format_questions,
+    "Answered": _format_answers,
     "Wrote": lambda event: f"{event['phase']}: wrote {event['path']}" if event["changed"] else "",
     "Tripped": lambda event: (
         f"{event['phase']}: `{event['breaker']}` has reached its limit of {event.get('limit') or event['failures']}: "
         f"{event['action']}"
     ),
     "WentBack": lambda event: f"{event['source']}: back to {event['target']}, for round {event['round']}",
-    "Expected": _expected,
+    "Expected": _format_estimate,
     "CallEnded": lambda event: (
         f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
     ),

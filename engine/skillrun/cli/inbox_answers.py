@@ -5,56 +5,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from skillrun.cli.formatting import counted
+from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
-from skillrun.questions.answers import GENERATED, Answer, needs_answer
-from skillrun.questions.prepared_answers import Prepared
-from skillrun.questions.responder import Questions
-from skillrun.questions.terminal import Kept, Terminal, UnfinishedAnswers
-from skillrun.store.inbox import Inbox, WaitingQuestions
+from skillrun.questions.answers import GENERATED_NOTE, Answer, needs_answer
+from skillrun.questions.prepared_answers import PreparedAnswers
+from skillrun.questions.responder import QuestionSet
+from skillrun.questions.terminal import ProgressKind, Terminal, UnfinishedAnswers
+from skillrun.store.inbox import AnswerInbox, PendingQuestions
 from skillrun.syntax.diagnostics import SkillrunError
 
-Begun = dict[str, dict[str, Any]]
+PartialAnswers = dict[str, dict[str, Any]]
 """What was answered of a list, and typed, before it was left: by what it is of a question, and its number."""
 
 
-async def answer_here(waiting: WaitingQuestions, inbox: Inbox, out: Output, begun: Begun) -> bool:
+async def answer_in_terminal(
+    waiting: PendingQuestions, inbox: AnswerInbox, out: Output, partial: PartialAnswers
+) -> bool:
     """Ask in this terminal, and leave the answers; whether any were given. Raises SkillrunError as `leave` does.
 
     It goes on with what was `begun`, and keeps there what is given.
     """
 
-    async def keep(what: Kept, number: str, value: Any) -> None:
-        begun.setdefault(what, {})[number] = value
+    async def keep(kind: ProgressKind, number: str, value: Any) -> None:
+        partial.setdefault(kind, {})[number] = value
 
-    left = UnfinishedAnswers(begun.get("given", {}), begun.get("sure", {}), begun.get("typed", {}))
-    title = " · ".join(filter(None, (waiting.phase, GENERATED if waiting.computed else "")))
+    unfinished = UnfinishedAnswers(partial.get("given", {}), partial.get("sure", {}), partial.get("typed", {}))
+    title = " · ".join(filter(None, (waiting.phase, GENERATED_NOTE if waiting.computed else "")))
     try:
         answers = await Terminal().ask(
-            waiting.questions, title, left, keep, may_skip=waiting.may_skip, enough=waiting.enough
+            waiting.questions, title, unfinished, keep, may_skip=waiting.may_skip, enough=waiting.enough
         )
     except KeyboardInterrupt:
-        out.line(f"left open: {counted(len(waiting.questions), 'question')} of {waiting.phase}")
+        out.line(f"left open: {count_noun(len(waiting.questions), 'question')} of {waiting.phase}")
         return False
-    leave(waiting, answers, inbox)
+    submit_answers(waiting, answers, inbox)
     return True
 
 
-def leave(waiting: WaitingQuestions, answers: Sequence[Answer], inbox: Inbox) -> None:
+def submit_answers(waiting: PendingQuestions, answers: Sequence[Answer], inbox: AnswerInbox) -> None:
     """Leave answers for the run. Raises SkillrunError where somebody was first."""
     if not inbox.put(waiting, answers):
         message = f"what {waiting.phase} asks was answered meanwhile, from another terminal"
         raise SkillrunError(message, "those answers count; yours were not kept")
 
 
-def prepared_answers(waiting: WaitingQuestions, prepared: Prepared) -> list[Answer] | None:
-    """What a file has for these questions; None where it has not one for each that needs one. Raises PreparedUnfit."""
-    asking = Questions(waiting.key, waiting.phase, waiting.questions)
+def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers) -> list[Answer] | None:
+    """What a file has for these questions; None where it has not one for each that needs one. Raises InvalidPreparedAnswer."""
+    question_set = QuestionSet(waiting.key, waiting.phase, waiting.questions)
     may_stay_open = waiting.may_skip or bool(waiting.enough)
-    given = [
-        prepared.take(asking.key, question, required=not may_stay_open and needs_answer(question))
-        for question in asking.questions
+    chosen = [
+        prepared.take(question_set.key, question, required=not may_stay_open and needs_answer(question))
+        for question in question_set.questions
     ]
-    if all(answer is None for answer in given) or (None in given and not waiting.may_skip):
+    if all(answer is None for answer in chosen) or (None in chosen and not waiting.may_skip):
         return None
-    return [answer or {} for answer in given]
+    return [answer or {} for answer in chosen]

@@ -11,14 +11,14 @@ import click
 
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import from_here
-from skillrun.cli.starter_files import has_file, put, starter
+from skillrun.cli.project_folder import relative_to_cwd
+from skillrun.cli.starter_files import has_file, load_starter, write_missing_files
 from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import UsageError
 
 EXAMPLE: Final = "hello.md"
 HOOK: Final = ".pre-commit-config.yaml"
-FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/", "tests/")
+EXAMPLE_FOLDERS: Final = ("workflows/", "skills/", "roles/", "config/", "tests/")
 
 
 @click.command(
@@ -30,32 +30,32 @@ def init(folder: Path, json: bool) -> int:
     out = Output(json)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", "name a folder, or leave it out to use the current one")
-    around = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (a link stays as it was typed)
+    outer_project = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (a link stays as it was typed)
     folder.mkdir(parents=True, exist_ok=True)
-    files = starter("project", {})
+    files = load_starter("project", {})
     example = not any(path.name != EXAMPLE for path in (folder / "workflows").glob("*.md"))
     if not example:
-        files = {name: text for name, text in files.items() if not name.startswith(FOLDERS)}
+        files = {name: text for name, text in files.items() if not name.startswith(EXAMPLE_FOLDERS)}
     top = _repository_above(folder)
     if top is not None:
         del files[HOOK]
-    written = put(folder, files)
-    left = [name for name in files if name not in written]
+    written = write_missing_files(folder, files)
+    untouched = [name for name in files if name not in written]
     for name in written:
         out.line(f"made        {folder / name}")
-    for name in left:
+    for name in untouched:
         out.line(f"left alone  {folder / name}")
     if not example:
         out.line("left out    the example: there are workflows here")
     if top is not None:
         out.line(f"left out    {HOOK}: that of a repository is in its top, {top}")
-    if around is not None:
-        out.note(f"note: this lies in the project {around}, and is one of its own")
-    steps = _next(folder, example=example and has_file(folder, f"workflows/{EXAMPLE}"))
+    if outer_project is not None:
+        out.note(f"note: this lies in the project {outer_project}, and is one of its own")
+    steps = _next_steps(folder, example=example and has_file(folder, f"workflows/{EXAMPLE}"))
     out.line("next:")
     for step in steps:
         out.line(f"  {step}")
-    out.data({"made": written, "left_alone": left, "next": steps})
+    out.data({"made": written, "left_alone": untouched, "next": steps})
     return 0
 
 
@@ -67,9 +67,9 @@ def _repository_above(folder: Path) -> Path | None:
     return next((above for above in place.parents if os.path.lexists(above / ".git")), None)
 
 
-def _next(folder: Path, *, example: bool) -> list[str]:
+def _next_steps(folder: Path, *, example: bool) -> list[str]:
     """What to type next."""
-    place = str(from_here(folder.resolve()))
+    place = str(relative_to_cwd(folder.resolve()))
     steps = [f"cd {quote(place)}"] if place != "." else []
     if example:
         steps += ["skillrun hello Ada --model scripted:default", "skillrun test"]

@@ -12,20 +12,20 @@ from typing import Final
 
 import click
 
-from skillrun.cli.formatting import two_columns
+from skillrun.cli.formatting import format_columns
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import project_here
+from skillrun.cli.project_folder import current_project
 from skillrun.library.roots import search_path
-from skillrun.syntax.opening import leads_out, open_file
+from skillrun.syntax.opening import is_outside, open_file
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
-BEGINNING: Final = 4_000  # bytes of a file in which its description stands, as a rule
+HEAD_BYTES: Final = 4_000  # bytes of a file in which its description stands, as a rule
 # One line of words that means nothing else in YAML, so that the usual file is read without a YAML parser.
 _PLAIN: Final = re.compile(
     rb"\A---\r?\n(?:[a-z]+: [A-Za-z0-9_-]+\r?\n)*description: ([A-Za-z]+,? [A-Za-z0-9 ,.;()/+-]*)\r?\n(?=[A-Za-z-])"
 )
-BROKEN: Final = "(cannot be read: `skillrun validate` says why)"
+UNREADABLE: Final = "(cannot be read: `skillrun validate` says why)"
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class ListedFile:
 @as_json
 def listing(json: bool) -> int:
     out = Output(json)
-    folders = {title: files_in(project_here(), folder) for title, folder in FOLDERS.items()}
-    for title, all_of_it in folders.items():
+    folders = {title: list_files(current_project(), folder) for title, folder in FOLDERS.items()}
+    for title, files in folders.items():
         out.line(f"{title}:")
-        out.line(two_columns((f"  {item.name}", f"{item.description} ({item.origin})") for item in all_of_it))
-    out.data({title: [asdict(item) for item in all_of_it] for title, all_of_it in folders.items()})
+        out.line(format_columns((f"  {item.name}", f"{item.description} ({item.origin})") for item in files))
+    out.data({title: [asdict(item) for item in files] for title, files in folders.items()})
     return 0
 
 
-def files_in(project: Path, folder: str) -> list[ListedFile]:
+def list_files(project: Path, folder: str) -> list[ListedFile]:
     """The markdown files of a folder by name, each from the first root that has it."""
     by_name: dict[str, ListedFile] = {}
     for root in search_path(project):
-        for path in (root.path / folder).glob("[!.]*.md") if not leads_out(root.path / folder, root.inside) else ():
+        for path in (root.path / folder).glob("[!.]*.md") if not is_outside(root.path / folder, root.boundary) else ():
             if path.stem not in by_name:
-                by_name[path.stem] = ListedFile(path.stem, _description(path, root.inside), root.name)
+                by_name[path.stem] = ListedFile(path.stem, _read_description(path, root.boundary), root.name)
     return sorted(by_name.values(), key=lambda item: item.name)
 
 
@@ -61,30 +61,30 @@ def has_workflow(project: Path, name: str) -> bool:
     return any((root.path / "workflows" / f"{name}.md").is_file() for root in search_path(project))
 
 
-def _description(path: Path, inside: Path | None) -> str:
+def _read_description(path: Path, inside: Path | None) -> str:
     """The description as it is written; BROKEN where there is no reading it."""
     try:
         with open_file(path, inside) as file:
-            plain = _PLAIN.search(file.read(BEGINNING))
+            plain = _PLAIN.search(file.read(HEAD_BYTES))
     except OSError:
-        return BROKEN
-    return plain[1].decode("ascii").strip() if plain else _read(path, inside)
+        return UNREADABLE
+    return plain[1].decode("ascii").strip() if plain else _read_yaml_description(path, inside)
 
 
-def _read(path: Path, inside: Path | None) -> str:
+def _read_yaml_description(path: Path, inside: Path | None) -> str:
     """The description of a file whose frontmatter has to be read as YAML for it."""
     from skillrun.syntax.diagnostics import Problems
-    from skillrun.syntax.document import frontmatter
+    from skillrun.syntax.document import parse_frontmatter
     from skillrun.syntax.reading import read_source
     from skillrun.syntax.source import MAX_PROSE, Scalar
 
     problems = Problems()
     source = read_source(path, path.name, problems, MAX_PROSE, inside)
     foreign = path.parent.name == "roles"
-    front = frontmatter(source, problems, foreign=foreign)[0] if source is not None else None
+    front = parse_frontmatter(source, problems, foreign=foreign)[0] if source is not None else None
     node = front.get("description") if front is not None else None
-    if problems.errors or (node is not None and not isinstance(node, Scalar)):
-        return BROKEN
+    if problems.has_errors or (node is not None and not isinstance(node, Scalar)):
+        return UNREADABLE
     if node is None or node.value is None:
         return ""
     return " ".join((node.text.value if node.text is not None else str(node.value)).split())

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from skillrun.cli.formatting import duration, line_of, spent
-from skillrun.cli.output import Output, silence
-from skillrun.cli.times import RunTimes, waiting_part
+from skillrun.cli.formatting import format_duration, format_event, format_usage
+from skillrun.cli.output import Output, discard_stdout
+from skillrun.cli.times import RunTimes, format_waiting
 from skillrun.definitions.step_paths import enclosing_items
 from skillrun.events import (
     Answered,
@@ -29,15 +29,15 @@ from skillrun.events import (
     WentBack,
 )
 from skillrun.models.messages import Usage
-from skillrun.runtime.usage_totals import Spent
-from skillrun.store.summary import WAITS
-from skillrun.syntax.diagnostics import hanging, printable
+from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.store.summary import WAITING_STATUS
+from skillrun.syntax.diagnostics import indent_continuation, make_printable
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-MARKS: Final = {
+STATUS_MARKS: Final = {
     "completed": "✓",
     "skipped": "–",
     "failed": "✗",
@@ -46,27 +46,29 @@ MARKS: Final = {
     "running": "▸",
     "": " ",
 }
-SCROLLS: Final = frozenset({"RunStarted", "Notice", "Said", "Pruned", "Tripped", "WentBack", "Expected", "CallEnded"})
+SCROLLING_EVENTS: Final = frozenset(
+    {"RunStarted", "Notice", "Said", "Pruned", "Tripped", "WentBack", "Expected", "CallEnded"}
+)
 
-QUIET: Final = frozenset({"PhaseEnded", "Pruned", "Tripped", "WentBack", "CallEnded"})
+QUIET_EVENTS: Final = frozenset({"PhaseEnded", "Pruned", "Tripped", "WentBack", "CallEnded"})
 
 
 @dataclass
-class PhaseLine:
+class PhaseProgress:
     status: str = ""
     round: int = 1
     seconds: float = 0.0
-    since: float | None = None
+    started_at: float | None = None
     items: dict[str, str] = field(default_factory=dict)  # by the `each`, how many have ended
 
 
-class Picture:
+class RunProgress:
     """Where the run stands, as far as its events have told."""
 
     def __init__(self) -> None:
-        self.phases: dict[str, PhaseLine] = {}
+        self.phases: dict[str, PhaseProgress] = {}
         self.speaking: dict[str, tuple[CallStarted, float]] = {}
-        self.total = Spent()
+        self.total = UsageTotals()
         self.since = time.monotonic()
         self.times = RunTimes()
 
@@ -74,15 +76,15 @@ class Picture:
         self.times.add(event.to_dict(), time.monotonic())
         match event:
             case RunStarted():
-                self.phases = {name: PhaseLine() for name in event.phases}
+                self.phases = {name: PhaseProgress() for name in event.phases}
             case PhaseStarted():
-                self.phases[event.phase] = PhaseLine("running", event.round, since=time.monotonic())
+                self.phases[event.phase] = PhaseProgress("running", event.round, started_at=time.monotonic())
             case PhaseEnded():
-                self.phases[event.phase] = PhaseLine(event.status, event.round, event.seconds)
+                self.phases[event.phase] = PhaseProgress(event.status, event.round, event.seconds)
             case WentBack():
-                names = [name for name in self.phases if _around(name) == _around(event.target)]
+                names = [name for name in self.phases if _parent_path(name) == _parent_path(event.target)]
                 for name in names[names.index(event.target) :]:
-                    self.phases[name] = PhaseLine(round=event.round)
+                    self.phases[name] = PhaseProgress(round=event.round)
             case ItemEnded() if event.phase in self.phases:
                 self.phases[event.phase].items[event.step] = f"{event.ended} of {event.of}"
             case CallStarted():
@@ -90,33 +92,38 @@ class Picture:
             case CallEnded():
                 self.speaking.pop(event.address, None)
                 if not event.replayed and not event.error:
-                    self.total += Spent(1, Usage(**event.usage), event.price)
+                    self.total += UsageTotals(1, Usage(**event.usage), event.price)
 
     def lines(self) -> list[str]:
         now = time.monotonic()
         wide = max(map(len, self.phases), default=0)
         lines = []
         for name, phase in list(self.phases.items()):
-            seconds = phase.seconds if phase.since is None else now - phase.since
-            again = f"round {phase.round}" if phase.round > 1 and phase.status else ""
-            took = duration(seconds) if seconds else ""
-            waited = waiting_part(self.times.waiting_seconds(name, now))
-            more = ", ".join(filter(None, (again, waited)))
-            lines.append(f"{MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {more}".rstrip())
+            seconds = phase.seconds if phase.started_at is None else now - phase.started_at
+            round_text = f"round {phase.round}" if phase.round > 1 and phase.status else ""
+            took = format_duration(seconds) if seconds else ""
+            waited = format_waiting(self.times.waiting_seconds(name, now))
+            more = ", ".join(filter(None, (round_text, waited)))
+            lines.append(f"{STATUS_MARKS.get(phase.status, ' ')} {name:<{wide}} {took:>12}  {more}".rstrip())
             calls = [(call, since) for call, since in list(self.speaking.values()) if call.phase == name]
             lines += [f"    {step}: {ended}" for step, ended in phase.items.items()]
-            lines += [f"    {_who(call)} · {call.model} · {duration(now - since)}" for call, since in calls]
-        waited = waiting_part(self.times.answers.seconds(now))
-        return [*lines, " · ".join(filter(None, (spent(self.total.to_dict()), duration(now - self.since), waited)))]
+            lines += [
+                f"    {_call_label(call)} · {call.model} · {format_duration(now - since)}" for call, since in calls
+            ]
+        waited = format_waiting(self.times.answers.seconds(now))
+        return [
+            *lines,
+            " · ".join(filter(None, (format_usage(self.total.to_dict()), format_duration(now - self.since), waited))),
+        ]
 
 
-def _who(call: CallStarted) -> str:
+def _call_label(call: CallStarted) -> str:
     """The member, behind the item that it speaks about."""
     items = enclosing_items(call.address)
     return f"{items} · {call.member}" if items else call.member
 
 
-def _around(phase: str) -> str:
+def _parent_path(phase: str) -> str:
     """Where the workflow of a phase is run; nothing for that of the run itself."""
     return phase.rpartition("/")[0]
 
@@ -137,48 +144,48 @@ class PlainView:
         record, now = event.to_dict(), time.monotonic()
         self._times.add(record, now)
         if isinstance(event, PhaseEnded):
-            record["waited"] = waiting_part(self._times.waiting_seconds(event.phase, now))
-        line = line_of(record) if record["event"] != "RunEnded" else ""
+            record["waited"] = format_waiting(self._times.waiting_seconds(event.phase, now))
+        line = format_event(record) if record["event"] != "RunEnded" else ""
         if isinstance(event, Asked):
             self._asked[event.address] = line
             return
         if isinstance(event, Answered) and (asked := self._asked.pop(event.address, "")):
-            self._put(asked)
-        if isinstance(event, PhaseEnded) and event.status == WAITS:
-            line = line_of({**record, "reason": ""})
+            self._write(asked)
+        if isinstance(event, PhaseEnded) and event.status == WAITING_STATUS:
+            line = format_event({**record, "reason": ""})
         if line:
-            self._put(line)
+            self._write(line)
 
     def line(self, text: str) -> None:
         """What is said beside the events."""
-        self._put(hanging(text))
+        self._write(indent_continuation(text))
 
-    def _put(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         if self._held is not None:
             self._held.append(text)
         else:
-            self.show(text)
+            self.print_line(text)
 
-    def show(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         try:
             self.out.line(text)
         except OSError as error:
-            silence()
+            discard_stdout()
             gone = isinstance(error, BrokenPipeError)
             why = "nobody reads the output any more" if gone else f"the output cannot be written ({error.strerror})"
             with suppress(OSError):
                 self.out.note(f"{why}; the run goes on")
 
     @contextmanager
-    def around(self) -> Iterator[None]:
+    def hold_output(self) -> Iterator[None]:
         """Keep the terminal free for a question."""
         self._held = []
         try:
             yield
         finally:
-            held, self._held = self._held, None
-            for text in held:
-                self.show(text)
+            held_lines, self._held = self._held, None
+            for text in held_lines:
+                self.print_line(text)
 
 
 class QuietView(PlainView):
@@ -187,7 +194,7 @@ class QuietView(PlainView):
     def on_event(self, event: Event) -> None:
         if isinstance(event, PhaseEnded) and event.status == "skipped":
             return
-        if type(event).__name__ in QUIET or getattr(event, "level", "") == "warn":
+        if type(event).__name__ in QUIET_EVENTS or getattr(event, "level", "") == "warn":
             super().on_event(event)
 
 
@@ -196,37 +203,37 @@ class LiveView(PlainView):
 
     def __init__(self, out: Output, screen: Console) -> None:
         super().__init__(out)
-        self.picture = Picture()
+        self.picture = RunProgress()
         self.screen = screen
-        self.live = self._drawn()
+        self.live = self._create_display()
 
-    def _drawn(self) -> Live:
+    def _create_display(self) -> Live:
         from rich.live import Live
 
-        return Live(console=self.screen, get_renderable=self._shown, refresh_per_second=4, transient=True)
+        return Live(console=self.screen, get_renderable=self._render, refresh_per_second=4, transient=True)
 
     def on_event(self, event: Event) -> None:
         self.picture.on_event(event)
-        if type(event).__name__ in SCROLLS:
+        if type(event).__name__ in SCROLLING_EVENTS:
             super().on_event(event)
 
-    def show(self, text: str) -> None:
-        self.screen.print(printable(text))
+    def print_line(self, text: str) -> None:
+        self.screen.print(make_printable(text))
 
     @contextmanager
-    def around(self) -> Iterator[None]:
+    def hold_output(self) -> Iterator[None]:
         self.live.stop()
         try:
-            with super().around():
+            with super().hold_output():
                 yield
         finally:
-            self.live = self._drawn()  # the one before erases as many lines as it had, wherever it is
+            self.live = self._create_display()  # the one before erases as many lines as it had, wherever it is
             self.live.start()
 
-    def _shown(self) -> RenderableType:
+    def _render(self) -> RenderableType:
         from rich.text import Text
 
-        return Text(printable("\n".join(self.picture.lines())), no_wrap=True, overflow="ellipsis")
+        return Text(make_printable("\n".join(self.picture.lines())), no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager

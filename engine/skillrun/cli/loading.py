@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import click
 
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import from_here, project_here, project_of_others
+from skillrun.cli.project_folder import current_project, foreign_project, relative_to_cwd
 from skillrun.cli.registry import COMMANDS
 
 if TYPE_CHECKING:
     from skillrun.checker.program import Program
     from skillrun.events import Listener
     from skillrun.library.library import Library
-    from skillrun.library.privileged_settings import Wish
+    from skillrun.library.privileged_settings import PrivilegedSetting
     from skillrun.models.catalogue import Catalogue
-    from skillrun.models.concurrency import Slots
-    from skillrun.models.entries import Resolved
+    from skillrun.models.concurrency import ConcurrencyLimits
+    from skillrun.models.entries import ResolvedModel
     from skillrun.models.messages import Gateway
     from skillrun.models.scripted import Rule
-    from skillrun.runtime.run import Respondent, Session
+    from skillrun.runtime.run import Responder, Session
     from skillrun.syntax.diagnostics import Problem
 
-NOTHING: Final = "Nothing was run and nothing was spent."
+NOTHING_RUN: Final = "Nothing was run and nothing was spent."
 
 
 def open_library(project: Path | None = None) -> Library:
     from skillrun.library.library import Library
     from skillrun.library.roots import search_path
 
-    return Library(search_path((project or project_here()).resolve()))
+    return Library(search_path((project or current_project()).resolve()))
 
 
 def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
@@ -48,30 +48,32 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
     from skillrun.models.catalogue import Catalogue
 
     models = library.config("models")
-    catalogue = (Catalogue.of(models.data, origins(models)) if models else Catalogue.of({})).located(os.environ)
-    return catalogue if trusted else catalogue.barring(_barred(library, catalogue))
+    catalogue = (
+        Catalogue.from_config(models.data, origins(models)) if models else Catalogue.from_config({})
+    ).apply_base_urls(os.environ)
+    return catalogue if trusted else catalogue.block_providers(_untrusted_providers(library, catalogue))
 
 
-def _barred(library: Library, catalogue: Catalogue) -> dict[str, str]:
+def _untrusted_providers(library: Library, catalogue: Catalogue) -> dict[str, str]:
     """Why nothing may be sent to a provider, by its name."""
     reasons: dict[str, str] = {}
-    for wish in untrusted_wishes(library):
-        moved = wish.key.endswith(".base_url") and catalogue.providers[wish.provider].origin != wish.place
+    for setting in untrusted_settings(library):
+        moved = setting.key.endswith(".base_url") and catalogue.providers[setting.provider].origin != setting.location
         if not moved:  # the environment says where the provider is, whatever the project wants
-            reasons.setdefault(wish.provider, f"{wish.place} is not trusted")
+            reasons.setdefault(setting.provider, f"{setting.location} is not trusted")
     return reasons
 
 
-def untrusted_wishes(library: Library) -> tuple[Wish, ...]:
+def untrusted_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
     """What the project's files want beyond what any project may have, where nobody has agreed to it."""
-    from skillrun.library.privileged_settings import consent_digest, wishes
+    from skillrun.library.privileged_settings import consent_digest, find_privileged_settings
 
-    wanted = wishes(library)
-    if not wanted:
+    settings = find_privileged_settings(library)
+    if not settings:
         return ()
     from skillrun.questions.consent import has_consent
 
-    return () if has_consent(library.project, consent_digest(wanted)) else wanted
+    return () if has_consent(library.project, consent_digest(settings)) else settings
 
 
 def cache_folder() -> Path:
@@ -88,21 +90,21 @@ class Script:
     path: Path
 
     @property
-    def typed(self) -> dict[str, str]:
+    def command_flags(self) -> dict[str, str]:
         """The flag that brings the same replies again, with what stands behind it."""
         return {"--script": quote(str(self.path))}
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedWorkflow:
     """A workflow that may be run."""
 
     program: Program
     catalogue: Catalogue
-    project: Path = field(default_factory=project_here)
+    project: Path = field(default_factory=current_project)
 
-    def session(
-        self, gateway: Gateway, person: Respondent, listener: Listener | None = None, cache: Path | None = None
+    def build_session(
+        self, gateway: Gateway, responder: Responder, listener: Listener | None = None, cache: Path | None = None
     ) -> Session:
         """What a run needs; without a `cache` no provider is asked for its list of models."""
         from skillrun.runtime.run import Session
@@ -112,16 +114,16 @@ class Loaded:
             self.program,
             self.catalogue,
             gateway,
-            person,
+            responder,
             listeners,
             os.environ,
             project=self.project,
             cache=cache,
         )
 
-    def for_a_thread(self) -> Self:
+    def copy_for_thread(self) -> Self:
         """The same, of which one thread may look up what another has not."""
-        return replace(self, program=self.program.for_a_thread())
+        return replace(self, program=self.program.copy_for_thread())
 
     def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
         """Raises SkillrunError where this machine lacks a key for a run, also for what the run has `pinned` elsewhere.
@@ -131,8 +133,8 @@ class Loaded:
         from skillrun.syntax.diagnostics import SkillrunError
 
         self.check_models(override, inputs, keys=True, pinned=pinned)
-        for name, resolved in self.resolved(override, pinned).items():
-            if name in self.catalogue.tiers and resolved.stands_in:
+        for name, resolved in self.resolve_models(override, pinned).items():
+            if name in self.catalogue.tiers and resolved.is_embedded_fallback:
                 message = f"`{name}` would be {resolved.model} here, as no key of a provider is set"
                 raise SkillrunError(message, "set one, or submit the run with `--model`")
 
@@ -149,100 +151,102 @@ class Loaded:
         The small embedded model needs no key, but an extra.
         """
         from skillrun.installation import extra_hint, has_local_model
-        from skillrun.library.input_names import models_in
+        from skillrun.library.input_names import referenced_models
         from skillrun.library.lookups import Lookups
         from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
-        if override and (wrong := Lookups(self.program.library).models.wrong(override)):
+        if override and (wrong := Lookups(self.program.library).models.check_model(override)):
             raise UsageError(wrong.message, wrong.hint)
-        wanted = models_in(self.program.library, self.program.workflow, inputs)
-        asked = {*self.catalogue.tiers, *wanted, *pinned}
-        for name, resolved in self.resolved(override, pinned, wanted).items():
+        input_models = referenced_models(self.program.library, self.program.workflow, inputs)
+        required_names = {*self.catalogue.tiers, *input_models, *pinned}
+        for name, resolved in self.resolve_models(override, pinned, input_models).items():
             provider = self.catalogue.providers.get(resolved.provider)
-            if keys and name in asked and provider and not provider.ready(os.environ):
+            if keys and name in required_names and provider and not provider.is_configured(os.environ):
                 hint = f"set {provider.key}, or use another model with `--model`; `skillrun models` lists them"
                 raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
-            if keys and name in asked and provider and provider.kind == "embedded" and not has_local_model():
+            if keys and name in required_names and provider and provider.kind == "embedded" and not has_local_model():
                 message = f"`{name}` is {resolved.model}, which needs xllamacpp, and that is not installed"
                 variables = [each.key for each in self.catalogue.providers.values() if each.strong and each.key]
                 raise SkillrunError(message, f"set {' or '.join(variables)}, or install it: {extra_hint('local')}")
 
-    def resolved(
-        self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), more: Iterable[str] = ()
-    ) -> dict[str, Resolved]:
+    def resolve_models(
+        self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), extra_names: Iterable[str] = ()
+    ) -> dict[str, ResolvedModel]:
         """What every tier, and every model of a role, means; `pinned` says what they are in a run that goes on."""
         library = self.program.library
-        read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
-        roles = [role for path in read if (role := library.role(path.stem)) is not None]
-        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *more, *pinned])
+        role_paths = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
+        roles = [role for path in role_paths if (role := library.role(path.stem)) is not None]
+        names = dict.fromkeys([*self.catalogue.tiers, *(role.model for role in roles), *extra_names, *pinned])
         return {
             name: self.catalogue.resolve(pinned.get(name) or name, os.environ, "" if pinned.get(name) else override)
             for name in names
         }
 
-    def gateway(self, script: Script | None, progress: Callable[[str], None], slots: Slots | None = None) -> Gateway:
+    def open_gateway(
+        self, script: Script | None, progress: Callable[[str], None], limits: ConcurrencyLimits | None = None
+    ) -> Gateway:
         """The way to the models; with a script, to its replies alone. `slots` counts calls beyond this gateway."""
         from skillrun.models.gateway import open_gateway
         from skillrun.models.scripted import ScriptedGateway
 
         if script is not None:
             return ScriptedGateway(script.rules)
-        return open_gateway(self.catalogue, os.environ, cache_folder(), progress, slots)
+        return open_gateway(self.catalogue, os.environ, cache_folder(), progress, limits)
 
 
 def load(
-    name: str, out: Output, library: Library | None = None, consequence: str = NOTHING, *, trusted: bool = False
-) -> Loaded:
+    name: str, out: Output, library: Library | None = None, consequence: str = NOTHING_RUN, *, trusted: bool = False
+) -> LoadedWorkflow:
     """The checked workflow; prints every problem, and ends the command when one of them is an error."""
     from skillrun.checker.checker import check_workflow
 
     library = library or open_library()
-    look_for(name, library)
+    require_workflow(name, library)
     program = check_workflow(library, name, COMMANDS)
     library.config("models")
-    refuse(problems_here(library), out, consequence)
+    exit_on_errors(problems_for_display(library), out, consequence)
     assert program is not None
-    return Loaded(program, open_catalogue(library, trusted=trusted))
+    return LoadedWorkflow(program, open_catalogue(library, trusted=trusted))
 
 
-def load_at(project: Path, name: str) -> Loaded | list[Problem]:
+def load_from_project(project: Path, name: str) -> LoadedWorkflow | list[Problem]:
     """The checked workflow of another project than this one; its problems where it has errors."""
     from skillrun.checker.checker import check_workflow
 
     library = open_library(project)
     program = check_workflow(library, name, COMMANDS)
     library.config("models")
-    if program is None or library.problems.errors:
+    if program is None or library.problems.has_errors:
         return [problem for problem in library.problems if problem.severity == "error"]
-    return Loaded(program, open_catalogue(library), project)
+    return LoadedWorkflow(program, open_catalogue(library), project)
 
 
-def look_for(name: str, library: Library) -> None:
+def require_workflow(name: str, library: Library) -> None:
     """Raises UsageError when there is no such workflow."""
     if library.locate(f"workflows/{name}.md") is None:
         from skillrun.cli.usage_errors import path_hint
-        from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
+        from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
         known = library.names("workflows")
-        hint = other_project_hint(name) or path_hint(name, known) or did_you_mean(name, known) or allowed(known)
+        hint = other_project_hint(name) or path_hint(name, known) or did_you_mean(name, known) or allowed_hint(known)
         raise UsageError(f"there is no workflow `{name}`", hint)
 
 
 def other_project_hint(name: str) -> str:
     """What to type where a workflow is in a project above that is not taken; empty where it is not."""
-    project = project_of_others()
+    project = foreign_project()
     if project is None or not (project / "workflows" / f"{name}.md").is_file():
         return ""
-    folder = quote(str(from_here(project)))
+    folder = quote(str(relative_to_cwd(project)))
     return f"{project} has it, and belongs to somebody else: where you trust it, type the command there, `cd {folder}`"
 
 
-def problems_here(library: Library) -> list[Problem]:
+def problems_for_display(library: Library) -> list[Problem]:
     """The problems of a library with paths as they can be opened from where the command was typed."""
-    return placed(library.problems, str(from_here(project_here())))
+    return prefix_problem_paths(library.problems, str(relative_to_cwd(current_project())))
 
 
-def placed(problems: Iterable[Problem], folder: str) -> list[Problem]:
+def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Problem]:
     """The same problems, those of the project's files with the path of its folder before theirs."""
     outside = ("~config/", "skillrun:")
     return [
@@ -253,7 +257,7 @@ def placed(problems: Iterable[Problem], folder: str) -> list[Problem]:
     ]
 
 
-def refuse(problems: Iterable[Problem], out: Output, consequence: str = NOTHING, *, code: int = 1) -> None:
+def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = NOTHING_RUN, *, code: int = 1) -> None:
     """Print the problems; with an error among them, say what that means and end the command."""
     from skillrun.syntax.diagnostics import render_problem
 
@@ -276,5 +280,5 @@ def load_script(path: Path | None, out: Output) -> Script | None:
         return None
     problems = Problems()
     rules = read_yaml(path, problems, rules_in)
-    refuse(problems, out)
+    exit_on_errors(problems, out)
     return Script(rules or [], path)

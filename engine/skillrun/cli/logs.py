@@ -10,11 +10,11 @@ from typing import Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.formatting import line_of
+from skillrun.cli.formatting import format_event
 from skillrun.cli.output import Output
-from skillrun.store.stored_run import NotBegun, StoredRun
+from skillrun.store.stored_run import RunNotStarted, StoredRun
 
-POLL: Final = 0.5  # seconds between two looks whether a run has begun
+POLL_INTERVAL: Final = 0.5  # seconds between two looks whether a run has begun
 
 
 @click.command(help="Show the events of RUN, a line each.")
@@ -24,25 +24,25 @@ POLL: Final = 0.5  # seconds between two looks whether a run has begun
 @click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
     out = Output()
-    stored = _begun(run, runs, out) if follow else options.stored_run(run, runs)
+    stored = _wait_for_start(run, runs, out) if follow else options.open_run(run, runs)
     for event in stored.events(follow=follow):
         if json:
             out.line(jsons.dumps(event))
             continue
         clock = str(event.get("at", ""))[11:19]
-        for part in line_of(event).splitlines():
+        for part in format_event(event).splitlines():
             out.line(f"{clock}  {part}")
     return 0
 
 
-def _begun(run: str, runs: Path, out: Output) -> StoredRun:
+def _wait_for_start(run: str, runs: Path, out: Output) -> StoredRun:
     """The run; one that was submitted, as soon as a worker has begun it. What it waits for is said when it changes."""
-    told = ""
+    last_message = ""
     while True:
         try:
-            return options.stored_run(run, runs)
-        except NotBegun as error:
-            if error.message != told:
-                told = error.message
-                out.note(told)
-            time.sleep(POLL)
+            return options.open_run(run, runs)
+        except RunNotStarted as error:
+            if error.message != last_message:
+                last_message = error.message
+                out.note(last_message)
+            time.sleep(POLL_INTERVAL)

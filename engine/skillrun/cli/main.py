@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillrun import registry
-from skillrun.cli.output import Output, silence
-from skillrun.cli.project_folder import project_here
-from skillrun.cli.registry import COMMANDS, GROUPS, VARIABLE
-from skillrun.syntax.diagnostics import printable
+from skillrun.cli.output import Output, discard_stdout
+from skillrun.cli.project_folder import current_project
+from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS
+from skillrun.syntax.diagnostics import make_printable
 from skillrun.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-USAGE: Final = 2
-BUG: Final = 3
+USAGE_ERROR: Final = 2
+INTERNAL_ERROR: Final = 3
 INTERRUPTED: Final = 130
 # Nearly all that a command reads stays to its end, so the collector is woken for 100,000 new objects, not for 700: it
 # would look through what stays again and again, for 50 of the 950 ms that a check of the shipped library takes.
@@ -42,10 +42,10 @@ class Skillrun(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
         if cmd_name in COMMANDS:
-            return _import_command(COMMANDS[cmd_name].place)
+            return _import_command(COMMANDS[cmd_name].import_path)
         from skillrun.cli.listing import has_workflow
 
-        if has_workflow(project_here(), cmd_name):
+        if has_workflow(current_project(), cmd_name):
             from skillrun.cli.workflow import workflow_command
 
             return workflow_command(cmd_name)
@@ -57,22 +57,22 @@ class Skillrun(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if ctx.resilient_parsing:
-            return self._completed(ctx, name, args[1:])
+            return self._resolve_for_completion(ctx, name, args[1:])
         command = self.get_command(ctx, name)
         if command is None:
             from skillrun.cli.loading import other_project_hint
             from skillrun.cli.usage_errors import unknown_command
 
-            error = unknown_command(args, _workflows(), COMMANDS)
+            error = unknown_command(args, _workflow_descriptions(), COMMANDS)
             error.next_step = other_project_hint(name) or error.next_step
             raise error
         return name, command, args[1:]
 
-    def _completed(
+    def _resolve_for_completion(
         self, ctx: click.Context, name: str, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that says what a shell may offer."""
-        if not args and name in COMMANDS and (first := COMMANDS[name].first):
+        if not args and name in COMMANDS and (first := COMMANDS[name].completes):
             from skillrun.cli.completers import FirstArgument
 
             return name, FirstArgument(name, first, lambda: self.get_command(ctx, name)), args
@@ -83,7 +83,7 @@ class Skillrun(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
         groups = {title: {name: entry.help for name, entry in group.items()} for title, group in GROUPS.items()}
         installed = {name: _import_command(place).get_short_help_str() for name, place in _installed_commands().items()}
-        sections = {"Workflows": _workflows(), **groups, "Extensions": installed}
+        sections = {"Workflows": _workflow_descriptions(), **groups, "Extensions": installed}
         width = max(len(name) for rows in sections.values() for name in rows)
         for title, rows in sections.items():
             if rows:
@@ -93,12 +93,12 @@ class Skillrun(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
 
-        named = {**_workflows(), **{name: entry.help for name, entry in COMMANDS.items()}}
+        named = {**_workflow_descriptions(), **{name: entry.help for name, entry in COMMANDS.items()}}
         items = [CompletionItem(name, help=words) for name, words in named.items() if name.startswith(incomplete)]
         return items + super().shell_complete(ctx, incomplete)
 
     def get_help(self, ctx: click.Context) -> str:
-        return printable(super().get_help(ctx))
+        return make_printable(super().get_help(ctx))
 
 
 def _import_command(place: str) -> click.Command:
@@ -111,10 +111,12 @@ def _installed_commands() -> dict[str, str]:
     return {name: place for name, place in registry.names("commands").items() if name not in COMMANDS}
 
 
-def _workflows() -> dict[str, str]:
-    from skillrun.cli.listing import files_in
+def _workflow_descriptions() -> dict[str, str]:
+    from skillrun.cli.listing import list_files
 
-    return {item.name: item.description for item in files_in(project_here(), "workflows") if item.name not in COMMANDS}
+    return {
+        item.name: item.description for item in list_files(current_project(), "workflows") if item.name not in COMMANDS
+    }
 
 
 @click.group(
@@ -129,51 +131,51 @@ def _workflows() -> dict[str, str]:
 def skillrun(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         Output().line(context.get_help())
-        context.exit(USAGE)
+        context.exit(USAGE_ERROR)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     if sys.platform == "win32":  # whatever is imported before this exists on Windows, too
-        return _refused("skillrun runs on Linux and macOS", "on Windows, install and run it in WSL", USAGE)
+        return _print_error("skillrun runs on Linux and macOS", "on Windows, install and run it in WSL", USAGE_ERROR)
     gc.set_threshold(NEW_OBJECTS)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    if asked := os.environ.get(VARIABLE):
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
         from skillrun.cli.completion import complete
 
-        return complete(skillrun, asked)
+        return complete(skillrun, instruction)
     try:
         result: Any = skillrun.main(args=arguments, prog_name="skillrun", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         Output().line(error.format_message())
-        return USAGE
+        return USAGE_ERROR
     except click.ClickException as error:
         from skillrun.cli.usage_errors import click_error
 
-        return _refused(*click_error(error), USAGE)
+        return _print_error(*click_error(error), USAGE_ERROR)
     except (KeyboardInterrupt, click.Abort):
         Output().note("interrupted")
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the output has seen enough
-        silence()
+        discard_stdout()
         return 1
     except Exception as error:  # noqa: BLE001 (what is no error of the user's is a bug: it goes to a file)
         from skillrun.syntax.diagnostics import SkillrunError
 
         if isinstance(error, SkillrunError):
-            return _refused(error.message, error.next_step, error.exit_code)
+            return _print_error(error.message, error.next_step, error.exit_code)
         if isinstance(error, OSError) and error.strerror:
             place = f"{error.filename}: " if error.filename else ""
-            return _refused(f"{place}{error.strerror}", "look at its permissions and the room on the disk", 1)
-        from skillrun.cli.crash_report import bug_report
+            return _print_error(f"{place}{error.strerror}", "look at its permissions and the room on the disk", 1)
+        from skillrun.cli.crash_report import write_crash_report
 
-        return _refused(*bug_report(error), BUG)
+        return _print_error(*write_crash_report(error), INTERNAL_ERROR)
 
 
-def _refused(message: str, next_step: str, code: int) -> int:
+def _print_error(message: str, next_step: str, code: int) -> int:
     Output().note(f"error: {message}")
     if next_step:
         Output().note(f"hint: {next_step}")

@@ -10,14 +10,14 @@ import click
 
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import from_here, project_here
+from skillrun.cli.project_folder import current_project, relative_to_cwd
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.starter_files import has_file, put, starter
+from skillrun.cli.starter_files import has_file, load_starter, write_missing_files
 from skillrun.library.roots import search_path
 from skillrun.syntax.diagnostics import UsageError
 
 KINDS: Final = ("workflow", "phase", "protocol", "role")
-LONGEST: Final = 60
+MAX_NAME_LENGTH: Final = 60
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 OTHER_AREAS: Final = {
     "protocols": "`skillrun new protocol NAME` makes a protocol",
@@ -33,13 +33,13 @@ OTHER_AREAS: Final = {
 @click.argument("name")
 @as_json
 def new(kind: str, name: str, json: bool) -> int:
-    out, project = Output(json), project_here()
-    files = starter(kind, _names(kind, name))
-    _check_free(project, kind, name, files)
-    put(project, files)
+    out, project = Output(json), current_project()
+    files = load_starter(kind, _placeholder_values(kind, name))
+    _check_unused(project, kind, name, files)
+    write_missing_files(project, files)
     for path in files:
-        out.line(f"made  {from_here(project / path)}")
-    steps = _next(project, kind, name)
+        out.line(f"made  {relative_to_cwd(project / path)}")
+    steps = _next_steps(project, kind, name)
     out.line("next:")
     for step in steps:
         out.line(f"  {step}")
@@ -47,43 +47,46 @@ def new(kind: str, name: str, json: bool) -> int:
     return 0
 
 
-def _names(kind: str, name: str) -> dict[str, str]:
+def _placeholder_values(kind: str, name: str) -> dict[str, str]:
     """What the words of the starter become. Raises UsageError for what is no name."""
-    area, slash, own = name.rpartition("/")
+    area, slash, own_name = name.rpartition("/")
     if kind == "phase":
         if not slash:
             raise UsageError(f"`{name}` does not say whose phase it is", f"`skillrun new phase WORKFLOW/{name}`")
         if area in OTHER_AREAS:
             raise UsageError(f"`{area}` is no workflow's folder", OTHER_AREAS[area])
-    parts = (area, own) if kind == "phase" else (name,)
+    parts = (area, own_name) if kind == "phase" else (name,)
     for part in parts:
-        if not _NAME.fullmatch(part) or len(part) > LONGEST:
+        if not _NAME.fullmatch(part) or len(part) > MAX_NAME_LENGTH:
             raise UsageError(
                 f"`{part}` cannot be the name of a {kind if part == parts[-1] else 'workflow'}",
-                f"small letters, digits, `-` and `_`, beginning with a letter, at most {LONGEST}: such as `first-look`",
+                "use small letters, digits, `-` and `_`, beginning with a letter, "
+                f"at most {MAX_NAME_LENGTH} characters: such as `first-look`",
             )
     if kind == "workflow" and name in COMMANDS:
         raise UsageError(f"`{name}` is a command of skillrun", "give the workflow another name")
-    return {"AREA": area, "NAME": own}
+    return {"AREA": area, "NAME": own_name}
 
 
-def _check_free(project: Path, kind: str, name: str, files: dict[str, str]) -> None:
+def _check_unused(project: Path, kind: str, name: str, files: dict[str, str]) -> None:
     """Raises UsageError where one of the files is there, here or in a place that it would override."""
     for path in files:
         if has_file(project, path):
-            raise UsageError(f"{from_here(project / path)} already exists", "choose another name, or edit that file")
+            raise UsageError(
+                f"{relative_to_cwd(project / path)} already exists", "choose another name, or edit that file"
+            )
         for root in search_path(project):
             if (root.path / path).is_file():
                 hint = "take another name" if root.name == "user" else f"`skillrun eject {path}` takes a copy to change"
                 raise UsageError(f"there is a {kind} `{name}` already: {root.label}{path}", hint)
 
 
-def _next(project: Path, kind: str, name: str) -> list[str]:
+def _next_steps(project: Path, kind: str, name: str) -> list[str]:
     """What to type, or to write, next."""
     area, _, own = name.rpartition("/")
     use = {
         "workflow": f'skillrun {name} "…" --model scripted:default',
-        "phase": f"add `{own}:` below `phases:` in {from_here(project / 'workflows' / f'{area}.md')}",
+        "phase": f"add `{own}:` below `phases:` in {relative_to_cwd(project / 'workflows' / f'{area}.md')}",
         "protocol": f"seat it in a step of a phase: `panel: [ROLE, ROLE]` with `protocol: {name}`",
         "role": f"seat it in a step of a phase: `agent: {name}`, or `agent: {name}:first`",
     }

@@ -12,24 +12,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skillrun.cli.project_folder import from_here, in_project, project_here
+from skillrun.cli.project_folder import current_project, relative_to_cwd, relative_to_project
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
-    from skillrun.models.concurrency import Slots
-    from skillrun.store.stored_run import Runs, SharedStore, StoredRun
+    from skillrun.models.concurrency import ConcurrencyLimits
+    from skillrun.store.stored_run import SharedStore, Store, StoredRun
     from skillrun.types.fields import Field
 
-GIVEN: Final = "input_"
-STORE: Final = "SKILLRUN_STORE"
-NO_STORE: Final = f"write `--store postgresql://…`, set {STORE}, or `store` in your own config/skillrun.yaml"
-QUEUE: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
-SPAN: Final = re.compile(r"(\d+)([smhd])")
+INPUT_PREFIX: Final = "input_"
+STORE_VARIABLE: Final = "SKILLRUN_STORE"
+NO_STORE_HINT: Final = (
+    f"write `--store postgresql://…`, set {STORE_VARIABLE}, or `store` in your own config/skillrun.yaml"
+)
+QUEUE_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
+DURATION_PATTERN: Final = re.compile(r"(\d+)([smhd])")
 UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-class Span(click.ParamType[timedelta]):
+class DurationType(click.ParamType[timedelta]):
     """A time as `30s`, `10m`, `2h` or `1d`."""
 
     name = "span"
@@ -37,34 +39,36 @@ class Span(click.ParamType[timedelta]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         if isinstance(value, timedelta):
             return value
-        found = SPAN.fullmatch(value)
+        found = DURATION_PATTERN.fullmatch(value)
         if found is None:
             self.fail(f"`{value}` is not a valid duration. Use 30s, 10m, 2h or 1d.", param, ctx)
         return timedelta(**{UNITS[found[2]]: int(found[1])})
 
 
-class Queue(click.ParamType[str]):
+class QueueNameType(click.ParamType[str]):
     """The name of a queue, as it stands in the names of what Postgres tells."""
 
     name = "queue"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if QUEUE.fullmatch(value) is None:
+        if QUEUE_PATTERN.fullmatch(value) is None:
             allowed = "up to 40 lower-case letters, digits, `_`, `.` and `-`, starting with a letter or digit"
             self.fail(f"`{value}` is not a valid queue name. Use {allowed}.", param, ctx)
         return str(value)
 
 
-def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
+def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
     """`calls=20,price=1.5` as numbers by name."""
-    from skillrun.library.budgets import NAMES
-    from skillrun.syntax.diagnostics import allowed, did_you_mean
+    from skillrun.library.budgets import LIMIT_NAMES
+    from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
 
     limits: dict[str, float] = {}
     for part in text.split(",") if text else ():
         name, _, amount = (piece.strip() for piece in part.partition("="))
-        if name not in NAMES:
-            raise click.BadParameter(f"`{name}` is not a valid budget; {did_you_mean(name, NAMES) or allowed(NAMES)}")
+        if name not in LIMIT_NAMES:
+            raise click.BadParameter(
+                f"`{name}` is not a valid budget; {did_you_mean(name, LIMIT_NAMES) or allowed_hint(LIMIT_NAMES)}"
+            )
         try:
             limits[name] = float(amount)
         except ValueError:
@@ -74,15 +78,15 @@ def _limits(_context: click.Context, _parameter: click.Parameter, text: str) -> 
     return limits
 
 
-def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:
+def _resolve_runs_folder(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:
     """The folder of the runs; one that nobody typed lies in the project. Raises UsageError."""
     from click.core import ParameterSource
 
-    typed = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
-    if typed:
+    is_explicit = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
+    if is_explicit:
         return runs
-    project = project_here()
-    runs = from_here(project / runs)
+    project = current_project()
+    runs = relative_to_cwd(project / runs)
     if runs.is_symlink() and not runs.resolve().is_relative_to(project.resolve()):
         from skillrun.syntax.diagnostics import UsageError
 
@@ -90,8 +94,8 @@ def _runs(context: click.Context, parameter: click.Parameter, runs: Path) -> Pat
     return runs
 
 
-def _typed_store(context: click.Context, _parameter: click.Parameter, url: str) -> None:
-    context.find_root().meta[STORE] = url
+def _save_store_url(context: click.Context, _parameter: click.Parameter, url: str) -> None:
+    context.find_root().meta[STORE_VARIABLE] = url
 
 
 store = click.option(
@@ -99,8 +103,8 @@ store = click.option(
     default="",
     metavar="URL",
     expose_value=False,
-    callback=_typed_store,
-    help=f"Use the runs in a store (postgresql://…), not in a folder. Also set by {STORE}.",
+    callback=_save_store_url,
+    help=f"Use the runs in a store (postgresql://…), not in a folder. Also set by {STORE_VARIABLE}.",
 )
 
 
@@ -111,7 +115,7 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
         name,
         type=click.Path(path_type=Path),
         default=Path("runs"),
-        callback=_runs,
+        callback=_resolve_runs_folder,
         metavar="DIR",
         help="The folder that contains the runs.",
     )
@@ -147,21 +151,21 @@ version = click.option(
 )
 budget = click.option(
     "--budget",
-    callback=_limits,
+    callback=_parse_budget,
     default="",
     metavar="LIMITS",
     help="Limit the run, for example `calls=20,price=1.50`. Limits: calls, tokens, price (dollars), minutes.",
 )
 
 
-def runs_at(runs: Path) -> Runs:
+def select_store(runs: Path) -> Store:
     """Where the runs are: in the folder, or in the store that somebody names."""
     url = store_url()
     if url:
         return open_store(url).runs
-    from skillrun.store.local.local_store import RunFolders
+    from skillrun.store.local.local_store import LocalStore
 
-    return RunFolders(runs)
+    return LocalStore(runs)
 
 
 def open_store(url: str) -> SharedStore:
@@ -172,67 +176,67 @@ def open_store(url: str) -> SharedStore:
     return store
 
 
-def named_store() -> str:
+def require_store_url() -> str:
     """The URL of the store. Raises UsageError where none is named."""
     from skillrun.syntax.diagnostics import UsageError
 
     url = store_url()
     if not url:
-        raise UsageError("no store is named", NO_STORE)
+        raise UsageError("no store is named", NO_STORE_HINT)
     return url
 
 
 def store_url() -> str:
     """What names the store: the option, the environment or the user's own config; never a project's file."""
     context = click.get_current_context(silent=True)
-    typed = context.find_root().meta.get(STORE, "") if context is not None else ""
-    if typed or STORE in os.environ:
-        return str(typed or os.environ[STORE])
+    option = context.find_root().meta.get(STORE_VARIABLE, "") if context is not None else ""
+    if option or STORE_VARIABLE in os.environ:
+        return str(option or os.environ[STORE_VARIABLE])
     from skillrun.library.roots import search_path
-    from skillrun.library.user_settings import own_store
+    from skillrun.library.user_settings import user_store_url
 
-    return own_store(search_path(project_here()))
+    return user_store_url(search_path(current_project()))
 
 
-def slots_for(runs: Runs) -> Slots | None:
+def call_limits(runs: Store) -> ConcurrencyLimits | None:
     """What counts calls over all machines, for runs in a store; None for those in a folder."""
-    from skillrun.store.local.local_store import RunFolders
+    from skillrun.store.local.local_store import LocalStore
 
-    return None if isinstance(runs, RunFolders) else open_store(named_store()).slots()
+    return None if isinstance(runs, LocalStore) else open_store(require_store_url()).slots()
 
 
-def run_named(run: str, runs: Path) -> tuple[Runs, str]:
+def locate_run(run: str, runs: Path) -> tuple[Store, str]:
     """Where a run is that is given by its slug, or by the path of its folder, and what it is called there."""
-    from skillrun.store.local.local_store import RunFolders
+    from skillrun.store.local.local_store import LocalStore
 
-    path = path_of(run, runs)
-    return (RunFolders(path.parent), path.name) if os.sep in run else (runs_at(runs), run)
+    folder = run_folder_path(run, runs)
+    return (LocalStore(folder.parent), folder.name) if os.sep in run else (select_store(runs), run)
 
 
-def path_of(run: str, runs: Path) -> Path:
+def run_folder_path(run: str, runs: Path) -> Path:
     """The folder of a run that is given by its slug, or by the path of its folder."""
     return Path(run).absolute() if os.sep in run else (runs / run).absolute()
 
 
-def stored_run(run: str, runs: Path) -> StoredRun:
+def open_run(run: str, runs: Path) -> StoredRun:
     """A run that is given by its slug, or by the path of its folder. Raises UsageError."""
-    where, name = run_named(run, runs)
-    return where.existing(name)
+    run_store, name = locate_run(run, runs)
+    return run_store.open_run(name)
 
 
-def paths_in_project(workflow: Workflow, typed: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_path_inputs(workflow: Workflow, values: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs that were typed, with those that are paths written from the project on."""
     paths = {field.name: field for field in workflow.inputs if field.item.word == "path"}
-    return {name: _in_project(value, paths[name]) if name in paths else value for name, value in typed.items()}
+    return {name: _resolve_path_value(value, paths[name]) if name in paths else value for name, value in values.items()}
 
 
-def _in_project(value: str | list[str], field: Field) -> str | list[str]:
-    if field.array:
+def _resolve_path_value(value: str | list[str], field: Field) -> str | list[str]:
+    if field.is_list:
         parts = value.split(",") if isinstance(value, str) else value
-        return [in_project(part.strip()) for part in parts if part.strip()]
-    return in_project(value) if isinstance(value, str) else value
+        return [relative_to_project(part.strip()) for part in parts if part.strip()]
+    return relative_to_project(value) if isinstance(value, str) else value
 
 
 def parameter_name(field: Field) -> str:
     """The name of the parameter of a workflow's input, which no option's is."""
-    return GIVEN + field.name.replace("-", "_")
+    return INPUT_PREFIX + field.name.replace("-", "_")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Output:
 
 
 def _write(stream: Any, text: str) -> None:
-    stream.write(printable(text) + "\n")
+    stream.write(make_printable(text) + "\n")
     stream.flush()
 
 
-def silence() -> None:
+def discard_stdout() -> None:
     """Let standard output go nowhere: nobody reads it, or it cannot be written, and what is left in it would fail again
     when the process ends."""
     with suppress(OSError, ValueError):

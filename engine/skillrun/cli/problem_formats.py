@@ -13,26 +13,28 @@ from urllib.parse import quote
 
 from skillrun.library.roots import Root
 from skillrun.syntax.codes import CODES
-from skillrun.syntax.diagnostics import Problem, escaped
+from skillrun.syntax.diagnostics import Problem, escape_line
 from skillrun.version import __version__
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
-HERE: Final = "%SRCROOT%"  # the folder in which the command was typed, by the name that readers of SARIF know it by
+SOURCE_ROOT: Final = (
+    "%SRCROOT%"  # the folder in which the command was typed, by the name that readers of SARIF know it by
+)
 HELP: Final = "`skillrun validate` shows the line and what is allowed there; docs/language.md has the language."
 
 
 def github_command(problem: Problem, roots: Iterable[Root]) -> str:
     """The problem as a command in a log; one in a file of neither the project nor this folder names it in its text."""
-    path, foreign = _opened(problem.path, roots)
+    path, foreign = _resolve_path(problem.path, roots)
     place = {} if foreign else {"file": str(path), "line": str(problem.line), "col": str(problem.column)}
-    properties = ",".join(f"{key}={_property(value)}" for key, value in {**place, "title": problem.code}.items())
+    properties = ",".join(f"{key}={_escape_property(value)}" for key, value in {**place, "title": problem.code}.items())
     prefix = f"{problem.path}:{problem.line}:{problem.column}: " if foreign else ""
-    return f"::{problem.severity} {properties}::{_data(prefix + problem.message, problem.hint)}"
+    return f"::{problem.severity} {properties}::{_command_message(prefix + problem.message, problem.hint)}"
 
 
 def github_notice(text: str) -> str:
     """What is said beside the problems, shown with them."""
-    return f"::notice title=skillrun::{_data(text, '')}"
+    return f"::notice title=skillrun::{_command_message(text, '')}"
 
 
 def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, A
     run = {
         "tool": {"driver": {"name": "skillrun", "version": __version__, "rules": [_rule(code) for code in codes]}},
         "invocations": [{"executionSuccessful": True}],
-        "originalUriBaseIds": {HERE: {"uri": f"{Path.cwd().as_uri()}/"}},
+        "originalUriBaseIds": {SOURCE_ROOT: {"uri": f"{Path.cwd().as_uri()}/"}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(problem, codes.index(problem.code), roots) for problem in problems],
     }
@@ -61,7 +63,7 @@ def _result(problem: Problem, rule: int, roots: Iterable[Root]) -> dict[str, Any
         "ruleId": problem.code,
         "ruleIndex": rule,
         "level": problem.severity,
-        "message": {"text": "\n".join(_lines(problem.message, problem.hint))},
+        "message": {"text": "\n".join(_message_lines(problem.message, problem.hint))},
         "locations": [
             {"physicalLocation": {"artifactLocation": _artifact_location(problem.path, roots), "region": region}}
         ],
@@ -70,30 +72,30 @@ def _result(problem: Problem, rule: int, roots: Iterable[Root]) -> dict[str, Any
 
 def _artifact_location(name: str, roots: Iterable[Root]) -> dict[str, str]:
     """Relative to the current folder where the file lies in it, else the file's own address."""
-    path, _ = _opened(name, roots)
+    path, _ = _resolve_path(name, roots)
     if path.is_absolute() or ".." in path.parts:
         return {"uri": Path(os.path.abspath(path)).as_uri()}  # noqa: PTH100 (links stay as they were typed)
-    return {"uri": quote(os.fsencode(path)), "uriBaseId": HERE}
+    return {"uri": quote(os.fsencode(path)), "uriBaseId": SOURCE_ROOT}
 
 
-def _opened(name: str, roots: Iterable[Root]) -> tuple[Path, bool]:
+def _resolve_path(name: str, roots: Iterable[Root]) -> tuple[Path, bool]:
     """What opens the file that a message names, and whether that is neither in the project nor below this folder."""
     root = next((root for root in roots if root.label and name.startswith(root.label)), None)
     if root is None:
         return Path(name), False
     path = root.path / name.removeprefix(root.label)
-    here = Path.cwd()
-    return (path.relative_to(here), False) if path.is_relative_to(here) else (path, True)
+    folder = Path.cwd()
+    return (path.relative_to(folder), False) if path.is_relative_to(folder) else (path, True)
 
 
-def _lines(message: str, hint: str) -> list[str]:
-    return [escaped(line) for line in (message, f"hint: {hint}" if hint else "") if line]
+def _message_lines(message: str, hint: str) -> list[str]:
+    return [escape_line(line) for line in (message, f"hint: {hint}" if hint else "") if line]
 
 
-def _data(message: str, hint: str) -> str:
+def _command_message(message: str, hint: str) -> str:
     """The text of a command, which ends with its line: a line end in it is written as `%0A`."""
-    return "%0A".join(line.replace("%", "%25") for line in _lines(message, hint))
+    return "%0A".join(line.replace("%", "%25") for line in _message_lines(message, hint))
 
 
-def _property(value: str) -> str:
-    return escaped(value).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")
+def _escape_property(value: str) -> str:
+    return escape_line(value).replace("%", "%25").replace(":", "%3A").replace(",", "%2C")

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from skillrun.cli.formatting import counted
-from skillrun.cli.options import as_json, runs_at, runs_folder
+from skillrun.cli.formatting import count_noun
+from skillrun.cli.options import as_json, runs_folder, select_store
 from skillrun.cli.output import Output
-from skillrun.questions.answers import choices_of, on_one_line
-from skillrun.store.inbox import Inbox, waiting_questions
+from skillrun.questions.answers import choices_of, to_one_line
+from skillrun.store.inbox import AnswerInbox, pending_questions
 from skillrun.syntax.diagnostics import SkillrunError
 
 
@@ -19,25 +19,27 @@ from skillrun.syntax.diagnostics import SkillrunError
 @as_json
 def questions(runs: Path, json: bool) -> int:
     out = Output(json)
-    told = []
-    for name, run in runs_at(runs).listed():
+    rows = []
+    for name, run in select_store(runs).list_runs():
         try:
             if isinstance(run, Exception):
                 raise run
             if run.status(run.state()) != "waiting":
                 continue
-            inbox = Inbox(run.store().files)
-            waiting = [each for each in waiting_questions(run.events()) if not inbox.has(each.where, each.fingerprint)]
+            inbox = AnswerInbox(run.data().files)
+            waiting = [
+                each for each in pending_questions(run.events()) if not inbox.has(each.address, each.fingerprint)
+            ]
         except (SkillrunError, OSError) as error:
             out.note(f"warning: {name}: {str(error).splitlines()[0]}")
             continue
         for each in waiting:
             for question in each.questions:
-                choices = ", ".join(map(on_one_line, choices_of(question)))
-                text = on_one_line(question.get("text", ""))
+                choices = ", ".join(map(to_one_line, choices_of(question)))
+                text = to_one_line(question.get("text", ""))
                 out.line(f"{name}  {each.phase}  {question['id']}: {text}{f' ({choices})' if choices else ''}")
-                told.append({"run": name, "phase": each.phase, "address": each.where, "question": dict(question)})
-    end = f"{counted(len(told), 'question')}; `skillrun answers RUN` answers"
-    out.line(end if told else "no run waits for an answer")
-    out.data(told)
+                rows.append({"run": name, "phase": each.phase, "address": each.address, "question": dict(question)})
+    end = f"{count_noun(len(rows), 'question')}; `skillrun answers RUN` answers"
+    out.line(end if rows else "no run waits for an answer")
+    out.data(rows)
     return 0

@@ -3,15 +3,17 @@
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-VARIABLE: Final = "_SKILLRUN_COMPLETE"  # a completion script sets it to what it asks for, such as `bash_complete`
+COMPLETION_VARIABLE: Final = (
+    "_SKILLRUN_COMPLETE"  # a completion script sets it to what it asks for, such as `bash_complete`
+)
 
 
 class CommandEntry(NamedTuple):
     """One command: the place of its definition, its line in the help, and what its first argument names."""
 
-    place: str
+    import_path: str
     help: str
-    first: str = ""  # `runs` or `workflows`: completion offers these without loading the command
+    completes: str = ""  # `runs` or `workflows`: completion offers these without loading the command
     for_workflow: str = ""  # the place of the function that makes the command for one workflow
 
 

@@ -10,20 +10,20 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.call_selection import Place, calls_of, is_named, selected
-from skillrun.cli.call_view import blocks_of, prompt_lines
-from skillrun.cli.formatting import because, counted, table
+from skillrun.cli.call_selection import CallSelector, matches_member, read_run_calls, select_calls
+from skillrun.cli.call_view import prompt_lines, titled_blocks
+from skillrun.cli.formatting import count_noun, format_table, reason_suffix
 from skillrun.cli.loading import load
 from skillrun.cli.output import Output
-from skillrun.cli.preview import rehearsed
-from skillrun.cli.project_folder import project_here
+from skillrun.cli.preview import preview_run
+from skillrun.cli.project_folder import current_project
 from skillrun.definitions.definitions import Workflow
-from skillrun.definitions.step_paths import unmarked
+from skillrun.definitions.step_paths import strip_markers
 from skillrun.models.messages import Block, Request
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.stored_run import StoredRun
-from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed, did_you_mean, printable
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean, make_printable
 
 HELP: Final = """Print a prompt of PHASE exactly as it would be sent. Results of earlier phases are placeholders.
 
@@ -55,78 +55,84 @@ def render(workflow: str, phase: str, step: str, member: str, **options_given: A
         if given or member:
             what = "`-i` is for a prompt that would be sent" if given else f"`{member}` is one name too many"
             raise UsageError(what, f"`skillrun render --run {run} PHASE [STEP] [MEMBER]`")
-        stored = options.stored_run(run, options_given["runs"])
-        return _sent(stored, Place(workflow, phase, step, version), out)
+        stored = options.open_run(run, options_given["runs"])
+        return _render_recorded_prompt(stored, CallSelector(workflow, phase, step, version), out)
     if version:
         raise UsageError("`--version` is for a prompt that was sent", "`skillrun render --run RUN PHASE STEP`")
-    return _would_be_sent(workflow, Place(phase, step, member), given, options_given["model"], out)
+    return _render_previewed_prompt(workflow, CallSelector(phase, step, member), given, options_given["model"], out)
 
 
-def _sent(run: StoredRun, place: Place, out: Output) -> int:
+def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output) -> int:
     """What is on record of a call that was made: the first one at the place, or the turn that is named."""
-    calls = calls_of(run)
+    calls = read_run_calls(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
-    there = [(each, turn) for each in selected(calls, place) for turn in each.turns]
-    number = place.turn
-    chosen = [(each, turn) for each, turn in there if number in (0, turn.number)]
+    turns = [(each, turn) for each in select_calls(calls, selector) for turn in each.turns]
+    number = selector.turn
+    chosen = [(each, turn) for each, turn in turns if number in (0, turn.number)]
     if not chosen:
-        last = there[-1][1].number
-        raise UsageError(f"there is no turn {number} at `{place}`", f"the last one is turn {last}")
-    (conversation, turn), others = chosen[0], [*chosen[1:], *(each for each in there if each not in chosen)]
+        last = turns[-1][1].number
+        raise UsageError(f"there is no turn {number} at `{selector}`", f"the last one is turn {last}")
+    (conversation, turn), others = chosen[0], [*chosen[1:], *(each for each in turns if each not in chosen)]
     several = {"version": conversation.version, "versions": conversation.versions, "round": turn.round}
     record = {"fingerprint": turn.fingerprint, "is_exact": turn.is_exact, **several}
     out.data({"address": turn.address, **turn.request.to_dict(), **record})
-    for line in _shown(turn.address, turn.request) if not out.json else ():
+    for line in _request_lines(turn.address, turn.request) if not out.json else ():
         out.line(line)
     if not turn.is_exact:
         out.note("warning: this text has another fingerprint than the one it was recorded with: it was changed since")
-    if not out.json and any(_hides(block) for block in _blocks(turn.request)):
+    if not out.json and any(_has_hidden_characters(block) for block in _blocks(turn.request)):
         out.note("what a terminal would obey, or nobody sees, was sent and is not shown; `--json` has every character")
     for _, other in others:
         out.note(f"there is also {other.address}")
-    if not place.version and conversation.versions > 1:
-        out.note(f"{counted(conversation.versions - 1, 'earlier prompt')} at this address: `--version 1` is the first")
+    if not selector.version and conversation.versions > 1:
+        out.note(
+            f"{count_noun(conversation.versions - 1, 'earlier prompt')} at this address: `--version 1` is the first"
+        )
     return 0
 
 
 def _blocks(request: Request) -> Iterator[Block]:
-    return (block for _, blocks in blocks_of(request) for _, block in blocks)
+    return (block for _, blocks in titled_blocks(request) for _, block in blocks)
 
 
-def _hides(block: Block) -> bool:
-    return printable(block.text) != block.text
+def _has_hidden_characters(block: Block) -> bool:
+    return make_printable(block.text) != block.text
 
 
-def _would_be_sent(workflow: str, place: Place, given: tuple[str, ...], model: str, out: Output) -> int:
+def _render_previewed_prompt(
+    workflow: str, selector: CallSelector, given: tuple[str, ...], model: str, out: Output
+) -> int:
     """A prompt of a rehearsal."""
     loaded = load(workflow, out)
     phases = loaded.program.workflow.phases
-    phase, step, member = place.phase, place.step, place.member
+    phase, step, member = selector.phase, selector.step, selector.member
     if phase not in phases:
         what = f"`{workflow}` has no phase `{phase}`" if phase else "a phase has to be named"
-        raise UsageError(what, did_you_mean(phase, phases) or allowed(phases))
-    typed = options.paths_in_project(loaded.program.workflow, _inputs(loaded.program.workflow, given))
-    inputs, _ = checked_inputs(loaded.program, typed, project_here())
-    rehearsal = asyncio.run(rehearsed(loaded, inputs, model, typed=typed))
-    sent = {address: request for address, request in rehearsal.sent if address.startswith(f"{workflow}/{phase}/")}
-    addresses = [address for address in sent if _has(address, step) and _has_member(address, member)]
-    if not sent:
-        why = f"{rehearsal.outcome.status}{because(rehearsal.outcome.reason)}"
+        raise UsageError(what, did_you_mean(phase, phases) or allowed_hint(phases))
+    inputs_given = options.resolve_path_inputs(loaded.program.workflow, _parse_inputs(loaded.program.workflow, given))
+    inputs, _ = validate_inputs(loaded.program, inputs_given, current_project())
+    preview = asyncio.run(preview_run(loaded, inputs, model, typed=inputs_given))
+    requests = {address: request for address, request in preview.requests if address.startswith(f"{workflow}/{phase}/")}
+    addresses = [address for address in requests if _has_segment(address, step) and _has_member(address, member)]
+    if not requests:
+        why = f"{preview.outcome.status}{reason_suffix(preview.outcome.reason)}"
         raise SkillrunError(
             f"a rehearsal sends no prompt in `{phase}` ({why})", "with other inputs it may: `-i mode=…`"
         )
     if not addresses:
-        raise SkillrunError(f"no prompt of `{phase}` is at `{step}/{member}`".replace("/`", "`"), allowed(sent))
-    out.data({"address": addresses[0], **sent[addresses[0]].to_dict()})
-    for line in _shown(addresses[0], sent[addresses[0]]) if not out.json else ():
+        raise SkillrunError(
+            f"no prompt of `{phase}` is at `{step}/{member}`".replace("/`", "`"), allowed_hint(requests)
+        )
+    out.data({"address": addresses[0], **requests[addresses[0]].to_dict()})
+    for line in _request_lines(addresses[0], requests[addresses[0]]) if not out.json else ():
         out.line(line)
     for other in addresses[1:]:
         out.note(f"there is also {other}")
     return 0
 
 
-def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
+def _parse_inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
     """What was given, and a placeholder for a text that is required."""
     required = [field.name for field in workflow.inputs if field.required and field.item.word == "string"]
     values: dict[str, Any] = {name: f"(the {name})" for name in required}
@@ -138,20 +144,20 @@ def _inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
     return values
 
 
-def _has(address: str, name: str) -> bool:
+def _has_segment(address: str, name: str) -> bool:
     """Whether a segment of the address is `name`, whatever the pass of a loop and the item of an `each`."""
-    return not name or any(name in (segment, unmarked(segment)) for segment in address.split("/"))
+    return not name or any(name in (segment, strip_markers(segment)) for segment in address.split("/"))
 
 
 def _has_member(address: str, member: str) -> bool:
     """Whether a segment of the address is the member, by its id, role, variant or model."""
-    return any(is_named(unmarked(segment), member) for segment in address.split("/")[2:-1])
+    return any(matches_member(strip_markers(segment), member) for segment in address.split("/")[2:-1])
 
 
-def _shown(address: str, request: Request) -> Iterator[str]:
+def _request_lines(address: str, request: Request) -> Iterator[str]:
     yield f"{address} · {request.model} · at most {request.max_tokens:,} tokens of reply"
     parts = [block for block in _blocks(request) if block.part]
-    yield from table(
+    yield from format_table(
         ("part", "tokens"), [[block.part, f"{estimate_tokens(block.text):,}"] for block in parts], right=(1,)
     )
     yield from prompt_lines(request)

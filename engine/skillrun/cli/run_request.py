@@ -10,27 +10,27 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from skillrun.cli.answer_options import Presence
-from skillrun.cli.loading import Loaded, Script, load, load_script
-from skillrun.cli.options import GIVEN, parameter_name, paths_in_project
+from skillrun.cli.answer_options import AnswerOptions
+from skillrun.cli.loading import LoadedWorkflow, Script, load, load_script
+from skillrun.cli.options import INPUT_PREFIX, parameter_name, resolve_path_inputs
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import project_here
-from skillrun.cli.trust import trusted
-from skillrun.library.input_names import models_in
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.cli.project_folder import current_project
+from skillrun.cli.trust import require_trust
+from skillrun.library.input_names import referenced_models
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.fields import Field
 
 
 @dataclass(frozen=True)
-class Job:
+class RunRequest:
     """A checked workflow with checked inputs, and what the command line chose."""
 
-    loaded: Loaded
+    loaded: LoadedWorkflow
     inputs: dict[str, Any]
-    typed: frozenset[str]
-    presence: Presence
+    explicit_inputs: frozenset[str]
+    answer_options: AnswerOptions
     dry_run: bool
     budget: Mapping[str, float]
     slug: str
@@ -42,54 +42,56 @@ class Job:
     json: bool
 
 
-def prepare(
+def build_run_request(
     name: str,
     values: Mapping[str, Any],
     out: Output,
-    loaded: Loaded | None = None,
+    loaded: LoadedWorkflow | None = None,
     *,
-    elsewhere: Mapping[str, str] = MappingProxyType({}),
-) -> Job:
+    remote_paths: Mapping[str, str] = MappingProxyType({}),
+) -> RunRequest:
     """Check the workflow, where that was not done, and what was typed; ends the command with every problem.
 
     `elsewhere` are inputs that were typed and are paths on other machines, as they are there.
     """
     loaded = loaded or load(name, out)
-    chosen = {key: value for key, value in values.items() if not key.startswith(GIVEN) and key != "quiet"}
+    options = {key: value for key, value in values.items() if not key.startswith(INPUT_PREFIX) and key != "quiet"}
     typed = {
-        field.name: _given(field, _value(values[parameter_name(field)]), out)
+        field.name: _read_input(field, _unwrap_value(values[parameter_name(field)]), out)
         for field in loaded.program.workflow.inputs
     }
     typed = {name: value for name, value in typed.items() if value is not None}
-    typed = {**paths_in_project(loaded.program.workflow, typed), **elsewhere}
-    everything = _one_model(loaded.program.workflow.inputs, chosen["model"]) | typed
-    inputs, warnings = checked_inputs(loaded.program, everything, project_here(), elsewhere)
-    if (project := project_here()) != Path.cwd():
+    typed = {**resolve_path_inputs(loaded.program.workflow, typed), **remote_paths}
+    all_inputs = _model_inputs(loaded.program.workflow.inputs, options["model"]) | typed
+    inputs, warnings = validate_inputs(loaded.program, all_inputs, current_project(), remote_paths)
+    if (project := current_project()) != Path.cwd():
         out.note(f"project: {project}")
     for warning in warnings:
         out.note(f"warning: {warning}")
-    chosen["script"] = load_script(chosen["script"], out)
-    if chosen["script"] is not None:
-        chosen["model"] = chosen["model"] or "scripted:default"
-    presence = Presence(**{field.name: chosen.pop(field.name) for field in fields(Presence)})
-    job = Job(loaded, inputs, frozenset(typed), presence, **chosen)
-    spends = job.script is None and not job.dry_run
-    loaded.check_models(job.model, inputs, keys=spends)
-    if spends:
-        wanted = models_in(loaded.program.library, loaded.program.workflow, inputs)
-        used = loaded.resolved(job.model, more=wanted)
-        sure = trusted(loaded, used, out, unattended=presence.unattended, given=job.trust_project)
-        job = replace(job, loaded=sure)
-    return job
+    options["script"] = load_script(options["script"], out)
+    if options["script"] is not None:
+        options["model"] = options["model"] or "scripted:default"
+    answer_options = AnswerOptions(**{field.name: options.pop(field.name) for field in fields(AnswerOptions)})
+    request = RunRequest(loaded, inputs, frozenset(typed), answer_options, **options)
+    calls_models = request.script is None and not request.dry_run
+    loaded.check_models(request.model, inputs, keys=calls_models)
+    if calls_models:
+        input_models = referenced_models(loaded.program.library, loaded.program.workflow, inputs)
+        used = loaded.resolve_models(request.model, extra_names=input_models)
+        trusted_workflow = require_trust(
+            loaded, used, out, unattended=answer_options.unattended, is_granted=request.trust_project
+        )
+        request = replace(request, loaded=trusted_workflow)
+    return request
 
 
-def _one_model(inputs: Iterable[Field], model: str) -> dict[str, Any]:
+def _model_inputs(inputs: Iterable[Field], model: str) -> dict[str, Any]:
     """With one model for everything: it alone for each input that takes models."""
     models = (field for field in inputs if model and field.item.word == "model")
-    return {field.name: [model] if field.array else model for field in models}
+    return {field.name: [model] if field.is_list else model for field in models}
 
 
-def _given(field: Field, value: Any, out: Output) -> Any:
+def _read_input(field: Field, value: Any, out: Output) -> Any:
     """What was typed for an input; `-` is what standard input holds where a text belongs."""
     if value != "-" or field.type.word not in ("string", "path"):
         return value
@@ -105,8 +107,8 @@ def _given(field: Field, value: Any, out: Output) -> Any:
     return content.decode("utf-8", "surrogateescape")
 
 
-def _value(given: Any) -> Any:
+def _unwrap_value(value: Any) -> Any:
     """What was typed; a list that was given in one piece is split by its type."""
-    if isinstance(given, tuple):
-        return None if not given else given[0] if len(given) == 1 else list(given)
-    return given
+    if isinstance(value, tuple):
+        return None if not value else value[0] if len(value) == 1 else list(value)
+    return value

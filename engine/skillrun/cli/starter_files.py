@@ -13,21 +13,24 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.library.roots import package_library
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 
 STARTERS: Final = "starters"
 
 
-def starter(kind: str, names: Mapping[str, str]) -> dict[str, str]:
+def load_starter(kind: str, names: Mapping[str, str]) -> dict[str, str]:
     """The files to begin with, by path and sorted; `NAME` and `AREA`, in paths and texts, become what `names` says."""
     folder = package_library() / STARTERS / kind
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
-        _named(path.relative_to(folder).as_posix(), names): _named(path.read_text("utf-8"), names) for path in paths
+        _fill_placeholders(path.relative_to(folder).as_posix(), names): _fill_placeholders(
+            path.read_text("utf-8"), names
+        )
+        for path in paths
     }
 
 
-def _named(text: str, names: Mapping[str, str]) -> str:
+def _fill_placeholders(text: str, names: Mapping[str, str]) -> str:
     return re.sub(r"\b(AREA|NAME)\b", lambda word: names.get(word[0], word[0]), text) if names else text
 
 
@@ -36,19 +39,19 @@ def has_file(project: Path, name: str) -> bool:
     return os.path.lexists(project / name)
 
 
-def put(project: Path, files: Mapping[str, str]) -> list[str]:
+def write_missing_files(project: Path, files: Mapping[str, str]) -> list[str]:
     """Write those of the files that are not there, with their folders; the names of what was written.
 
     Raises PathRefused where a folder on the way is a link that leads out of the project, and OSError.
     """
-    with Tree(project, links=True) as tree:
-        return [name for name, text in files.items() if _put(tree, name, text)]
+    with ConfinedFolder(project, links=True) as tree:
+        return [name for name, text in files.items() if _write_new_file(tree, name, text)]
 
 
-def _put(tree: Tree, name: str, text: str) -> bool:
+def _write_new_file(tree: ConfinedFolder, name: str, text: str) -> bool:
     folder = os.path.dirname(name)  # noqa: PTH120 (a name from the project on, not a path)
     if folder:
-        tree.make(folder)
+        tree.make_folder(folder)
     try:
         descriptor = tree.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, follow=False)
     except (FileExistsError, IsADirectoryError):

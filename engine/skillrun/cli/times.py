@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from skillrun.cli.formatting import Data, duration
+from skillrun.cli.formatting import Data, format_duration
 
-LEAST = 0.05  # seconds of waiting that are worth a word
+MIN_WAITING = 0.05  # seconds of waiting that are worth a word
 
 
 class Stopwatch:
@@ -91,12 +91,14 @@ class RunTimes:
         return self._phases[str(event["phase"]).partition("/")[0]]
 
 
-def waiting_part(seconds: float) -> str:
+def format_waiting(seconds: float) -> str:
     """`26.9 s waiting for answers`; empty where next to nothing was waited."""
-    return f"{duration(seconds)} waiting for answers" if seconds >= LEAST else ""
+    return f"{format_duration(seconds)} waiting for answers" if seconds >= MIN_WAITING else ""
 
 
-def time_line(times: dict[str, Any]) -> str:
+def format_run_times(times: dict[str, Any]) -> str:
     """`time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all`."""
-    answers = waiting_part(times["answers"])
-    return f"time: {duration(times['models'])} of model calls, {answers}, {duration(times['total'])} in all"
+    answers = format_waiting(times["answers"])
+    return (
+        f"time: {format_duration(times['models'])} of model calls, {answers}, {format_duration(times['total'])} in all"
+    )

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from skillrun.cli.options import GIVEN
+from skillrun.cli.options import INPUT_PREFIX
 from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
 
 PROGRAM: Final = "skillrun"
@@ -92,7 +92,7 @@ def _unknown_option(error: click.NoSuchOption, hint: str) -> tuple[str, str]:
     command = context.command_path.removeprefix(PROGRAM).strip() if context is not None else ""
     message = f"`{command or PROGRAM}` has no option `{name}`"
     params = context.command.params if context is not None else []
-    inputs = [param for param in params if (param.name or "").startswith(GIVEN)]
+    inputs = [param for param in params if (param.name or "").startswith(INPUT_PREFIX)]
     first = next((param for param in inputs if isinstance(param, click.Argument)), None)
     if first is not None and first.human_readable_name.casefold() == name.lstrip("-").replace("-", "_").casefold():
         return message, f"its first argument is that input, without an option: `{PROGRAM} {command} {first.metavar}`"

@@ -12,14 +12,14 @@ import click
 
 from skillrun import registry
 from skillrun.checker.checker import check_library
-from skillrun.cli.formatting import counted
-from skillrun.cli.loading import open_library, placed, untrusted_wishes
+from skillrun.cli.formatting import count_noun
+from skillrun.cli.loading import open_library, prefix_problem_paths, untrusted_settings
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.cli.problem_formats import github_command, github_notice, sarif_log
-from skillrun.cli.project_folder import project_here
+from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import COMMANDS
-from skillrun.cli.trust import meaning_of
+from skillrun.cli.trust import describe_setting
 from skillrun.library.library import Library
 from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import UsageError, render_problem
@@ -49,36 +49,36 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     shape = "json" if json else shape or "text"
     out = Output(json=shape in ("json", "sarif"))
     place = Path(os.path.abspath(path or "."))  # noqa: PTH100 (links stay as they were typed)
-    project = project_here() if path is None else enclosing_project(place)
+    project = current_project() if path is None else enclosing_project(place)
     project = project or (place if place.is_dir() else place.parent)
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
     programs = check_library(library, COMMANDS)
     checks = [registry.load("checks", name)(project, library, programs) for name in registry.names("checks")]
     checked = [path for files, _ in checks for path in files if part == "." or _is_below(path, part)]
-    own = [*library.own(part), *checked]
-    if not own and part != ".":
-        hint = f"`skillrun validate {quote(_typed(project, path))}` checks the whole project"
+    checked_files = [*library.project_files(part), *checked]
+    if not checked_files and part != ".":
+        hint = f"`skillrun validate {quote(_displayed_project_path(project, path))}` checks the whole project"
         raise UsageError(f"{path} is not a project file and contains none; project files are {FILES}", hint)
     _check_trust(library)
     all_problems = [*library.problems, *(problem for _, problems in checks for problem in problems)]
     problems = [problem for problem in all_problems if part == "." or _is_below(problem.path, part)]
     errors = sum(problem.severity == "error" for problem in problems)
-    warnings, files = len(problems) - errors, len(library.files) + len(checked) if part == "." else len(own)
-    from_here = placed(problems, _typed(project, path))
-    for problem in from_here:
+    warnings, files = len(problems) - errors, len(library.files) + len(checked) if part == "." else len(checked_files)
+    displayed_problems = prefix_problem_paths(problems, _displayed_project_path(project, path))
+    for problem in displayed_problems:
         out.line(github_command(problem, library.roots) if shape == "github" else render_problem(problem) + "\n")
-    others = files - len(own) if own else 0
-    where = counted(files - others, "file") + (f" and {counted(others, 'file')} of the library" if others else "")
-    out.line(f"{counted(errors, 'error')}, {counted(warnings, 'warning')} in {where}")
-    for text in _beside(len(all_problems) - len(problems), own, project, path):
+    others = files - len(checked_files) if checked_files else 0
+    where = count_noun(files - others, "file") + (f" and {count_noun(others, 'file')} of the library" if others else "")
+    out.line(f"{count_noun(errors, 'error')}, {count_noun(warnings, 'warning')} in {where}")
+    for text in _extra_notes(len(all_problems) - len(problems), checked_files, project, path):
         if shape == "github":
             out.line(github_notice(text))
         else:
             out.note(f"note: {text}")
-    data = {"problems": [asdict(problem) for problem in from_here]}
+    data = {"problems": [asdict(problem) for problem in displayed_problems]}
     counts = {"errors": errors, "warnings": warnings, "files": files}
-    out.data(sarif_log(from_here, library.roots) if shape == "sarif" else {**data, **counts})
+    out.data(sarif_log(displayed_problems, library.roots) if shape == "sarif" else {**data, **counts})
     return 1 if errors or (strict and warnings) else 0
 
 
@@ -86,25 +86,27 @@ def _is_below(path: str, part: str) -> bool:
     return path == part or path.startswith(f"{part}/")
 
 
-def _beside(elsewhere: int, own: list[str], project: Path, path: Path | None) -> list[str]:
+def _extra_notes(other_count: int, checked_files: list[str], project: Path, path: Path | None) -> list[str]:
     """What else is to be said: of problems in other files, and of a folder without any file of a project."""
-    folder = _typed(project, path)
-    if elsewhere:
-        return [f"{counted(elsewhere, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
-    return [] if own else [f"{folder} has no file of a project ({FILES}); only the library was checked"]
+    folder = _displayed_project_path(project, path)
+    if other_count:
+        return [f"{count_noun(other_count, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
+    return [] if checked_files else [f"{folder} has no file of a project ({FILES}); only the library was checked"]
 
 
-def _typed(project: Path, path: Path | None) -> str:
+def _displayed_project_path(project: Path, path: Path | None) -> str:
     """The project's folder from here, or from the root on where that is how the path was typed."""
-    here = Path.cwd() == project.resolve()
-    return str(project) if path is not None and path.is_absolute() and not here else os.path.relpath(project)
+    is_current_folder = Path.cwd() == project.resolve()
+    return (
+        str(project) if path is not None and path.is_absolute() and not is_current_folder else os.path.relpath(project)
+    )
 
 
 def _check_trust(library: Library) -> None:
     """Warn of what the project wants and nobody has agreed to, once for each provider."""
-    by_provider = {wish.provider: wish for wish in reversed(untrusted_wishes(library))}
+    by_provider = {wish.provider: wish for wish in reversed(untrusted_settings(library))}
     for wish in by_provider.values():
         hint = "`skillrun trust` shows all that this project wants, and agrees to it"
         library.problems.report(
-            wish.span, "untrusted", f"nobody has agreed to this: {meaning_of(wish)}", hint, "warning"
+            wish.span, "untrusted", f"nobody has agreed to this: {describe_setting(wish)}", hint, "warning"
         )

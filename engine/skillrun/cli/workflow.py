@@ -9,17 +9,17 @@ import click
 from click.core import ParameterSource
 
 from skillrun.cli import completers, options
-from skillrun.cli.options import GIVEN, parameter_name
+from skillrun.cli.options import INPUT_PREFIX, parameter_name
 from skillrun.cli.output import Output
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
 if TYPE_CHECKING:
     from skillrun.definitions.definitions import Workflow
     from skillrun.library.library import Library
     from skillrun.types.fields import Field
 
-RESUMED: Final = "resumed"  # the run to go on with
-NEW_ONLY: Final = ("dry_run", "slug", "model")  # of the options
+RESUME_PARAMETER: Final = "resumed"  # the run to go on with
+NEW_RUN_OPTIONS: Final = ("dry_run", "slug", "model")  # of the options
 Names = Mapping[str, Any]
 
 
@@ -27,7 +27,7 @@ class WorkflowCommand(click.Command):
     """A command whose help is an author's text."""
 
     def get_help(self, ctx: click.Context) -> str:
-        return printable(super().get_help(ctx))
+        return make_printable(super().get_help(ctx))
 
 
 def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Command:
@@ -35,13 +35,13 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     from skillrun.cli.loading import open_library
 
     library = open_library()
-    workflow = definition(name, library)
+    workflow = load_definition(name, library)
 
-    @click.command(name, cls=WorkflowCommand, help=_help(workflow))
+    @click.command(name, cls=WorkflowCommand, help=_command_help(workflow))
     @click.option("--dry-run", is_flag=True, help="Estimate calls, tokens and price without calling a model.")
     @click.option(
         "--resume",
-        RESUMED,
+        RESUME_PARAMETER,
         metavar="RUN",
         help="Resume this run instead of starting a new one.",
         shell_complete=completers.runs,
@@ -61,83 +61,99 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     @options.quiet
     @options.as_json
     def command(resumed: str | None, **values: Any) -> int:
-        return _start(name, values) if resumed is None else _go_on(name, resumed, values)
+        return _start_run(name, values) if resumed is None else _resume_run(name, resumed, values)
 
     config = library.config(workflow.config) if workflow.config else None
     names = {"config": config.data if config else {}, "inputs": {}}
     command.params += more
     taken = {flag for parameter in command.params for flag in parameter.opts} | {"--help"}
-    command.params = [_parameter(field, field is workflow.first_input, taken, names) for field in workflow.inputs] + [
-        *command.params
-    ]
+    command.params = [
+        _build_parameter(field, field is workflow.first_input, taken, names) for field in workflow.inputs
+    ] + [*command.params]
     return command
 
 
-def definition(name: str, library: Library) -> Workflow:
+def load_definition(name: str, library: Library) -> Workflow:
     """The workflow as its file says it; ends with the problems of that file when it cannot be read."""
-    from skillrun.cli.loading import look_for, problems_here, refuse
+    from skillrun.cli.loading import exit_on_errors, problems_for_display, require_workflow
 
-    look_for(name, library)
+    require_workflow(name, library)
     workflow = library.workflow(name)
     if workflow is None:
-        refuse(problems_here(library), Output())
+        exit_on_errors(problems_for_display(library), Output())
         raise click.exceptions.Exit(1)
     return workflow
 
 
-def _start(name: str, values: Mapping[str, Any]) -> int:
-    from skillrun.cli.run_request import prepare
+def _start_run(name: str, values: Mapping[str, Any]) -> int:
+    from skillrun.cli.run_request import build_run_request
 
     out = Output(values["json"], values["quiet"])
-    job = prepare(name, values, out)
-    if job.dry_run:
+    request = build_run_request(name, values, out)
+    if request.dry_run:
         import asyncio
 
-        from skillrun.cli.preview import StandIn, rehearsed, report
+        from skillrun.cli.preview import AutoResponder, preview_run, print_preview
 
-        person, rules = StandIn(prepared=job.presence.prepared()), job.script.rules if job.script is not None else ()
+        responder, rules = (
+            AutoResponder(prepared=request.answer_options.load_prepared_answers()),
+            request.script.rules if request.script is not None else (),
+        )
         straight = not rules
-        work = rehearsed(job.loaded, job.inputs, job.model, rules, job.typed, person, straight=straight, runs=job.runs)
-        return report(asyncio.run(work), out)
-    from skillrun.cli.execution import run_new
+        work = preview_run(
+            request.loaded,
+            request.inputs,
+            request.model,
+            rules,
+            request.explicit_inputs,
+            responder,
+            skips_jumps=straight,
+            runs=request.runs,
+        )
+        return print_preview(asyncio.run(work), out)
+    from skillrun.cli.execution import execute
 
-    return run_new(job, out)
+    return execute(request, out)
 
 
-def _go_on(name: str, run: str, values: Mapping[str, Any]) -> int:
+def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
     """As `skillrun resume RUN`, with a run of this workflow. Raises UsageError for what only a new run takes."""
-    from skillrun.cli.resume import go_on, resuming
+    from skillrun.cli.resume import build_resume_request, resume_from_request
     from skillrun.syntax.diagnostics import UsageError
 
     source = click.get_current_context().get_parameter_source
-    new = (key for key in values if key.startswith(GIVEN) or key in NEW_ONLY)
-    typed = [key.removeprefix(GIVEN).replace("_", "-") for key in new if source(key) is ParameterSource.COMMANDLINE]
-    if typed:
-        hint = f"leave `{typed[0]}` out, or leave `--resume` out and begin a run"
-        raise UsageError(f"`{run}` is a run that was begun, and `{typed[0]}` is for a new one", hint)
-    return go_on(resuming(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}), name)
+    new = (key for key in values if key.startswith(INPUT_PREFIX) or key in NEW_RUN_OPTIONS)
+    rejected = [
+        key.removeprefix(INPUT_PREFIX).replace("_", "-") for key in new if source(key) is ParameterSource.COMMANDLINE
+    ]
+    if rejected:
+        hint = f"leave `{rejected[0]}` out, or leave `--resume` out and begin a run"
+        raise UsageError(f"`{run}` is a run that was begun, and `{rejected[0]}` is for a new one", hint)
+    return resume_from_request(
+        build_resume_request(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}), name
+    )
 
 
-def _parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:
+def _build_parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:
     """The argument or flag of an input; one that is called like a common flag is `--input-<name>`."""
     if positional:
         return click.Argument(
             [parameter_name(field)],
             required=False,
             metavar=field.name.upper(),
-            nargs=-1 if field.array else 1,
+            nargs=-1 if field.is_list else 1,
             shell_complete=_completer(field, names),
         )
     name = field.name.replace("_", "-")
     name = f"input-{name}" if f"--{name}" in taken else name
-    words = _words(field, names)
+    help_text = _option_help(field, names)
     if field.type.word == "boolean":
-        return click.Option([f"--{name}/--no-{name}", parameter_name(field)], default=None, help=words)
+        return click.Option([f"--{name}/--no-{name}", parameter_name(field)], default=None, help=help_text)
     return click.Option(
         [f"--{name}", parameter_name(field)],
-        help=words,
+        help=help_text,
         metavar=_metavar(field, names),
-        multiple=field.array,
+        multiple=field.is_list,
         shell_complete=_completer(field, names),
     )
 
@@ -154,10 +170,10 @@ def _metavar(field: Field, names: Names) -> str:
 def _choices(field: Field, names: Names) -> list[str] | None:
     """The values of an enum; None where its template reads what only a run knows."""
     from skillrun.syntax.diagnostics import SkillrunError
-    from skillrun.types.json_schema import values_of
+    from skillrun.types.json_schema import enum_values
 
     try:
-        return [str(value) for value in values_of(field.item, names) or ()]
+        return [str(value) for value in enum_values(field.item, names) or ()]
     except SkillrunError:
         return None
 
@@ -168,16 +184,18 @@ def _completer(field: Field, names: Names) -> completers.Completer | None:
         return completers.files
     if field.item.word != "enum":
         return None
-    return lambda _context, _parameter, incomplete: completers.starting_with(incomplete, _choices(field, names) or ())
+    return lambda _context, _parameter, incomplete: completers.items_with_prefix(
+        incomplete, _choices(field, names) or ()
+    )
 
 
-def _words(field: Field, names: Names) -> str:
+def _option_help(field: Field, names: Names) -> str:
     """The description, and the default or that it has to be given."""
     from skillrun.cli.formatting import yaml_line
     from skillrun.syntax.diagnostics import SkillrunError
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
-    words += ["may be given several times"] if field.array else []
+    words += ["may be given several times"] if field.is_list else []
     notes = ["required"] if field.required else []
     try:
         default = field.default.evaluate(names) if field.default is not None else ""
@@ -187,7 +205,7 @@ def _words(field: Field, names: Names) -> str:
     return "; ".join(words) + (f"  [{', '.join(notes)}]" if notes else "")
 
 
-def _help(workflow: Workflow) -> str:
+def _command_help(workflow: Workflow) -> str:
     """The description and the help text of the file, its paragraphs kept; and what the positional argument is."""
     parts = [workflow.description, *workflow.help.split("\n\n")]
     first = workflow.first_input

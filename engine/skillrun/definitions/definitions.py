@@ -41,7 +41,7 @@ class RecordPart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class WorkflowElement:
     """What steps, and phases of a workflow, have in common."""
 
     span: Span
@@ -50,14 +50,14 @@ class Part:
     retry: str | None = key("name", "the breaker that counts its failures")
     otherwise: Step | None = key("step", "the step that stands in for it when it fails")
 
-    def place(self, key: str) -> Span:
+    def value_span(self, key: str) -> Span:
         """Where the value of a key stands, or else the whole."""
         value = self.node.get(key) if isinstance(self.node, nodes.Mapping) else None
         return value.span if value is not None else self.span
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step(Part):
+class Step(WorkflowElement):
     """One step: its verb, the verb's own value and the keys beside it. A broken one has the verb ""."""
 
     verb: str
@@ -117,7 +117,7 @@ class Reference:
     when: Template | None = key("condition", "only when this holds")
 
     @property
-    def agent_skill(self) -> bool:
+    def is_agent_skill(self) -> bool:
         return "/" not in self.skill
 
 
@@ -159,7 +159,7 @@ class Skill(File):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score(Skill):
+class Procedure(Skill):
     """What phases and protocols share: steps, outputs and the sections that the steps use."""
 
     steps: tuple[Step, ...] = key("steps", "its steps", (), required=True)
@@ -176,18 +176,18 @@ class Score(Skill):
         return frozenset(section.name for section in self.document.sections)
 
     @property
-    def local(self) -> dict[str, Span]:
+    def local_names(self) -> dict[str, Span]:
         """The names that its steps bind, as expressions write them, and where each is bound last."""
         spans = {}
         for step in self.walk():
-            names = step.main.keys if step.verb == "set" and step.main is not None else {}
+            names = step.main.key_spans if step.verb == "set" and step.main is not None else {}
             for name, span in ({step.id: step.span} if step.id else names).items():
                 spans[name.replace("-", "_")] = span
         return spans
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phase(Score):
+class Phase(Procedure):
     references: tuple[Reference, ...] = key("references", "texts that its prompts carry", ())
     acceptance: Template | None = None
 
@@ -202,7 +202,7 @@ class Seats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol(Score):
+class Protocol(Procedure):
     seats: Seats = key("seats", "the seats' names, or `members: 1..4`", Seats(), required=True)
     inputs: tuple[Field, ...] = key("fields", "what it is given", ())
 
@@ -235,7 +235,7 @@ class Role(AgentSkill):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhaseUse(Part):
+class PhaseUse(WorkflowElement):
     """A phase's place in a workflow: what it follows and when it runs."""
 
     name: str

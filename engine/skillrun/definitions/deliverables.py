@@ -11,7 +11,7 @@ from skillrun.templates.expressions import RenderError
 _MARK: Final = "\0"  # in front of a name, so that no text of another kind is taken for one
 
 
-def documents_handed_over(workflow: Workflow, inputs: Mapping[str, Any], artifacts: Collection[str]) -> list[str]:
+def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: Collection[str]) -> list[str]:
     """Those of a run's artifacts that are an output of its workflow, in the order of the outputs.
 
     An output is one where its value is the text of the artifact: `phases.<phase>.artifacts['<name>']`.
@@ -23,7 +23,7 @@ def documents_handed_over(workflow: Workflow, inputs: Mapping[str, Any], artifac
 
 def _outputs(workflow: Workflow, names: Mapping[str, Any]) -> Iterator[str]:
     for value in workflow.outputs.values():
-        if value.template is None or not value.template.mentions("phases"):
+        if value.template is None or not value.template.mentions_name("phases"):
             continue
         try:
             text = value.template.render(names)

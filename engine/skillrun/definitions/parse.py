@@ -23,9 +23,9 @@ from skillrun.definitions.definitions import (
 )
 from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import SUMMARY_KEYS
-from skillrun.syntax.diagnostics import Problems, Suggestion, allowed, close_to, did_you_mean, suggest
+from skillrun.syntax.diagnostics import Problems, Suggestion, allowed_hint, did_you_mean, near_miss, suggest
 from skillrun.syntax.document import check_sections
-from skillrun.syntax.source import Document, Section, Span, plain
+from skillrun.syntax.source import Document, Section, Span, to_plain
 from skillrun.templates.expressions import Template, compile_string
 
 ACCEPTANCE: Final = "acceptance criteria"
@@ -39,8 +39,8 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
     fields = _read(document, "workflow", problems)
     written = fields.get("name", name)
     if written != name:
-        node = document.front.get("name")
-        span = node.span if node is not None else document.front.span
+        node = document.frontmatter.get("name")
+        span = node.span if node is not None else document.frontmatter.span
         message = f"the workflow is called `{written}`, its file `{name}.md`"
         problems.report(span, "name", message, "give both the same name")
     check_sections(document, problems)
@@ -55,17 +55,17 @@ def parse_workflow(document: Document, name: str, problems: Problems) -> Workflo
 
 
 def parse_phase(document: Document, name: str, problems: Problems) -> Phase:
-    fields = _score(document, name, "phase", problems)
+    fields = _read_procedure(document, name, "phase", problems)
     outputs = fields.get("outputs", {})
     for key in SUMMARY_KEYS:
-        if key not in outputs and (slip := close_to(key, outputs)):
-            span = document.front.place("outputs", slip) or document.front.span
+        if key not in outputs and (slip := near_miss(key, outputs)):
+            span = document.frontmatter.key_span("outputs", slip) or document.frontmatter.span
             problems.report(span, "near-miss", f"`{slip}` is an output of its own", Suggestion.of(slip, key))
     return Phase(**fields, acceptance=_section(document, ACCEPTANCE, problems))
 
 
 def parse_protocol(document: Document, name: str, problems: Problems) -> Protocol:
-    return Protocol(**_score(document, name, "protocol", problems))
+    return Protocol(**_read_procedure(document, name, "protocol", problems))
 
 
 def parse_role(document: Document, name: str, problems: Problems) -> Role:
@@ -74,7 +74,7 @@ def parse_role(document: Document, name: str, problems: Problems) -> Role:
     written = fields.get("name") or name
     if written != name:
         message = f"the role is called `{written}`, but members name it by its file, `{name}`"
-        problems.report(document.front.entries["name"].value.span, "name", message, severity="warning")
+        problems.report(document.frontmatter.entries["name"].value.span, "name", message, severity="warning")
     given = {key: value for key, value in fields.items() if value}
     return Role(document=document, body=document.body.value.strip(), **{**given, "name": name})
 
@@ -86,7 +86,7 @@ def parse_agent_skill(document: Document, name: str, problems: Problems) -> Agen
 
 def parse_text(document: Document, name: str, problems: Problems) -> TextFile | None:
     """A reference or a template, as its `kind` says."""
-    fields = _read(document, str(plain(document.front.entries["kind"].value)), problems)
+    fields = _read(document, str(to_plain(document.frontmatter.entries["kind"].value)), problems)
     template = compile_string(document.body, problems)
     if (output := fields.get("output")) is not None and output.name:
         message = "the shape of a template is its own, and not that of another one"
@@ -96,13 +96,13 @@ def parse_text(document: Document, name: str, problems: Problems) -> TextFile | 
 
 def check_kind(document: Document, kind: str, problems: Problems) -> bool:
     """Whether `kind:` says what is expected, or anything where nobody expects a kind; a problem where it does not."""
-    node = document.front.get("kind")
-    written = plain(node) if node is not None else None
+    node = document.frontmatter.get("kind")
+    written = to_plain(node) if node is not None else None
     if written == kind:
         return True
     if node is None:
-        span = document.front.span if document.front.entries else Span(document.source, 0)
-        hint = f"`kind: {kind}` is expected here" if kind else allowed(SKILL_KINDS)
+        span = document.frontmatter.span if document.frontmatter.entries else Span(document.source, 0)
+        hint = f"`kind: {kind}` is expected here" if kind else allowed_hint(SKILL_KINDS)
         problems.report(span, "kind", "the file does not say its `kind`", hint)
     elif written not in SKILL_KINDS:
         problems.report(node.span, "kind", f"there is no kind `{written}`", suggest(str(written), SKILL_KINDS))
@@ -113,7 +113,7 @@ def check_kind(document: Document, kind: str, problems: Problems) -> bool:
 
 def _read(document: Document, kind: str, problems: Problems) -> dict[str, Any]:
     """What the frontmatter's keys hold; roles and Agent Skills may come from elsewhere, with more keys."""
-    fields = Reader(problems).read(document.front, KINDS[kind], foreign=kind in ("role", "skill"))
+    fields = Reader(problems).read(document.frontmatter, KINDS[kind], foreign=kind in ("role", "skill"))
     return {key: value.entries if key == "outputs" else value for key, value in fields.items()}
 
 
@@ -123,7 +123,7 @@ def _section(document: Document, name: str, problems: Problems) -> Template | No
     return compile_string(section.text, problems) if section is not None else None
 
 
-def _score(document: Document, name: str, kind: str, problems: Problems) -> dict[str, Any]:
+def _read_procedure(document: Document, name: str, kind: str, problems: Problems) -> dict[str, Any]:
     """What phases and protocols share."""
     fields = _read(document, kind, problems)
     check_sections(document, problems)
@@ -137,19 +137,19 @@ def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) ->
         if step.has_section and step.id is None and step.verb != "panel":
             hint = "the id names its section in the body"
             problems.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
-    everything = [(step.id, step) for top in steps for step in top.walk() if step.id]
-    wanted = {name: step for name, step in reversed(everything) if step.has_section}
+    steps_by_id = [(step.id, step) for top in steps for step in top.walk() if step.id]
+    section_steps = {name: step for name, step in reversed(steps_by_id) if step.has_section}
     sections = {section.name: section for section in document.sections if section.name.lower() != ACCEPTANCE}
-    broken = {name for name, step in everything if not step.verb}
+    broken = {name for name, step in steps_by_id if not step.verb}
     for name, section in sections.items():
-        if name not in wanted and name not in broken:
-            hint = suggest(name, wanted.keys() - sections.keys(), "a heading inside a prompt is written `\\##`")
+        if name not in section_steps and name not in broken:
+            hint = suggest(name, section_steps.keys() - sections.keys(), "a heading inside a prompt is written `\\##`")
             problems.report(section.heading, "unused-section", f"no step uses the section `{name}`", hint)
-    for name, step in wanted.items():
+    for name, step in section_steps.items():
         if name not in sections and step.verb != "panel":  # of a panel its protocol tells
             hint = f"add `## {name}` to the body"
-            problems.report(step.place("id"), "missing-section", f"`{name}` has no section", hint)
-    used = (_prompt(section, wanted.get(name), problems) for name, section in sections.items())
+            problems.report(step.value_span("id"), "missing-section", f"`{name}` has no section", hint)
+    used = (_prompt(section, section_steps.get(name), problems) for name, section in sections.items())
     return {prompt.name: prompt for prompt in used if prompt is not None}
 
 

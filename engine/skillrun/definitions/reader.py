@@ -30,18 +30,18 @@ from skillrun.syntax.diagnostics import (
     Problems,
     SkillrunError,
     Suggestion,
-    allowed,
-    close_to,
+    allowed_hint,
     did_you_mean,
+    near_miss,
     suggest,
 )
-from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text, plain
-from skillrun.templates.expressions import Template, Value, compile_bare, read_value
+from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text, to_plain
+from skillrun.templates.expressions import Template, Value, compile_condition, compile_value
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
-from skillrun.types.authored_schemas import written_shape
-from skillrun.types.fields import Field, input_type
+from skillrun.types.authored_schemas import parse_json_schema
+from skillrun.types.fields import Field, parse_fields
 from skillrun.types.picoschema import ShapeSpec, parse_shape
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -49,8 +49,10 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 MAX_PHASES: Final = 500  # of a workflow
 MAX_PARTS: Final = 1_000  # of a file: its steps, the rows of their decisions, and the names that they set
 LOOPS: Final = ("repeat", "each")
-MAX_REPEATS: Final = 3  # inside one another: each is checked twice, before and after the names that it binds are known
-OWN_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
+MAX_LOOP_DEPTH: Final = (
+    3  # inside one another: each is checked twice, before and after the names that it binds are known
+)
+RESERVED_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 _MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
 _QUESTION: Final = "the words of a question, or a record with its `text`"
 _LISTS: Final = ("a list", "a list with something in it, such as `[low, high]`")
@@ -63,8 +65,8 @@ class Reader:
     def __init__(self, problems: Problems, *, literal: bool = False) -> None:
         self.problems = problems
         self.literal = literal
-        self.left = MAX_PARTS
-        self.repeats = 0
+        self.remaining_parts = MAX_PARTS
+        self.loop_depth = 0
         self.report = problems.report
 
     def read(self, node: Node, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
@@ -74,221 +76,225 @@ class Reader:
         Of a foreign mapping, only near misses of keys that it lacks are reported.
         """
         if not isinstance(node, Mapping):
-            self.wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
+            self.report_wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
             return {}
         if foreign and not node.entries:
             hint = "it stands at the top, between two lines `---`"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         values = {}
         misspelt: dict[str, Node] = {}
-        lacking = [name for name in keys if name not in node.entries] if foreign else []
+        absent_keys = [name for name in keys if name not in node.entries] if foreign else []
         for name, entry in node.entries.items():
             if name in keys:
-                values[name] = self.take(name, keys[name], entry.value)
+                values[name] = self.read_key_value(name, keys[name], entry.value)
             elif not foreign:
                 hint = suggest(name, keys)
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
                 if isinstance(hint, Suggestion) and hint.meant not in node.entries:
                     misspelt[hint.meant] = entry.value
-            elif close := close_to(name, lacking):
+            elif close := near_miss(name, absent_keys):
                 hint = Suggestion.of(name, close)
                 self.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint, "warning")
         for name, value in misspelt.items():
-            trial = Reader(Problems.unheard(), literal=self.literal)
-            trial.left, trial.repeats = self.left, self.repeats
-            taken = trial.take(name, keys[name], value)
-            if not trial.problems.errors:  # otherwise another key may be meant
-                values[name] = taken
+            trial = Reader(Problems.without_limit(), literal=self.literal)
+            trial.remaining_parts, trial.loop_depth = self.remaining_parts, self.loop_depth
+            trial_value = trial.read_key_value(name, keys[name], value)
+            if not trial.problems.has_errors:  # otherwise another key may be meant
+                values[name] = trial_value
         for name, key in keys.items():
             if key.required and name not in node.entries and name not in misspelt:
                 self.report(node.span, "missing-key", f"`{name}` is missing", f"add `{name}: …`, {key.doc}")
         return {name: value for name, value in values.items() if value is not None}
 
-    def take(self, name: str, key: Key, node: Node) -> Any:
+    def read_key_value(self, name: str, key: Key, node: Node) -> Any:
         """The value of a key as it takes it; None where it cannot be read."""
-        if key.takes == "anything":
-            return plain(node)
-        read = _READ.get(key.takes)
-        return read(self, node) if read is not None else self.constrained(name, key, node)
+        if key.kind == "anything":
+            return to_plain(node)
+        read = _READ.get(key.kind)
+        return read(self, node) if read is not None else self.read_constrained_value(name, key, node)
 
-    def wrong_type(self, node: Node, expected: str, hint: str = "") -> None:
+    def report_wrong_type(self, node: Node, expected: str, hint: str = "") -> None:
         self.report(node.span, "type", f"expected {expected}", hint)
 
     # single values
 
-    def name(self, node: Node, pattern: re.Pattern[str] = NAME) -> str | None:
+    def read_name(self, node: Node, pattern: re.Pattern[str] = NAME) -> str | None:
         if isinstance(node, Scalar) and isinstance(node.value, str) and pattern.fullmatch(node.value):
             return node.value
         hint = "letters, digits, `-` and `_`, beginning with a letter"
         self.report(node.span, "name", "expected a name", hint)
         return None
 
-    def id(self, node: Node) -> str | None:
-        id_ = self.name(node, ID)
-        if id_ and id_.replace("-", "_") in OWN_NAMES:
+    def read_id(self, node: Node) -> str | None:
+        id_ = self.read_name(node, ID)
+        if id_ and id_.replace("-", "_") in RESERVED_NAMES:
             self.report(node.span, "reserved", f"`{id_}` is the language's own name", "choose another id")
         return id_
 
-    def names(self, node: Node) -> dict[str, Span]:
+    def read_names(self, node: Node) -> dict[str, Span]:
         """A list of names and where they stand; or text with commas, as subagent files write `tools: Read, Grep`."""
         if isinstance(node, Sequence):
-            return {name: item.span for item in node.items if (name := self.sentence(item))}
-        parts = (part.strip() for part in self.sentence(node).split(","))
+            return {name: item.span for item in node.items if (name := self.read_sentence(item))}
+        parts = (part.strip() for part in self.read_sentence(node).split(","))
         return {part: node.span for part in parts if part}
 
-    def sentence(self, node: Node) -> str:
+    def read_sentence(self, node: Node) -> str:
         if isinstance(node, Scalar):
             return "" if node.value is None else node.text.value if node.text else str(node.value)
-        self.wrong_type(node, "text")
+        self.report_wrong_type(node, "text")
         return ""
 
-    def sentences(self, node: Node) -> dict[str, str]:
+    def read_sentences(self, node: Node) -> dict[str, str]:
         if not isinstance(node, Mapping):
-            self.wrong_type(node, "a mapping of names to texts")
+            self.report_wrong_type(node, "a mapping of names to texts")
             return {}
-        return {name: self.sentence(entry.value) for name, entry in node.entries.items()}
+        return {name: self.read_sentence(entry.value) for name, entry in node.entries.items()}
 
-    def fields(self, node: Node) -> tuple[Field, ...]:
-        return () if isinstance(node, Scalar) and node.value is None else input_type(node, self.problems)
+    def read_fields(self, node: Node) -> tuple[Field, ...]:
+        return () if isinstance(node, Scalar) and node.value is None else parse_fields(node, self.problems)
 
-    def shape(self, node: Node) -> ShapeSpec:
+    def read_shape(self, node: Node) -> ShapeSpec:
         if isinstance(node, Scalar) and isinstance(node.value, str) and "/" in node.value:
-            return ShapeSpec(node.span, ANY, name=self.name(node) or "")
+            return ShapeSpec(node.span, ANY, name=self.read_name(node) or "")
         return parse_shape(node, self.problems) or ShapeSpec(node.span, ANY)
 
-    def record_parts(self, node: Node) -> tuple[RecordPart, ...]:
+    def read_record_parts(self, node: Node) -> tuple[RecordPart, ...]:
         if isinstance(node, Sequence) and not node.items:
-            self.wrong_type(node, "a shape, the name of a template with an `output`, or a list of these")
+            self.report_wrong_type(node, "a shape, the name of a template with an `output`, or a list of these")
         parts = []
         for item in node.items if isinstance(node, Sequence) else (node,):
             if isinstance(item, Scalar):
-                name = self.name(item)
+                name = self.read_name(item)
                 parts += [RecordPart(item.span, name=name)] if name else []
             elif (shape := parse_shape(item, self.problems)) is not None:
                 parts.append(RecordPart(item.span, shape))
         return tuple(parts)
 
-    def schema(self, node: Node) -> Any:
+    def read_schema(self, node: Node) -> Any:
         try:
-            return written_shape(plain(node)).schema
+            return parse_json_schema(to_plain(node)).schema
         except SkillrunError as error:
             self.report(node.span, "schema", error.message)
             return {}
 
     # templates
 
-    def condition(self, node: Node) -> Template | None:
+    def read_condition(self, node: Node) -> Template | None:
         if isinstance(node, Scalar) and node.text is not None:
-            return compile_bare(node.text, self.problems) or _mentioning(node.text)
+            return compile_condition(node.text, self.problems) or _presence_condition(node.text)
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             written = Text("true" if node.value else "false", node.span.source, ((0, node.span.offset),))
-            return compile_bare(written, self.problems)
-        self.wrong_type(node, "an expression")
+            return compile_condition(written, self.problems)
+        self.report_wrong_type(node, "an expression")
         return None
 
-    def constrained(self, name: str, key: Key, node: Node) -> Value | None:
+    def read_constrained_value(self, name: str, key: Key, node: Node) -> Value | None:
         """A value of the kind that the key takes; templates are left for the run."""
         if isinstance(node, Scalar) and node.value is None:
             self.report(node.span, "empty", f"`{name}` has no value", f"write `{name}: …`, {key.doc}")
             return None
-        if key.takes == "mapping" and not isinstance(node, Mapping):
-            self.wrong_type(node, f"a mapping of names to values for `{name}`")
+        if key.kind == "mapping" and not isinstance(node, Mapping):
+            self.report_wrong_type(node, f"a mapping of names to values for `{name}`")
             return None
-        value = Value(node.span, plain(node)) if self.literal else read_value(node, self.problems)
-        if key.takes == "questions":
-            self.questions(name, value)
+        value = Value(node.span, to_plain(node)) if self.literal else compile_value(node, self.problems)
+        if key.kind == "questions":
+            self.check_questions(name, value)
         literal = value.literal
-        if key.takes == "target" and value.computed:
+        if key.kind == "target" and value.is_computed:
             hint = "for a choice, make a step for each, with its own `when`"
             self.report(node.span, "type", f"`{name}` takes a name that is written out, not a template", hint)
         if literal is None:
             return value
-        if not self.fits(name, key, value):
+        if not self.check_literal(name, key, value):
             return None if self.literal else value
-        if key.takes == "target":
-            self.name(node)
+        if key.kind == "target":
+            self.read_name(node)
         return value
 
-    def fits(self, name: str, key: Key, value: Value) -> bool:
+    def check_literal(self, name: str, key: Key, value: Value) -> bool:
         """Whether a value is of the kind that its key takes, as far as it is written out; a problem where it is not."""
         literal = value.literal
-        wrong = _misfit(key, literal) if literal is not None else None
-        if wrong is not None:
-            hint = did_you_mean(str(literal), key.values) or wrong
-            self.report(value.span, "choice" if key.values else "type", f"`{name}` is {quoted(literal)}", hint)
+        expectation = _expected_form(key, literal) if literal is not None else None
+        if expectation is not None:
+            hint = did_you_mean(str(literal), key.values) or expectation
+            self.report(value.span, "choice" if key.values else "type", f"`{name}` is {quote_value(literal)}", hint)
             return False
-        if key.takes == "list" and key.least:
-            self.words(name, value.items or ())
+        if key.kind == "list" and key.least:
+            self.check_choices(name, value.items or ())
         return True
 
-    def words(self, name: str, items: Iterable[Value]) -> None:
+    def check_choices(self, name: str, items: Iterable[Value]) -> None:
         """What is chosen from: words or numbers, each once."""
-        before: set[str] = set()
+        seen: set[str] = set()
         for item in items:
             literal = item.literal
             if literal is None:
                 continue
             if isinstance(literal, list | dict):
-                self.report(item.span, "type", f"`{name}` has {quoted(literal)} in it", "expected words or numbers")
-            elif str(literal) in before:
-                self.report(item.span, "duplicate", f"`{name}` has {quoted(literal)} twice", "leave one out")
-            before.add(str(literal))
+                self.report(
+                    item.span, "type", f"`{name}` has {quote_value(literal)} in it", "expected words or numbers"
+                )
+            elif str(literal) in seen:
+                self.report(item.span, "duplicate", f"`{name}` has {quote_value(literal)} twice", "leave one out")
+            seen.add(str(literal))
 
-    def questions(self, name: str, value: Value) -> None:
+    def check_questions(self, name: str, value: Value) -> None:
         """What is asked has words, and each question's own keys are of their kinds."""
         if value.items == ():
             self.report(value.span, "type", f"`{name}` asks nothing", f"expected {_QUESTION}, or a list of these")
-        taken: set[str] = set()
+        seen_ids: set[str] = set()
         for question in (value,) if value.items is None else value.items:
             literal = question.literal
             if question.entries is not None:
                 id_ = question.entries["id"].literal if "id" in question.entries else None
-                if str(id_) in taken:
-                    message = f"another of these questions is called {quoted(id_)} already"
+                if str(id_) in seen_ids:
+                    message = f"another of these questions is called {quote_value(id_)} already"
                     self.report(question.entries["id"].span, "duplicate-id", message, "choose another name")
-                taken |= {str(id_)} if id_ is not None else set()
+                seen_ids |= {str(id_)} if id_ is not None else set()
                 if "text" not in question.entries:
                     self.report(question.span, "missing-key", "this question has no `text`", "add `text: …`, its words")
                 for key in question.entries.keys() & QUESTION_KEYS.keys():
-                    self.fits(key, QUESTION_KEYS[key], question.entries[key])
+                    self.check_literal(key, QUESTION_KEYS[key], question.entries[key])
             elif literal is not None and (literal == "" or not isinstance(literal, str)):
                 hint = f"expected {_QUESTION}" + ("" if value.items is not None else ", or a list of these")
-                self.report(question.span, "type", f"`{name}` is {quoted(literal)}", hint)
+                self.report(question.span, "type", f"`{name}` is {quote_value(literal)}", hint)
 
     # steps
 
-    def listed(self, node: Node, what: str, hint: str = "") -> tuple[Node, ...]:
+    def read_items(self, node: Node, description: str, hint: str = "") -> tuple[Node, ...]:
         if isinstance(node, Sequence):
             return node.items
-        glued = next(iter(node.entries.values()), None) if isinstance(node, Mapping) else None
-        if glued is not None and str(glued.key.value).startswith("-"):
-            name = str(glued.key.value)[1:]
-            self.report(glued.key.span, "yaml", "a space is missing after the `-`", f"write `- {name}: …`")
+        first_entry = next(iter(node.entries.values()), None) if isinstance(node, Mapping) else None
+        if first_entry is not None and str(first_entry.key.value).startswith("-"):
+            name = str(first_entry.key.value)[1:]
+            self.report(first_entry.key.span, "yaml", "a space is missing after the `-`", f"write `- {name}: …`")
             return ()
-        self.wrong_type(node, f"a list of {what}", hint)
+        self.report_wrong_type(node, f"a list of {description}", hint)
         return ()
 
-    def steps(self, node: Node) -> tuple[Step, ...]:
-        items = self.listed(node, "steps", "start each step with `- `")
-        return tuple(step for item in items if (step := self.step(item)) is not None)
+    def read_steps(self, node: Node) -> tuple[Step, ...]:
+        items = self.read_items(node, "steps", "start each step with `- `")
+        return tuple(step for item in items if (step := self.read_step(item)) is not None)
 
-    def step(self, node: Node) -> Step | None:
+    def read_step(self, node: Node) -> Step | None:
         if not isinstance(node, Mapping):
-            self.wrong_type(node, "a step, which is a mapping with one verb", allowed(VERBS))
+            self.report_wrong_type(node, "a step, which is a mapping with one verb", allowed_hint(VERBS))
             return None
         verbs = [name for name in node.entries if name in VERBS]
         if len(verbs) != 1:
-            self.refuse_verbs(node, verbs)
+            self.report_verbs(node, verbs)
             written = node.get("id")
-            return Step(verb="", span=node.span, node=node, id=self.id(written) if written else None)
+            return Step(verb="", span=node.span, node=node, id=self.read_id(written) if written else None)
         [verb] = verbs
-        self.count(node, 1 + _names_set(node.entries[verb].value) if verb == "set" else 1)
-        self.repeats += verb in LOOPS
-        if self.repeats > MAX_REPEATS:
-            message = f"this `{verb}` stands inside {MAX_REPEATS} others"
-            self.problems.give_up(node.span, "too-deep", message, "let a phase or a protocol of its own do a part")
+        self.count_parts(node, 1 + _count_names(node.entries[verb].value) if verb == "set" else 1)
+        self.loop_depth += verb in LOOPS
+        if self.loop_depth > MAX_LOOP_DEPTH:
+            message = f"this `{verb}` stands inside {MAX_LOOP_DEPTH} others"
+            self.problems.report_and_stop(
+                node.span, "too-deep", message, "let a phase or a protocol of its own do a part"
+            )
         fields = self.read(node, VERB_KEYS[verb])
-        self.repeats -= verb in LOOPS
+        self.loop_depth -= verb in LOOPS
         if verb in fields:
             fields[{"decide": "rows", "repeat": "steps"}.get(verb, "main")] = fields.pop(verb)
         if "shape" in fields:
@@ -296,20 +302,20 @@ class Reader:
         if "as" in fields:
             fields["item"] = fields.pop("as")
         if "otherwise" in fields:
-            fields["otherwise"] = _called(fields["otherwise"], fields.get("id"))
+            fields["otherwise"] = _inherit_id(fields["otherwise"], fields.get("id"))
         values = {name: fields.pop(name) for name in VERBS[verb].keys if isinstance(fields.get(name), Value)}
         step = Step(verb=verb, span=node.entries[verb].key.span, node=node, values=values, **fields)
         self.check_order(step)
         return step
 
-    def count(self, node: Node, parts: int = 1) -> None:
+    def count_parts(self, node: Node, parts: int = 1) -> None:
         """Give the file up where it has more parts than a file may."""
-        self.left -= parts
-        if self.left < 0:
+        self.remaining_parts -= parts
+        if self.remaining_parts < 0:
             message = f"more than {MAX_PARTS:,} steps, rows of decisions and names that are set stand in this file"
-            self.problems.give_up(node.span, "too-many", message, "give a part of it to a phase of its own")
+            self.problems.report_and_stop(node.span, "too-many", message, "give a part of it to a phase of its own")
 
-    def refuse_verbs(self, node: Mapping, verbs: list[str]) -> None:
+    def report_verbs(self, node: Mapping, verbs: list[str]) -> None:
         if verbs:
             listed = ", ".join(f"`{verb}`" for verb in verbs)
             span = node.entries[verbs[1]].key.span
@@ -321,12 +327,12 @@ class Reader:
                 self.report(span, "no-verb", f"unknown verb `{key}`", close)
                 return
         span = unknown[0][1] if unknown else node.span
-        self.report(span, "no-verb", "this step has no verb", allowed(VERBS))
+        self.report(span, "no-verb", "this step has no verb", allowed_hint(VERBS))
 
-    def rows(self, node: Node) -> tuple[Row, ...]:
+    def read_rows(self, node: Node) -> tuple[Row, ...]:
         rows = []
-        for item in self.listed(node, "rows", "each row has `then`, and `when` but for the last"):
-            self.count(item)
+        for item in self.read_items(node, "rows", "each row has `then`, and `when` but for the last"):
+            self.count_parts(item)
             row = Row(span=item.span, **self.read(item, ROW_KEYS))
             if row.then is None and row.at_least is None and isinstance(item, Mapping):
                 self.report(item.span, "missing-key", "the row chooses nothing", "give it `then`")
@@ -347,50 +353,52 @@ class Reader:
 
     # parts of files
 
-    def phases(self, node: Node) -> dict[str, PhaseUse]:
+    def read_phase_uses(self, node: Node) -> dict[str, PhaseUse]:
         if not isinstance(node, Mapping) or not node.entries:
             hint = "`phases:`, then `  research:` on a line of its own"
-            self.wrong_type(node, "a mapping of phases, in order", hint)
+            self.report_wrong_type(node, "a mapping of phases, in order", hint)
             return {}
         if len(node.entries) > MAX_PHASES:
             key = list(node.entries.values())[MAX_PHASES].key
             hint = "let a phase `run` a workflow of its own"
-            self.problems.give_up(key.span, "too-many", f"a workflow has at most {MAX_PHASES} phases", hint)
+            self.problems.report_and_stop(key.span, "too-many", f"a workflow has at most {MAX_PHASES} phases", hint)
         uses: dict[str, PhaseUse] = {}
         previous: dict[str, Span] = {}
         for name, entry in node.entries.items():
-            self.name(entry.key, ID)
+            self.read_name(entry.key, ID)
             empty = isinstance(entry.value, Scalar) and entry.value.value is None
             fields = {} if empty else self.read(entry.value, PHASE_USE_KEYS)
             uses[name] = PhaseUse(name=name, span=entry.key.span, node=entry.value, **{"after": previous, **fields})
             previous = {name: entry.key.span}
         return uses
 
-    def references(self, node: Node) -> tuple[Reference, ...]:
+    def read_references(self, node: Node) -> tuple[Reference, ...]:
         references = []
-        for item in self.listed(node, "references"):
-            named = {"skill": self.name(item)} if isinstance(item, Scalar) else self.read(item, REFERENCE_KEYS)
+        for item in self.read_items(node, "references"):
+            named = {"skill": self.read_name(item)} if isinstance(item, Scalar) else self.read(item, REFERENCE_KEYS)
             if named.get("skill"):
                 written = item.get("skill") if isinstance(item, Mapping) else item
                 references.append(Reference(span=(written or item).span, **named))
         return tuple(references)
 
-    def checks(self, node: Node) -> tuple[Check, ...]:
+    def read_checks(self, node: Node) -> tuple[Check, ...]:
         checks = []
-        for item in self.listed(node, "checks", "each has `must`, a condition over `config`, and `say`"):
-            self.count(item)
+        for item in self.read_items(node, "checks", "each has `must`, a condition over `config`, and `say`"):
+            self.count_parts(item)
             checks.append(Check(span=item.span, **self.read(item, CHECK_KEYS)))
         return tuple(checks)
 
-    def seats(self, node: Node) -> Seats:
+    def read_seats(self, node: Node) -> Seats:
         hint = "for example `[proposer, challenger]`, or `{members: 1..4}`"
         if isinstance(node, Sequence) and node.items:
-            return Seats(names=tuple(name for item in node.items if (name := self.name(item, ID))))
+            return Seats(names=tuple(name for item in node.items if (name := self.read_name(item, ID))))
         if isinstance(node, Mapping):
             for key, entry in node.entries.items():
                 if key != "members":
-                    self.report(entry.key.span, "unknown-key", f"unknown key `{key}`", allowed(("members",)))
-            match = _RANGE.fullmatch(str(plain(node.entries["members"].value))) if "members" in node.entries else None
+                    self.report(entry.key.span, "unknown-key", f"unknown key `{key}`", allowed_hint(("members",)))
+            match = (
+                _RANGE.fullmatch(str(to_plain(node.entries["members"].value))) if "members" in node.entries else None
+            )
             if match and 1 <= int(match[1]) <= int(match[2]):
                 return Seats(least=int(match[1]), most=int(match[2]))
             self.report(node.span, "seats", "`members` is a range of at least one", hint)
@@ -400,27 +408,27 @@ class Reader:
 
 
 _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
-    "condition": Reader.condition,
-    "id": Reader.id,
-    "name": Reader.name,
-    "names": Reader.names,
-    "sentence": Reader.sentence,
-    "sentences": Reader.sentences,
-    "shape": Reader.shape,
-    "record": Reader.record_parts,
-    "json": Reader.schema,
-    "fields": Reader.fields,
-    "step": Reader.step,
-    "steps": Reader.steps,
-    "rows": Reader.rows,
-    "phases": Reader.phases,
-    "references": Reader.references,
-    "checks": Reader.checks,
-    "seats": Reader.seats,
+    "condition": Reader.read_condition,
+    "id": Reader.read_id,
+    "name": Reader.read_name,
+    "names": Reader.read_names,
+    "sentence": Reader.read_sentence,
+    "sentences": Reader.read_sentences,
+    "shape": Reader.read_shape,
+    "record": Reader.read_record_parts,
+    "json": Reader.read_schema,
+    "fields": Reader.read_fields,
+    "step": Reader.read_step,
+    "steps": Reader.read_steps,
+    "rows": Reader.read_rows,
+    "phases": Reader.read_phase_uses,
+    "references": Reader.read_references,
+    "checks": Reader.read_checks,
+    "seats": Reader.read_seats,
 }
 
 
-def _mentioning(text: Text) -> Template | None:
+def _presence_condition(text: Text) -> Template | None:
     """A condition that holds where all is there that a broken one mentions, so that nothing is said to be absent."""
     matches = [match for match in _MENTIONED.finditer(text.value) if match[1]]
     written, runs = "", []
@@ -428,29 +436,29 @@ def _mentioning(text: Text) -> Template | None:
         written += " and " if written else ""
         runs.append((len(written), text.at(match.start(1)).offset))
         written += match[1]
-    return compile_bare(Text(written, text.source, tuple(runs)), Problems.unheard()) if written else None
+    return compile_condition(Text(written, text.source, tuple(runs)), Problems.without_limit()) if written else None
 
 
-def _names_set(node: Node) -> int:
+def _count_names(node: Node) -> int:
     return len(node.entries) if isinstance(node, Mapping) else 0
 
 
-def _called(step: Step, id: str | None) -> Step:  # noqa: A002
+def _inherit_id(step: Step, id: str | None) -> Step:  # noqa: A002
     """A step that stands in for another, under that one's id where it has none of its own."""
     if step.id is not None:
         return step
-    return replace(step, id=id, otherwise=_called(step.otherwise, id) if step.otherwise is not None else None)
+    return replace(step, id=id, otherwise=_inherit_id(step.otherwise, id) if step.otherwise is not None else None)
 
 
-def _misfit(key: Key, value: Any) -> str | None:
+def _expected_form(key: Key, value: Any) -> str | None:
     """What would fit instead of a literal value; None where it fits."""
-    match key.takes:
+    match key.kind:
         case "choice":
-            return None if value in key.values else allowed(key.values)
+            return None if value in key.values else allowed_hint(key.values)
         case "integer" | "number":
-            return None if _is_number(key, value) else _expected(key)
+            return None if _is_number(key, value) else _expected_number(key)
         case "boolean":
-            return None if isinstance(value, bool) else allowed(("true", "false"))
+            return None if isinstance(value, bool) else allowed_hint(("true", "false"))
         case "list":
             return (
                 None if isinstance(value, list) and (value or not key.least) else f"expected {_LISTS[bool(key.least)]}"
@@ -461,14 +469,14 @@ def _misfit(key: Key, value: Any) -> str | None:
 
 
 def _is_number(key: Key, value: Any) -> bool:
-    kinds = (int,) if key.takes == "integer" else (int, float)
+    kinds = (int,) if key.kind == "integer" else (int, float)
     if not isinstance(value, kinds) or isinstance(value, bool):
         return False
     return (key.least is None or value >= key.least) and (key.most is None or value <= key.most)
 
 
-def _expected(key: Key) -> str:
-    what = "a whole number" if key.takes == "integer" else "a number"
+def _expected_number(key: Key) -> str:
+    what = "a whole number" if key.kind == "integer" else "a number"
     if key.most is not None:
         return f"expected {what} from {key.least or 0} to {key.most:,}"
     return f"expected {what} of at least {key.least}" if key.least else f"expected {what}"

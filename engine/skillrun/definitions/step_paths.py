@@ -10,7 +10,7 @@ _ITEM: Final = re.compile(r"~([^/~#@]*)")
 _UP_TO_ITEM: Final = re.compile(r"~[^/~#@]*(?=/|$)")
 
 
-def unmarked(address: str) -> str:
+def strip_markers(address: str) -> str:
     """The address whatever the pass and the item: `build/reviewed/verdict` of `build/reviewed~T-1/verdict#2`."""
     return _MARKED.sub("", address)
 
@@ -20,6 +20,6 @@ def enclosing_items(address: str) -> str:
     return " ".join(_ITEM.findall(address))
 
 
-def eaches_of(address: str) -> list[tuple[str, str]]:
+def enclosing_loops(address: str) -> list[tuple[str, str]]:
     """Each `each` that an address is within, from the outermost, and the address of the item there."""
-    return [(unmarked(address[: match.end()]), address[: match.end()]) for match in _UP_TO_ITEM.finditer(address)]
+    return [(strip_markers(address[: match.end()]), address[: match.end()]) for match in _UP_TO_ITEM.finditer(address)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-Takes = Literal[
+KeyKind = Literal[
     "text",  # a string, rendered as a template
     "value",  # anything; strings in it are templates
     "condition",  # a bare expression
@@ -51,7 +51,7 @@ Takes = Literal[
 class Key:
     """One key of a file's frontmatter or of a step."""
 
-    takes: Takes
+    kind: KeyKind
     doc: str
     required: bool = False
     values: tuple[str, ...] = ()
@@ -62,9 +62,9 @@ class Key:
 Keys = Mapping[str, Key]
 
 
-def key(takes: Takes, doc: str, default: Any = None, *, required: bool = False, least: int | None = None) -> Any:
+def key(kind: KeyKind, doc: str, default: Any = None, *, required: bool = False, least: int | None = None) -> Any:
     """A field of a definition that a key of the file gives; `default` may be the class `dict`."""
-    metadata = {"key": Key(takes, doc, required, least=least)}
+    metadata = {"key": Key(kind, doc, required, least=least)}
     return (
         field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
     )
@@ -85,7 +85,7 @@ class Verb:
 
     main: Key
     keys: Keys = field(default_factory=_keys)
-    gives: tuple[str, ...] = ()
+    result_fields: tuple[str, ...] = ()
     section: bool = False
 
 
@@ -122,7 +122,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             criteria=_CRITERIA,
             material=_MATERIAL,
         ),
-        gives=("text", "data", "record", "points", "path", "replies", "degraded"),
+        result_fields=("text", "data", "record", "points", "path", "replies", "degraded"),
         section=True,
     ),
     "panel": Verb(
@@ -148,7 +148,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             form=Key("text", "the file to fill in while the run waits"),
             files=Key("text", "the files to wait for"),
         ),
-        gives=("answers", "answer", "enough"),
+        result_fields=("answers", "answer", "enough"),
     ),
     "read": Verb(
         Key("text", "a file or a pattern"),
@@ -156,12 +156,12 @@ VERBS: Final[Mapping[str, Verb]] = {
             from_=Key("text", "`project`, or the slug of another run"),
             shape=Key("shape", "the shape of the frontmatter"),
         ),
-        gives=("text", "data", "files"),
+        result_fields=("text", "data", "files"),
     ),
     "find": Verb(
         Key("value", "paths or patterns, or records with a `path`"),
         _keys(show=Key("integer", "gives their text, too: so many lines of all together", least=1)),
-        gives=("found", "missing", "withheld", "texts", "left_out"),
+        result_fields=("found", "missing", "withheld", "texts", "left_out"),
     ),
     "write": Verb(
         Key("text", "the artifact's path"),
@@ -170,7 +170,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             frontmatter=Key("mapping", "the artifact's frontmatter"),
             shape=Key("shape", "the shape that the frontmatter has to have"),
         ),
-        gives=("path", "text"),
+        result_fields=("path", "text"),
         section=True,
     ),
     "say": Verb(
@@ -181,12 +181,12 @@ VERBS: Final[Mapping[str, Verb]] = {
     "decide": Verb(
         Key("rows", "the rows, each with `then`"),
         _keys(order=Key("list", "from the least to the most; the furthest holding row wins", least=1)),
-        gives=("value", "because"),
+        result_fields=("value", "because"),
     ),
     "repeat": Verb(
         Key("steps", "the steps of one pass"),
         _keys(until=Key("condition", "stop after the pass in which this holds"), at_most=_AT_MOST),
-        gives=("times", "exhausted"),
+        result_fields=("times", "exhausted"),
     ),
     "each": Verb(
         Key("list", "the list"),
@@ -197,7 +197,7 @@ VERBS: Final[Mapping[str, Verb]] = {
             at_once=Key("integer", "how many items at a time", least=1),
             at_least=Key("integer", "how many items have to succeed", least=0),
         ),
-        gives=("done", "failed", "degraded"),
+        result_fields=("done", "failed", "degraded"),
     ),
     "run": Verb(Key("target", "the workflow"), _keys(with_=_WITH)),
     "goto": Verb(Key("target", "an earlier phase, or this one"), _keys(at_most=_AT_MOST)),
@@ -213,7 +213,7 @@ BREAKER_KEYS: Final = _keys(
     ask=Key("sentence", "the words in which the person is asked"),
     choices=Key("sentences", "what the person may choose: words for `retry`, `go_on` and `stop`"),
 )
-WAYS: Final = ("retry", "go_on", "stop")  # what a person may choose at a breaker's limit
+BREAKER_CHOICES: Final = ("retry", "go_on", "stop")  # what a person may choose at a breaker's limit
 
 FEATURE_KEYS: Final = _keys(
     enabled=Key("boolean", "whether it can be on at all", True),
@@ -226,7 +226,7 @@ FEATURE_KEYS: Final = _keys(
 TOOLS: Final = ("Read", "Outline", "Grep", "Glob", "List")
 LOOKUP: Final = "Lookup"  # what whoever has tools has as well, where something on record is not in their prompt
 
-OWN_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its own, beside the folders `round-…`
+ENGINE_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its own, beside the folders `round-…`
 
 # Names that the interpreter gives every template; a step or a local cannot take one of them.
 RESERVED: Final = frozenset(

@@ -30,7 +30,7 @@ class Address:
     host: str
 
     @property
-    def on_this_machine(self) -> bool:
+    def is_local(self) -> bool:
         """localhost, 127.0.0.0/8 and ::1; every other spelling counts as another machine."""
         host = self.host.strip("[]").lower()
         if host == "localhost":
@@ -41,9 +41,9 @@ class Address:
             return False
 
     @property
-    def is_open(self) -> bool:
+    def is_insecure(self) -> bool:
         """Whether what is sent there can be read on its way."""
-        return self.scheme == "http" and not self.on_this_machine
+        return self.scheme == "http" and not self.is_local
 
 
 class AddressError(ValueError):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from skillrun.library.library import Library
-from skillrun.syntax.source import plain
+from skillrun.syntax.source import to_plain
 
-NAMES: Final = ("calls", "tokens", "price", "minutes")
+LIMIT_NAMES: Final = ("calls", "tokens", "price", "minutes")
 WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minutes": "minutes"}
 
 
-def budgets(library: Library) -> dict[str, float]:
+def load_budget(library: Library) -> dict[str, float]:
     """What a run may spend without a flag, by name. A project may lower what the user and the library say."""
     config = library.config("skillrun")
     layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
     own: dict[str, float] = {}
     projects: dict[str, float] = {}
     for root, layer in layers:  # the strongest first
-        written = plain(layer).get("budgets") or {}
+        written = to_plain(layer).get("budgets") or {}
         limits = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
         if root == "project":
             projects = limits

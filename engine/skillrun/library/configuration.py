@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from skillrun.definitions.reader import Reader
-from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, WAYS, Keys
-from skillrun.syntax.diagnostics import Problems, Suggestion, close_to, suggest
-from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, plain, sequences
+from skillrun.definitions.verbs import BREAKER_CHOICES, BREAKER_KEYS, FEATURE_KEYS, Keys
+from skillrun.syntax.diagnostics import Problems, Suggestion, near_miss, suggest
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, sequences, to_plain
 
 ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, which may be left out
 
@@ -33,59 +33,61 @@ _TYPES: Final = (
 def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     """The merged data of `layers`, the strongest first. Wrong keys and types are reported and left out."""
     shipped, *others = reversed(tuple(layers))
-    merged: dict[str, Any] = plain(shipped)
+    merged: dict[str, Any] = to_plain(shipped)
     for layer in others:
-        merged = laid_over(merged, fitting(merged, layer, problems))
+        merged = overlay(merged, filter_layer(merged, layer, problems))
     return merged
 
 
-def laid_over(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
+def overlay(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
     """What is said by both: mappings key by key, and of anything else what `layer` says."""
-    laid = dict(base)
+    merged = dict(base)
     for name, value in layer.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)
-        laid[name] = laid_over(base[name], value) if both else value
-    return laid
+        merged[name] = overlay(base[name], value) if both else value
+    return merged
 
 
-def without(layer: Mapping, name: str) -> Mapping:
+def without_key(layer: Mapping, name: str) -> Mapping:
     """A layer but for one of its keys."""
     return layer._replace(entries={other: entry for other, entry in layer.entries.items() if other != name})
 
 
-def fitting(
+def filter_layer(
     base: dict[str, Any], layer: Mapping, problems: Problems, path: str = "", *, is_open: bool = False
 ) -> dict[str, Any]:
     """What of a layer may be laid over the base; the rest is reported. `is_open`: whether keys may be added here."""
-    fitted: dict[str, Any] = {}
+    accepted: dict[str, Any] = {}
     for name, entry in layer.entries.items():
-        where, there = f"{path}.{name}" if path else name, base.get(name)
-        if isinstance(there, dict) and isinstance(entry.value, Mapping):
-            fitted[name] = fitting(there, entry.value, problems, where, is_open=is_collection(there))
+        key_path, base_value = f"{path}.{name}" if path else name, base.get(name)
+        if isinstance(base_value, dict) and isinstance(entry.value, Mapping):
+            accepted[name] = filter_layer(
+                base_value, entry.value, problems, key_path, is_open=is_collection(base_value)
+            )
         elif name in ENGINE_KEYS.get(path.rpartition(".")[0], ()) and name not in base:
-            fitted[name] = plain(entry.value)  # `check_switches` looks at it
-        elif may_stand(base, name, entry, problems, where, is_open=is_open):
-            fitted[name] = plain(entry.value)
-    return fitted
+            accepted[name] = to_plain(entry.value)  # `check_switches` looks at it
+        elif check_entry(base, name, entry, problems, key_path, is_open=is_open):
+            accepted[name] = to_plain(entry.value)
+    return accepted
 
 
-def may_stand(
-    base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, where: str, *, is_open: bool
+def check_entry(
+    base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, key_path: str, *, is_open: bool
 ) -> bool:
     """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
     if name in base:
-        return _fits(base[name], entry.value, problems, where)
-    near = close_to(name, base)
+        return _check_value(base[name], entry.value, problems, key_path)
+    near = near_miss(name, base)
     if not is_open or (near and isinstance(base[near], int)):
-        message = f"the shipped config has no `{where}`"
+        message = f"the shipped config has no `{key_path}`"
         problems.report(entry.key.span, "unknown-key", message, suggest(name, base))
         return False
-    if plain(entry.value) is None:
-        problems.report(entry.key.span, "empty", f"`{where}` has no value")
+    if to_plain(entry.value) is None:
+        problems.report(entry.key.span, "empty", f"`{key_path}` has no value")
     elif near:
-        message, hint = f"the shipped config has no `{where}`", Suggestion.of(name, near)
+        message, hint = f"the shipped config has no `{key_path}`", Suggestion.of(name, near)
         problems.report(entry.key.span, "unknown-key", message, hint, "warning")
-    return _fits(next(iter(base.values())), entry.value, problems, where)
+    return _check_value(next(iter(base.values())), entry.value, problems, key_path)
 
 
 def is_collection(mapping: dict[str, Any]) -> bool:
@@ -94,23 +96,25 @@ def is_collection(mapping: dict[str, Any]) -> bool:
     return kinds in ({"a mapping"}, {"a list"}, {"text"}) or (kinds == {"a whole number"} and len(mapping) > 1)
 
 
-def _fits(old: Any, new: Node, problems: Problems, where: str) -> bool:
+def _check_value(old: Any, new: Node, problems: Problems, key_path: str) -> bool:
     """Whether a value may take the place of another; one that is left empty says nothing, and nothing changes."""
-    value = plain(new)
+    value = to_plain(new)
     if value is None:
         return False
     if old is None or _type(old) == _type(value) or (isinstance(old, float) and _type(value) == "a whole number"):
-        return not (isinstance(old, list) and isinstance(new, Sequence)) or _records_fit(old, new, problems, where)
-    problems.report(new.span, "type", f"`{where}` is {_type(value)}; the shipped config has {_type(old)} there")
+        return not (isinstance(old, list) and isinstance(new, Sequence)) or _check_records(old, new, problems, key_path)
+    problems.report(new.span, "type", f"`{key_path}` is {_type(value)}; the shipped config has {_type(old)} there")
     return False
 
 
-def _records_fit(old: list[Any], new: Sequence, problems: Problems, where: str) -> bool:
+def _check_records(old: list[Any], new: Sequence, problems: Problems, key_path: str) -> bool:
     """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
     fields = {name: value for record in old if isinstance(record, dict) for name, value in record.items()}
     entries = [entry for item in new.items if fields and isinstance(item, Mapping) for entry in item.entries.items()]
-    fitting = [may_stand(fields, name, entry, problems, f"{where}[].{name}", is_open=False) for name, entry in entries]
-    return all(fitting)
+    results = [
+        check_entry(fields, name, entry, problems, f"{key_path}[].{name}", is_open=False) for name, entry in entries
+    ]
+    return all(results)
 
 
 def _type(value: Any) -> str:
@@ -126,8 +130,8 @@ class Feature:
     because: str = ""
 
 
-MOST_FEATURES: Final = 200
-MOST_NEEDS: Final = 1_000
+MAX_FEATURES: Final = 200
+MAX_REQUIREMENTS: Final = 1_000
 
 
 def resolve_features(
@@ -149,10 +153,10 @@ def resolve_features(
         if name in path:
             return Feature(name, on=False, because="it requires itself")
         entry = features.get(name) or {}
-        going = entry["modes"] if "modes" in entry else listing.get(name)
+        active_modes = entry["modes"] if "modes" in entry else listing.get(name)
         if not entry.get("enabled", False):
             because = "not enabled"
-        elif going and mode is not None and mode not in going:
+        elif active_modes and mode is not None and mode not in active_modes:
             because = f"not in {mode} mode"
         else:
             off = [need for need in entry.get("requires") or [] if not resolve(need, (*path, name)).on]
@@ -168,12 +172,14 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
     check_breakers(layer, data, problems)
     known = data.get("features") or {}
     needs = sum(len(feature.get("requires") or ()) for feature in known.values() if isinstance(feature, dict))
-    if (len(known) > MOST_FEATURES or needs > MOST_NEEDS) and (span := layer.place("features")):
+    if (len(known) > MAX_FEATURES or needs > MAX_REQUIREMENTS) and (span := layer.key_span("features")):
         message = f"there are {len(known):,} features that require {needs:,} others"
-        problems.report(span, "too-many", message, f"at most {MOST_FEATURES} features with {MOST_NEEDS} in `requires`")
+        problems.report(
+            span, "too-many", message, f"at most {MAX_FEATURES} features with {MAX_REQUIREMENTS} in `requires`"
+        )
         data["features"] = {}
         return
-    for name, feature in _read(layer, "features", FEATURE_KEYS, data, problems):
+    for name, feature in _read_entries(layer, "features", FEATURE_KEYS, data, problems):
         for need, span in feature.get("requires", {}).items():
             if need not in known:
                 problems.report(span, "unknown-feature", f"there is no feature `{need}`", suggest(need, known))
@@ -182,16 +188,16 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
     for mode, entry in _entries(layer, "modes", Problems()):
         if isinstance(entry, Mapping):
             check_breakers(entry, (data["modes"].get(mode) or {}), problems)
-            _check_listed(entry, known, problems)
+            _check_mode_features(entry, known, problems)
 
 
 def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
     """The breakers of a layer, or of a mode in it: their keys and types, and the words of their questions."""
-    for name, breaker in _read(layer, "breakers", BREAKER_KEYS, data, problems):
+    for name, breaker in _read_entries(layer, "breakers", BREAKER_KEYS, data, problems):
         _check_question(layer.get("breakers"), name, breaker, (data.get("breakers") or {}).get(name), problems)
 
 
-def _read(
+def _read_entries(
     layer: Mapping, part: str, keys: Keys, data: dict[str, Any], problems: Problems
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The entries of a part of a layer; what a weaker one has said already may be left out."""
@@ -199,16 +205,16 @@ def _read(
     for name, entry in _entries(layer, part, problems):
         below = merged.get(name)
         known = below if isinstance(below, dict) else {}
-        lacking = {key: replace(rule, required=rule.required and key not in known) for key, rule in keys.items()}
-        yield name, Reader(problems).read(entry, lacking)
+        optional_keys = {key: replace(rule, required=rule.required and key not in known) for key, rule in keys.items()}
+        yield name, Reader(problems).read(entry, optional_keys)
 
 
-def _check_listed(mode: Mapping, features: Collection[str], problems: Problems) -> None:
+def _check_mode_features(mode: Mapping, features: Collection[str], problems: Problems) -> None:
     """The features that a mode lists are there."""
     listed = mode.get("features")
     for item in listed.items if isinstance(listed, Sequence) else ():
-        if plain(item) not in features:
-            message, hint = f"there is no feature `{plain(item)}`", suggest(str(plain(item)), features)
+        if to_plain(item) not in features:
+            message, hint = f"there is no feature `{to_plain(item)}`", suggest(str(to_plain(item)), features)
             problems.report(item.span, "unknown-feature", message, hint)
 
 
@@ -225,18 +231,20 @@ def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merge
     if not isinstance(choices, Mapping):
         return
     words: list[str] = []
-    for way, choice in choices.entries.items():
-        written = plain(choice.value)
-        if way not in WAYS:
-            problems.report(choice.key.span, "unknown-key", f"unknown choice `{way}`", suggest(way, WAYS))
+    for choice_name, choice in choices.entries.items():
+        written = to_plain(choice.value)
+        if choice_name not in BREAKER_CHOICES:
+            problems.report(
+                choice.key.span, "unknown-key", f"unknown choice `{choice_name}`", suggest(choice_name, BREAKER_CHOICES)
+            )
         if not isinstance(written, str) or not written.strip():
-            problems.report(choice.value.span, "empty", f"`{way}` has no words", "write what the person reads")
+            problems.report(choice.value.span, "empty", f"`{choice_name}` has no words", "write what the person reads")
         elif " ".join(written.split()).casefold() in words:
             problems.report(choice.value.span, "duplicate", f"another choice has the words `{written}`")
         else:
             words.append(" ".join(written.split()).casefold())
     if len(merged.get("choices") or ()) < 2:
-        hint = f"of {', '.join(f'`{way}`' for way in WAYS)} at least two"
+        hint = f"of {', '.join(f'`{choice_name}`' for choice_name in BREAKER_CHOICES)} at least two"
         problems.report(choices.span, "breaker", "there is nothing to choose between", hint)
 
 
@@ -245,18 +253,18 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
     for _, entry in _entries(layer, "features", Problems()):
         listed = entry.get("modes") if isinstance(entry, Mapping) else None
         for item in listed.items if isinstance(listed, Sequence) else ():
-            if plain(item) not in modes:
-                hint = suggest(str(plain(item)), modes)
-                problems.report(item.span, "unknown-mode", f"there is no mode `{plain(item)}`", hint)
+            if to_plain(item) not in modes:
+                hint = suggest(str(to_plain(item)), modes)
+                problems.report(item.span, "unknown-mode", f"there is no mode `{to_plain(item)}`", hint)
 
 
-def places_of_second(layers: Iterable[Mapping], several: list[Any], member: Any) -> list[Span]:
+def duplicate_spans(layers: Iterable[Mapping], values: list[Any], member: Any) -> list[Span]:
     """Where a list of a config that is the one given says something for the second time."""
     return [
-        [item.span for item in sequence.items if plain(item) == member][1]
+        [item.span for item in sequence.items if to_plain(item) == member][1]
         for layer in layers
         for sequence in sequences(layer)
-        if plain(sequence) == several
+        if to_plain(sequence) == values
     ]
 
 
@@ -264,8 +272,8 @@ def _entries(layer: Mapping, name: str, problems: Problems) -> Iterator[tuple[st
     node = layer.get(name)
     if isinstance(node, Mapping):
         yield from ((key, entry.value) for key, entry in node.entries.items())
-    elif node is not None and plain(node) is not None:
-        Reader(problems).wrong_type(node, f"a mapping of names to what each of the {name} is")
+    elif node is not None and to_plain(node) is not None:
+        Reader(problems).report_wrong_type(node, f"a mapping of names to what each of the {name} is")
 
 
 def _reaches(features: dict[str, Any], start: str, goal: str) -> bool:

@@ -35,24 +35,24 @@ from skillrun.definitions.parse import (
     parse_text,
     parse_workflow,
 )
-from skillrun.library.configuration import without
-from skillrun.library.listing import Places, places_of
+from skillrun.library.configuration import without_key
+from skillrun.library.listing import FileIndex, build_file_index
 from skillrun.library.model_names import check_names
-from skillrun.library.models_yaml import Layers, merged_models, vetted
+from skillrun.library.models_yaml import Layers, merge_models, sanitize_layers
 from skillrun.library.modes import merge_by_mode
-from skillrun.library.renamed_keys import WAS, in_new_places, moves_of
+from skillrun.library.renamed_keys import RENAMES_KEY, apply_renames, read_renamed_keys
 from skillrun.library.roots import Root
 from skillrun.syntax import source as nodes
-from skillrun.syntax.diagnostics import GivenUp, Problem, Problems
+from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems
 from skillrun.syntax.document import parse_config, parse_document, parse_foreign
-from skillrun.syntax.reading import read_source, source_of
-from skillrun.syntax.source import MAX_BYTES, MAX_PROSE, Document, Source, plain
+from skillrun.syntax.reading import decode_source, read_source
+from skillrun.syntax.source import MAX_BYTES, MAX_PROSE, Document, Source, to_plain
 from skillrun.types.picoschema import ShapeSpec
 
 T = TypeVar("T")
 
 Stamp = tuple[int, ...]
-NOTHING_UNSAVED: Final[Mapping[Path, str]] = MappingProxyType({})
+NO_UNSAVED_FILES: Final[Mapping[Path, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Config:
     modes: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
 
-class Made(NamedTuple):
+class ParseResult(NamedTuple):
     """What was made of a file, and what is wrong with it."""
 
     value: Any
@@ -77,47 +77,47 @@ class Made(NamedTuple):
 
 
 @dataclass
-class ReadFile:
+class LoadedFile:
     """A file as it was read: what it was then, what has been made of it, and why it cannot be read."""
 
     stamp: Stamp
     source: Source | None
     problems: Problems
-    made: dict[str, Made] = field(default_factory=dict)
+    results: dict[str, ParseResult] = field(default_factory=dict)
 
 
 class Library:
     """What the files on the search path say. Every finding about them is in `problems`."""
 
     def __init__(
-        self, roots: Iterable[Root], earlier: Library | None = None, unsaved: Mapping[Path, str] = NOTHING_UNSAVED
+        self, roots: Iterable[Root], previous: Library | None = None, unsaved: Mapping[Path, str] = NO_UNSAVED_FILES
     ) -> None:
         """What has not changed since `earlier` read it is taken from there; `unsaved` is read instead of the disk."""
         self.roots = tuple(roots)
         self.unsaved = unsaved
-        self.pool: dict[Path, ReadFile] = dict(earlier.pool) if earlier is not None else {}
+        self.cached_files: dict[Path, LoadedFile] = dict(previous.cached_files) if previous is not None else {}
         self._stamps: dict[Path, Stamp] = {}
-        self.begin()
-        self._places: Places = places_of(self.roots, unsaved, self.problems)
+        self.reset()
+        self._places: FileIndex = build_file_index(self.roots, unsaved, self.problems)
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Begin without problems, as if nothing had been read."""
         self.problems = Problems()
         self.files: dict[tuple[str, str], Source] = {}  # by root and path
-        self.read: dict[Path, ReadFile] = {}
+        self.loaded_files: dict[Path, LoadedFile] = {}
         self._configs: dict[str, Config | None] = {}
-        self._found: dict[tuple[str, str], Any] = {}  # by kind and path, what was made of a file
-        self._told: set[tuple[Path, str]] = set()  # whose problems are among these
+        self._definitions: dict[tuple[str, str], Any] = {}  # by kind and path, what was made of a file
+        self._reported: set[tuple[Path, str]] = set()  # whose problems are among these
         self._looked_up: dict[str, tuple[Path, ...]] = {}  # by path below a root, whether there is anything or not
         self._listed: dict[str, list[str]] = {}  # the names in each folder that was listed
 
-    def apart(self) -> Library:
+    def fork(self) -> Library:
         """A library of the same files, as they are in this one, each read once for both; its problems are its own."""
         library = copy(self)
-        library.begin()
+        library.reset()
         return library
 
-    def for_a_thread(self) -> Library:
+    def copy_for_thread(self) -> Library:
         """This library as it stands, for one thread: what is looked up from now on in one of the two is its own."""
         library = copy(self)
         for name, value in vars(self).items():
@@ -128,12 +128,12 @@ class Library:
             library.problems.add(problem)
         return library
 
-    def holds(self, earlier: Library) -> bool:
+    def matches(self, previous: Library) -> bool:
         """Whether all that an earlier library has read, looked up and listed is the same in this one."""
         return (
-            all(self._paths(relative) == paths for relative, paths in earlier._looked_up.items())
-            and all(self._list(folder) == names for folder, names in earlier._listed.items())
-            and all(self._stamp(path) == file.stamp for path, file in earlier.read.items())
+            all(self._paths(relative) == paths for relative, paths in previous._looked_up.items())
+            and all(self._list(folder) == names for folder, names in previous._listed.items())
+            and all(self._stamp(path) == file.stamp for path, file in previous.loaded_files.items())
         )
 
     @property
@@ -151,10 +151,10 @@ class Library:
     def _paths(self, relative: str) -> tuple[Path, ...]:
         return tuple(path for _, path in self._places.get(relative, ()))
 
-    def own(self, part: str) -> list[str]:
+    def project_files(self, part: str) -> list[str]:
         """The files of the project that count, in a part of it: a folder, or a file; all of them for `.`."""
-        own = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
-        return own if part == "." else [name for name in own if name == part or name.startswith(f"{part}/")]
+        names = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
+        return names if part == "." else [name for name in names if name == part or name.startswith(f"{part}/")]
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder of any root, sorted."""
@@ -186,20 +186,20 @@ class Library:
     # one method for each kind of file: None where there is none, or where it cannot be read
 
     def workflow(self, name: str) -> Workflow | None:
-        return self._parsed(f"workflows/{name}.md", name, "workflow", parse_workflow)
+        return self._load_definition(f"workflows/{name}.md", name, "workflow", parse_workflow)
 
     def role(self, name: str) -> Role | None:
-        return self._parsed(f"roles/{name}.md", name, "role", parse_role)
+        return self._load_definition(f"roles/{name}.md", name, "role", parse_role)
 
     def phase(self, name: str) -> Phase | None:
-        return self._parsed(f"skills/{name}.md", name, "phase", parse_phase)
+        return self._load_definition(f"skills/{name}.md", name, "phase", parse_phase)
 
     def protocol(self, name: str) -> Protocol | None:
-        return self._parsed(f"skills/protocols/{name}.md", name, "protocol", parse_protocol)
+        return self._load_definition(f"skills/protocols/{name}.md", name, "protocol", parse_protocol)
 
     def text(self, name: str, kind: str = "template") -> TextFile | None:
         """A reference or template by `area/name`."""
-        return self._parsed(f"skills/{name}.md", name, kind, parse_text)
+        return self._load_definition(f"skills/{name}.md", name, kind, parse_text)
 
     def record_shape(self, part: RecordPart) -> ShapeSpec | None:
         """The shape that a part of `record:` is; None where the template that it names has none."""
@@ -207,39 +207,42 @@ class Library:
         return part.shape or (text.output if text is not None else None)
 
     def bank(self, name: str) -> Bank | None:
-        return self._parsed(f"skills/{name}.md", name, "questions", parse_bank)
+        return self._load_definition(f"skills/{name}.md", name, "questions", parse_bank)
 
     def agent_skill(self, name: str) -> AgentSkill | None:
-        return self._parsed(f"skills/{name}/SKILL.md", name, "skill", parse_agent_skill)
+        return self._load_definition(f"skills/{name}/SKILL.md", name, "skill", parse_agent_skill)
 
     def config(self, name: str) -> Config | None:
         """`config/<name>.yaml` of every root, merged; None where no root has it."""
         if name not in self._configs:
             places = self._look_up(f"config/{name}.yaml")
-            made = ((root.name, self._made(root, path, "config", parse_config)) for root, path in places)
-            named = tuple((root, layer) for root, layer in made if layer is not None)
-            self._configs[name] = self._merged(name, named) if named else None
+            parsed_layers = ((root.name, self._parse_once(root, path, "config", parse_config)) for root, path in places)
+            named = tuple((root, layer) for root, layer in parsed_layers if layer is not None)
+            self._configs[name] = self._merge_config(name, named) if named else None
         return self._configs[name]
 
-    def _merged(self, name: str, named: Layers) -> Config | None:
+    def _merge_config(self, name: str, named: Layers) -> Config | None:
         try:
             if name == "models":
                 return self._models(named)
             roots, (*others, shipped) = (root for root, _ in named), (layer for _, layer in named)
-            moves = moves_of(shipped, self.problems)
+            moves = read_renamed_keys(shipped, self.problems)
             for layer in others:  # a copy of the whole file has them, too; those of the shipped one count
-                moves_of(layer, self.problems)
-            present = (without(layer, WAS) for layer in others)
-            layers = (*(in_new_places(layer, moves, self.problems) for layer in present), without(shipped, WAS))
+                read_renamed_keys(layer, self.problems)
+            present = (without_key(layer, RENAMES_KEY) for layer in others)
+            layers = (
+                *(apply_renames(layer, moves, self.problems) for layer in present),
+                without_key(shipped, RENAMES_KEY),
+            )
             data, modes = merge_by_mode(layers, self.problems)
             return Config(name, data, layers, tuple(roots), modes)
-        except GivenUp:
+        except ParsingStopped:
             return None
 
     def _models(self, named: Layers) -> Config:
-        named = vetted(named, self.problems)
+        named = sanitize_layers(named, self.problems)
         roots, layers = tuple(root for root, _ in named), tuple(layer for _, layer in named)
-        data = merged_models(layers, self.problems)
+        data = merge_models(layers, self.problems)
         check_names(layers, data, self.problems)
         return Config("models", data, layers, roots)
 
@@ -250,74 +253,76 @@ class Library:
     def kind(self, name: str) -> str | None:
         """What the file of the skill `area/name` says it is."""
         document = self.skill(name)
-        node = document.front.get("kind") if document is not None else None
-        return str(plain(node)) if node is not None else None
+        node = document.frontmatter.get("kind") if document is not None else None
+        return str(to_plain(node)) if node is not None else None
 
     # loading
 
-    def _parsed(
+    def _load_definition(
         self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
     ) -> T | None:
         """What is made of a file that says it is of the kind; files of some kinds need not say it. Looked up once."""
-        if (kind, relative) not in self._found:
-            self._found[kind, relative] = self._made_of_kind(relative, name, kind, parse)
-        parsed: T | None = self._found[kind, relative]
-        return parsed
+        if (kind, relative) not in self._definitions:
+            self._definitions[kind, relative] = self._parse_definition(relative, name, kind, parse)
+        definition: T | None = self._definitions[kind, relative]
+        return definition
 
-    def _made_of_kind(
+    def _parse_definition(
         self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
     ) -> T | None:
         place, document = self.locate(relative), self._document(relative)
 
-        def parsed(_: Source, problems: Problems) -> T | None:
+        def parse_checked_kind(_: Source, problems: Problems) -> T | None:
             if document is None or (kind in SKILL_KINDS and not check_kind(document, kind, problems)):
                 return None
             return parse(document, name, problems)
 
-        return self._made(*place, f"{kind} ", parsed) if place is not None else None
+        return self._parse_once(*place, f"{kind} ", parse_checked_kind) if place is not None else None
 
     def _document(self, relative: str) -> Document | None:
         place = self.locate(relative)
         foreign = relative.startswith("roles/") or relative.endswith("/SKILL.md")
-        return self._made(*place, "document", parse_foreign if foreign else parse_document) if place else None
+        return self._parse_once(*place, "document", parse_foreign if foreign else parse_document) if place else None
 
-    def _made(self, root: Root, path: Path, what: str, make: Callable[[Source, Problems], T | None]) -> T | None:
+    def _parse_once(
+        self, root: Root, path: Path, purpose: str, parse: Callable[[Source, Problems], T | None]
+    ) -> T | None:
         """What `make` makes of a file's source, made once."""
         file = self._file(root, path)
         if file.source is None:
             return None
-        if what not in file.made:
+        if purpose not in file.results:
             problems = Problems()
             try:
-                file.made[what] = Made(make(file.source, problems), problems)
-            except GivenUp:
-                file.made[what] = Made(None, problems)
-        made = file.made[what]
-        if (path, what) not in self._told:
-            self._told.add((path, what))
-            self._collect(made.problems)
-        value: T | None = made.value
+                file.results[purpose] = ParseResult(parse(file.source, problems), problems)
+            except ParsingStopped:
+                file.results[purpose] = ParseResult(None, problems)
+        result = file.results[purpose]
+        if (path, purpose) not in self._reported:
+            self._reported.add((path, purpose))
+            self._collect(result.problems)
+        value: T | None = result.value
         return value
 
-    def _file(self, root: Root, path: Path) -> ReadFile:
-        if path not in self.read:
+    def _file(self, root: Root, path: Path) -> LoadedFile:
+        if path not in self.loaded_files:
             relative = path.relative_to(root.path).as_posix()
-            file = self.pool.get(path)
+            file = self.cached_files.get(path)
             if file is None or file.stamp != self._stamp(path):
                 stamp, problems = self._stamp(path), Problems()
-                file = ReadFile(stamp, self._source(root, path, root.label + relative, problems), problems)
-                self.pool[path] = file
-            self.read[path] = file
+                file = LoadedFile(stamp, self._source(root, path, root.label + relative, problems), problems)
+                self.cached_files[path] = file
+            self.loaded_files[path] = file
             if file.source is not None:
                 self.files[root.name, relative] = file.source
             self._collect(file.problems)
-        return self.read[path]
+        return self.loaded_files[path]
 
     def _source(self, root: Root, path: Path, label: str, problems: Problems) -> Source | None:
         most = MAX_PROSE if path.suffix == ".md" else MAX_BYTES
         if path in self.unsaved:
-            return source_of(self.unsaved[path].encode("utf-8", "replace"), path, label, problems, most)
-        return read_source(path, label, problems, most, root.inside)
+            return decode_source(self.unsaved[path].encode("utf-8", "replace"), path, label, problems, most)
+        return read_source(path, label, problems, most, root.boundary)
 
     def _stamp(self, path: Path) -> Stamp:
         """What is another one as soon as the file is; looked at once."""

@@ -9,11 +9,11 @@ from typing import Final
 
 from skillrun.library.roots import Root
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.opening import leads_out
-from skillrun.syntax.reading import leading_out
+from skillrun.syntax.opening import is_outside
+from skillrun.syntax.reading import outside_problem
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
-Places = dict[str, list[tuple[Root, Path]]]
+FileIndex = dict[str, list[tuple[Root, Path]]]
 """Every file that counts by its path below a root, and where it is: the root that wins first."""
 
 
@@ -26,9 +26,9 @@ def is_in_library(relative: str) -> bool:
     return folders[0] in FOLDERS and len(folders) == depth and name.endswith(suffix)
 
 
-def places_of(roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems) -> Places:
+def build_file_index(roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems) -> FileIndex:
     """Every file that counts by its path below a root, and where it is: the root that wins first."""
-    places: Places = {}
+    places: FileIndex = {}
     for root in roots:
         new = (path.relative_to(root.path).as_posix() for path in unsaved if path.is_relative_to(root.path))
         for relative in dict.fromkeys((*_files(root, problems), *filter(is_in_library, new))):
@@ -51,8 +51,8 @@ def _files(root: Root, problems: Problems) -> Iterator[str]:
 def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
     """The names in a folder, hidden ones left out, and whether each is a folder; none where it leads out of it."""
     path = root.path / folder
-    if leads_out(path, root.inside):
-        problems.add(leading_out(root.label + folder))
+    if is_outside(path, root.boundary):
+        problems.add(outside_problem(root.label + folder))
         return []
     try:
         with os.scandir(path) as entries:

@@ -13,16 +13,16 @@ from skillrun.definitions.parse import Bank
 from skillrun.definitions.verbs import TOOLS
 from skillrun.library.configuration import check_switches
 from skillrun.library.library import Library
-from skillrun.library.model_names import ModelNames, Wrong
-from skillrun.library.modes import varying
-from skillrun.library.symbols import Sightings, Thing
+from skillrun.library.model_names import InvalidName, ModelNames
+from skillrun.library.modes import mode_dependent_keys
+from skillrun.library.symbols import Symbol, SymbolTable
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import did_you_mean, suggest
 from skillrun.syntax.source import Span
 from skillrun.templates.expressions import Value
 from skillrun.types.fields import MemberError, parse_member
 from skillrun.types.picoschema import ShapeSpec
-from skillrun.types.types import ANY, BOOLEAN, Fact, Type, merged, of_value, record
+from skillrun.types.types import ANY, BOOLEAN, Fact, Type, infer_type, merge_types, record
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +42,11 @@ class Settings:
         """What it is in any mode, or in none."""
         if self.data is None:
             return ANY
-        common = of_value(self.data, ("config",), tunable=True)
+        common = infer_type(self.data, ("config",), tunable=True)
         everywhere = (self.data, *self.modes.values())
         varied = {
-            name: merged(of_value(data[name], ("config", name), tunable=True) for data in everywhere)
-            for name in varying(self.data, self.modes)
+            name: merge_types(infer_type(data[name], ("config", name), tunable=True) for data in everywhere)
+            for name in mode_dependent_keys(self.data, self.modes)
         }
         return common._replace(fields={**common.fields, **record(varied).fields})
 
@@ -55,7 +55,7 @@ class Settings:
         return ANY if self.data is None else record(dict.fromkeys(self.part("features"), BOOLEAN), "features")
 
     @cached_property
-    def written(self) -> Mapping[str, list[Span]]:
+    def text_spans(self) -> Mapping[str, list[Span]]:
         """Everywhere in the config where a value is a text, by the text."""
         spans = defaultdict[str, list[Span]](list)
         for layer in self.layers:
@@ -68,10 +68,10 @@ class Settings:
         entries = (self.data or {}).get(name)
         return entries if isinstance(entries, Mapping) else {}
 
-    def place(self, fact: Fact) -> Span | None:
+    def fact_span(self, fact: Fact) -> Span | None:
         """Where the config lacks what the fact says."""
         owner, *path = fact.path[:-1] or ("",)
-        spans = (layer.place(*path) for layer in self.layers if owner == "config")
+        spans = (layer.key_span(*path) for layer in self.layers if owner == "config")
         return next((span for span in spans if span is not None), None)
 
 
@@ -82,22 +82,22 @@ UNKNOWN: Final = Settings()
 class Lookups:
     """Looks things up in one library; each role and config is checked once. What names mean is told to `sightings`."""
 
-    def __init__(self, library: Library, sightings: Sightings | None = None) -> None:
+    def __init__(self, library: Library, symbols: SymbolTable | None = None) -> None:
         self.library = library
-        self.sightings = sightings
+        self.symbols = symbols
         self.problems = library.problems
         self._roles: dict[str, Role | None] = {}
         self._settings: dict[str, Settings] = {}
 
-    def unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
+    def report_unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
         """Report that there is no such thing: with the name that is near, or else what to do or what there is."""
         code = f"unknown-{what.rpartition(' ')[2]}"
         self.problems.report(span, code, f"there is no {what} `{name}`", suggest(name, known, otherwise))
 
-    def mention(self, span: Span, kind: str, home: str, name: str) -> None:
+    def add_reference(self, span: Span, kind: str, path: str, name: str) -> None:
         """Note that the place names a thing."""
-        if self.sightings is not None:
-            self.sightings.mention(span, name.rpartition(".")[2], Thing(kind, home, name))
+        if self.symbols is not None:
+            self.symbols.add_reference(span, name.rpartition(".")[2], Symbol(kind, path, name))
 
     # config
 
@@ -105,10 +105,12 @@ class Lookups:
         """The workflow's config."""
         name = workflow.config
         if name is not None:
-            self.mention(workflow.document.front.entries["config"].value.span, "config", f"config/{name}.yaml", name)
+            self.add_reference(
+                workflow.document.frontmatter.entries["config"].value.span, "config", f"config/{name}.yaml", name
+            )
         if name is not None and self.library.locate(f"config/{name}.yaml") is None:
-            span = workflow.document.front.entries["config"].value.span
-            self.unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
+            span = workflow.document.frontmatter.entries["config"].value.span
+            self.report_unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
             return UNKNOWN
         return self.config(name) if name is not None else NO_CONFIG
 
@@ -125,24 +127,26 @@ class Lookups:
 
     def breaker(self, name: str, span: Span, settings: Settings) -> Mapping[str, Any]:
         breaker = settings.part("breakers").get(name)
-        self.mention(span, "key", f"config/{settings.name}.yaml", f"breakers.{name}")
+        self.add_reference(span, "key", f"config/{settings.name}.yaml", f"breakers.{name}")
         if breaker is None and settings.data is not None:
             known = settings.part("breakers")
-            self.unknown(span, "breaker", name, known, "" if known else "breakers are named in the workflow's config")
+            self.report_unknown(
+                span, "breaker", name, known, "" if known else "breakers are named in the workflow's config"
+            )
         return breaker if isinstance(breaker, Mapping) else {}
 
     # skills
 
     def agent_skill(self, name: str, span: Span) -> None:
-        self.mention(span, "skill", f"skills/{name}/SKILL.md", name)
+        self.add_reference(span, "skill", f"skills/{name}/SKILL.md", name)
         if self.library.agent_skill(name) is None and self.library.locate(f"skills/{name}/SKILL.md") is None:
-            self.unknown(span, "skill", name, (skill for skill in self.library.skills() if "/" not in skill))
+            self.report_unknown(span, "skill", name, (skill for skill in self.library.skills() if "/" not in skill))
 
     def text(self, name: str, span: Span, kind: str) -> TextFile | None:
         """A reference or a template."""
         return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
 
-    def spec(self, spec: ShapeSpec | None) -> ShapeSpec | None:
+    def resolve_shape(self, spec: ShapeSpec | None) -> ShapeSpec | None:
         """The shape as it is written out, in a step or in the template that it names; None where there is none."""
         if spec is None or not spec.name:
             return spec
@@ -153,7 +157,7 @@ class Lookups:
             return None
         return text.output if text is not None else None
 
-    def shape_of(self, part: RecordPart) -> ShapeSpec | None:
+    def record_shape(self, part: RecordPart) -> ShapeSpec | None:
         """The shape that a part of `record:` is."""
         text = self.text(part.name, part.span, "template") if part.name else None
         if text is not None and text.output is None:
@@ -166,11 +170,11 @@ class Lookups:
     def is_kind(self, name: str, span: Span, kind: str, what: str = "") -> bool:
         """Whether the skill `area/name` is of the kind, as far as its file says what it is."""
         library = self.library
-        self.mention(span, "file", f"skills/{name}.md", name)
+        self.add_reference(span, "file", f"skills/{name}.md", name)
         if library.locate(f"skills/{name}.md") is None:
             near = [skill for skill in library.skills() if "/" in skill and library.kind(skill) == kind]
             hint = did_you_mean(name, near, f" Or make `skills/{name}.md`")
-            self.unknown(span, what or kind, name, (), hint or f"make `skills/{name}.md`")
+            self.report_unknown(span, what or kind, name, (), hint or f"make `skills/{name}.md`")
             return False
         actual = library.kind(name)
         if actual in SKILL_KINDS and actual != kind:
@@ -196,68 +200,70 @@ class Lookups:
             if tool not in TOOLS:
                 message = f"there is no tool `{tool}`; the role does without it"
                 self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
-        node = role.document.front.get("model")
+        node = role.document.frontmatter.get("model")
         if node is not None:
-            self.model(role.model, node.span)
+            self.check_model(role.model, node.span)
 
-    def model(self, name: str, span: Span) -> None:
+    def check_model(self, name: str, span: Span) -> None:
         """Report a name that no tier, alias, intent, provider or listed model has."""
-        self._mention_model(name, span)
-        if wrong := self.models.wrong(name):
+        self._add_model_reference(name, span)
+        if wrong := self.models.check_model(name):
             self.problems.report(span, *wrong)
 
-    def _mention_model(self, name: str, span: Span) -> None:
+    def _add_model_reference(self, name: str, span: Span) -> None:
         data = self.config("models").data or {}
         for part in ("tiers", "aliases", "intents"):
             entries = data.get(part)
             if isinstance(entries, Mapping) and name in entries:
-                self.mention(span, "key", "config/models.yaml", f"{part}.{name}")
+                self.add_reference(span, "key", "config/models.yaml", f"{part}.{name}")
 
     @cached_property
     def models(self) -> ModelNames:
         return ModelNames.of(self.config("models").data or {})
 
-    def places(self, value: Value, written: Any, settings: Settings) -> list[Span]:
+    def value_spans(self, value: Value, written: Any, settings: Settings) -> list[Span]:
         """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
         parts = (value, *(value.items or ()), *(value.entries or {}).values())
-        here = [part.span for part in parts if part.literal == written]
-        there = settings.written.get(written) if isinstance(written, str) else None
-        return here or there or [value.span]
+        literal_spans = [part.span for part in parts if part.literal == written]
+        config_spans = settings.text_spans.get(written) if isinstance(written, str) else None
+        return literal_spans or config_spans or [value.span]
 
-    def member(self, written: Any, span: Span) -> None:
+    def check_member(self, written: Any, span: Span) -> None:
         """Report what is wrong with a member."""
-        self._mention_member(written, span)
-        for wrong in self.wrong_member(written):
+        self._add_member_references(written, span)
+        for wrong in self.member_errors(written):
             self.problems.report(span, *wrong)
 
-    def _mention_member(self, written: Any, span: Span) -> None:
+    def _add_member_references(self, written: Any, span: Span) -> None:
         """Note the role, and behind it the variant and the model."""
         try:
             member = parse_member(written)
         except MemberError:
             return
         home, text = f"roles/{member.role}.md", span.source.text
-        self.mention(span, "role", home, member.role)
+        self.add_reference(span, "role", home, member.role)
         after = span.offset + (text[span.offset : span.offset + 1] in ("'", '"')) + len(member.role) + 1
         if member.variant:
-            self.mention(Span(span.source, after), "variant", home, member.variant)
+            self.add_reference(Span(span.source, after), "variant", home, member.variant)
             after += len(member.variant) + 1
         if member.model:
-            self._mention_model(member.model, Span(span.source, after))
+            self._add_model_reference(member.model, Span(span.source, after))
 
-    def wrong_member(self, written: Any) -> Iterator[Wrong]:
+    def member_errors(self, written: Any) -> Iterator[InvalidName]:
         """Why there is no such member: it is none, or its role, variant or model is unknown."""
         try:
             member = parse_member(written)
         except MemberError as error:
-            yield Wrong("member", str(error), "write `role`, `role:variant`, `role@model` or `role:variant@model`")
+            yield InvalidName(
+                "member", str(error), "write `role`, `role:variant`, `role@model` or `role:variant@model`"
+            )
             return
         role = self.role(member.role)
         if role is None and self.library.locate(f"roles/{member.role}.md") is None:
             hint = suggest(member.role, self.library.names("roles"), f"make `roles/{member.role}.md`")
-            yield Wrong("unknown-role", f"there is no role `{member.role}`", hint)
+            yield InvalidName("unknown-role", f"there is no role `{member.role}`", hint)
         elif role is not None and member.variant and member.variant not in role.variants:
             hint = suggest(member.variant, role.variants) or "it has no variants"
-            yield Wrong("unknown-variant", f"the role `{member.role}` has no variant `{member.variant}`", hint)
-        if member.model and (wrong := self.models.wrong(member.model)):
+            yield InvalidName("unknown-variant", f"the role `{member.role}` has no variant `{member.variant}`", hint)
+        if member.model and (wrong := self.models.check_model(member.model)):
             yield wrong

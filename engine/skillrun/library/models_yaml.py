@@ -24,12 +24,12 @@ from skillrun.library.addresses import (
 )
 from skillrun.library.configuration import merge
 from skillrun.syntax.diagnostics import Problems, suggest
-from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, plain
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, to_plain
 
 PROJECT: Final = "project"
 USER: Final = "user"
-USERS_ONLY: Final = ("embedded",)  # what native code reads, and what is fetched
-MOST_NAMES: Final = 1_000  # of tiers, aliases or intents in one file
+USER_ONLY_KEYS: Final = ("embedded",)  # what native code reads, and what is fetched
+MAX_NAMES: Final = 1_000  # of tiers, aliases or intents in one file
 Layers = tuple[tuple[str, Mapping], ...]
 
 
@@ -91,29 +91,29 @@ RECORDS: Final[dict[str, Keys]] = {
 }
 
 
-def vetted(layers: Layers, problems: Problems) -> Layers:
+def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
     """The layers, each with the name of its root and the strongest first, without what they must not say."""
-    addresses = users_addresses(layers)
+    addresses = user_addresses(layers)
     for _, layer in layers:
         _hide_secrets(layer)
-    kept = tuple((root, _Layer(root, addresses, problems).vetted(layer)) for root, layer in layers)
-    _check_complete(layers, kept, problems)
-    return kept
+    sanitized = tuple((root, _Layer(root, addresses, problems).sanitize(layer)) for root, layer in layers)
+    _check_complete(layers, sanitized, problems)
+    return sanitized
 
 
-def users_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
+def user_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
     """The addresses that the user's own file names."""
-    entries = (entry for root, layer in layers if root == USER for _, entry in providers_of(layer))
+    entries = (entry for root, layer in layers if root == USER for _, entry in provider_entries(layer))
     written = (entry.value.get("base_url") for entry in entries if isinstance(entry.value, Mapping))
-    return frozenset(str(plain(node)) for node in written if node is not None)
+    return frozenset(str(to_plain(node)) for node in written if node is not None)
 
 
-def providers_of(layer: Mapping) -> Iterator[tuple[str, MappingEntry]]:
+def provider_entries(layer: Mapping) -> Iterator[tuple[str, MappingEntry]]:
     """The providers that a layer says something of, by name."""
-    return entries_of(layer, "providers")
+    return part_entries(layer, "providers")
 
 
-def entries_of(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
+def part_entries(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
     """The entries of a part of a layer, by name."""
     node = layer.get(part)
     if isinstance(node, Mapping):
@@ -128,29 +128,29 @@ class _Layer(Reader):
         self.root = root
         self.addresses = addresses
 
-    def vetted(self, layer: Mapping) -> Mapping:
+    def sanitize(self, layer: Mapping) -> Mapping:
         entries = dict(layer.entries)
-        for name in USERS_ONLY if self.root == PROJECT else ():
+        for name in USER_ONLY_KEYS if self.root == PROJECT else ():
             if entry := entries.pop(name, None):
                 message = f"a project has no `{name}`: only your own config says what runs in the process"
                 hint = "put it into `config/models.yaml` of your own config folder"
                 self.report(entry.key.span, "users-only", message, hint)
         for part in ("tiers", "aliases", "intents"):
             if part in entries:
-                entries[part] = self.symbols(entries[part])
+                entries[part] = self.read_aliases(entries[part])
         for part in TABLES.keys() & entries.keys():
-            entries[part] = self.table(part, entries[part])
+            entries[part] = self.read_table(part, entries[part])
         for part in RECORDS.keys() & entries.keys():
-            entries[part] = self.record(entries[part], RECORDS[part])
+            entries[part] = self.read_record(entries[part], RECORDS[part])
         return Mapping(entries, layer.span)
 
-    def symbols(self, entry: MappingEntry) -> MappingEntry:
+    def read_aliases(self, entry: MappingEntry) -> MappingEntry:
         """Names that stand for models, without those that mean one already: whoever types it is to get that one."""
         if not isinstance(entry.value, Mapping):
             return entry
         kept = dict(entry.value.entries)
-        if len(kept) > MOST_NAMES:
-            message = f"there are {len(kept):,} names, and at most {MOST_NAMES:,} are looked at"
+        if len(kept) > MAX_NAMES:
+            message = f"there are {len(kept):,} names, and at most {MAX_NAMES:,} are looked at"
             self.report(entry.key.span, "too-many", message)
             return MappingEntry(entry.key, Mapping({}, entry.value.span))
         for name, symbol in entry.value.entries.items():
@@ -160,15 +160,17 @@ class _Layer(Reader):
                 del kept[name]
         return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
-    def table(self, part: str, entry: MappingEntry) -> MappingEntry:
+    def read_table(self, part: str, entry: MappingEntry) -> MappingEntry:
         """The records of a part by name, each with what may stand in it."""
-        named = self.inside(entry.value).items()
+        named = self.mapping_entries(entry.value).items()
         kept = {
-            name: self.record(entry, TABLES[part]) for name, entry in named if part != "providers" or self.named(entry)
+            name: self.read_record(entry, TABLES[part])
+            for name, entry in named
+            if part != "providers" or self.check_provider_name(entry)
         }
         return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
-    def named(self, entry: MappingEntry) -> bool:
+    def check_provider_name(self, entry: MappingEntry) -> bool:
         name = str(entry.key.value)
         if PROVIDER.fullmatch(name) and name != "scripted":
             return True
@@ -176,67 +178,67 @@ class _Layer(Reader):
         self.report(entry.key.span, "name", message, PROVIDER_HINT)
         return False
 
-    def record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
+    def read_record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
         """A record with what may stand in it."""
-        written = Mapping(self.inside(entry.value), entry.value.span)
+        written = Mapping(self.mapping_entries(entry.value), entry.value.span)
         fields = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
         kept = {name: entry for name, entry in written.entries.items() if name in fields}
         return MappingEntry(entry.key, written._replace(entries=kept))
 
-    def inside(self, node: Node) -> dict[str, MappingEntry]:
+    def mapping_entries(self, node: Node) -> dict[str, MappingEntry]:
         """What a mapping holds; nothing where there is none."""
         if isinstance(node, Mapping):
             return node.entries
-        if plain(node) is not None:
-            self.wrong_type(node, "a mapping")
+        if to_plain(node) is not None:
+            self.report_wrong_type(node, "a mapping")
         return {}
 
     # single values: None where they must not stand
 
-    def take(self, name: str, key: Key, node: Node) -> Any:
-        match key.takes:
+    def read_key_value(self, name: str, key: Key, node: Node) -> Any:
+        match key.kind:
             case "address":
-                return self.base_url(node)
+                return self.read_base_url(node)
             case "variable":
-                return self.key(node)
+                return self.read_variable(node)
             case "rates":
-                return self.rates(node)
-            case "integer" | "number" | "boolean" if isinstance(plain(node), str):  # perhaps a key that was pasted
-                expected = {"integer": "a whole number", "number": "a number"}.get(key.takes, "true or false")
+                return self.read_rates(node)
+            case "integer" | "number" | "boolean" if isinstance(to_plain(node), str):  # perhaps a key that was pasted
+                expected = {"integer": "a whole number", "number": "a number"}.get(key.kind, "true or false")
                 self.report(node.span, "type", f"`{name}` is text", f"expected {expected}")
                 return None
-        return super().take(name, key, node)
+        return super().read_key_value(name, key, node)
 
-    def rates(self, node: Node) -> dict[str, Any] | None:
+    def read_rates(self, node: Node) -> dict[str, Any] | None:
         """Those of a long call; with one that is wrong, none."""
-        before = len(self.problems)
+        problem_count = len(self.problems)
         rates = self.read(node, RATES)
-        return rates if len(self.problems) == before else None
+        return rates if len(self.problems) == problem_count else None
 
-    def base_url(self, node: Node) -> Any:
-        url = plain(node)
+    def read_base_url(self, node: Node) -> Any:
+        url = to_plain(node)
         if url == "":
             return url
         try:
-            address = _address(node)
+            address = _parse_base_url(node)
         except AddressError as error:
             hint = "write it as `https://host/v1`; keys belong into the environment"
             self.report(node.span, "address", f"this cannot be a base_url: {error}", hint)
             return None
-        if address.is_open and self.root != USER and url not in self.addresses:
+        if address.is_insecure and self.root != USER and url not in self.addresses:
             message = f"calls to {address.host} could be read on their way: plain http is for this machine"
             self.report(node.span, "address", message, HTTP_HINT)
             return None
         return url
 
-    def key(self, node: Node) -> Any:
+    def read_variable(self, node: Node) -> Any:
         if _is_variable(node):
-            return plain(node)
+            return to_plain(node)
         self.report(node.span, "variable", "this cannot be the name of an environment variable", VARIABLE_HINT)
         return None
 
 
-def merged_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
+def merge_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
     """The merged data of vetted layers, the strongest first. The rest of what can be wrong is reported and left out."""
     checked = TABLES.keys() | RECORDS.keys()
     layers = tuple(layers)
@@ -245,7 +247,7 @@ def merged_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, An
     ]
     data = merge(others, problems)
     for layer in reversed(layers):
-        _overlay(data, {key: plain(entry.value) for key, entry in layer.entries.items() if key in checked})
+        _overlay(data, {key: to_plain(entry.value) for key, entry in layer.entries.items() if key in checked})
     return data
 
 
@@ -257,19 +259,19 @@ def _overlay(base: dict[str, Any], layer: dict[str, Any]) -> None:
             base[key] = value
 
 
-def _address(node: Node) -> Address:
-    url = plain(node)
+def _parse_base_url(node: Node) -> Address:
+    url = to_plain(node)
     return parse_address(url if isinstance(url, str) else "")
 
 
 def _is_variable(node: Node) -> bool:
-    name = plain(node)
+    name = to_plain(node)
     return isinstance(name, str) and (not name or VARIABLE.fullmatch(name) is not None)
 
 
 def _hide_secrets(layer: Mapping) -> None:
     """Keep every problem from quoting a line where a key or a password may stand in place of what belongs there."""
-    for _, entry in providers_of(layer):
+    for _, entry in provider_entries(layer):
         fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
         for node in (field.value for key, field in fields.items() if key in ("base_url", "key")):
             if not (_is_variable(node) or _is_address(node)):
@@ -278,7 +280,7 @@ def _hide_secrets(layer: Mapping) -> None:
 
 def _is_address(node: Node) -> bool:
     try:
-        _address(node)
+        _parse_base_url(node)
     except AddressError:
         return False
     return True
@@ -287,9 +289,9 @@ def _is_address(node: Node) -> bool:
 def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
     """Each record of a table has what it needs. One that has a problem already is let be."""
     for part, keys in TABLES.items():
-        written = _together(layers, part)
-        spans = {name: entry.key.span for _, layer in reversed(kept) for name, entry in entries_of(layer, part)}
-        for name, fields in _together(kept, part).items():
+        written = _merge_records(layers, part)
+        spans = {name: entry.key.span for _, layer in reversed(kept) for name, entry in part_entries(layer, part)}
+        for name, fields in _merge_records(kept, part).items():
             if fields != written[name]:
                 continue
             local = part == "providers" and fields.get("kind") == "embedded"
@@ -303,11 +305,11 @@ def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
                 problems.report(spans[name], "address", message)
 
 
-def _together(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
+def _merge_records(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
     """What the layers say of each record of a table, the strongest first."""
     records: dict[str, dict[str, Any]] = {}
     for _, layer in reversed(layers):
-        for name, entry in entries_of(layer, part):
+        for name, entry in part_entries(layer, part):
             fields = entry.value.entries.items() if isinstance(entry.value, Mapping) else ()
             values = {key: field.value.value for key, field in fields if isinstance(field.value, Scalar)}
             records.setdefault(name, {}).update({key: value for key, value in values.items() if value is not None})

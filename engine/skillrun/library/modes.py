@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from skillrun.library.configuration import fitting, is_collection, laid_over, may_stand, merge, without
+from skillrun.library.configuration import check_entry, filter_layer, is_collection, merge, overlay, without_key
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.source import plain
+from skillrun.syntax.source import to_plain
 
 MODES: Final = "modes"
 FEATURES: Final = "features"  # in a mode: a list of those that are on
@@ -28,31 +28,31 @@ def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple
     """
     layers = tuple(layers)
     shipped = layers[-1]
-    known = plain(shipped).get(MODES)
+    known = to_plain(shipped).get(MODES)
     if not known or not isinstance(known, dict) or not all(isinstance(entry, dict) for entry in known.values()):
         return merge(layers, problems), {}
-    parts = [plain(without(shipped, MODES))]
+    parts = [to_plain(without_key(shipped, MODES))]
     data = dict(parts[0])
     for layer in reversed(layers[:-1]):
-        parts.append(fitting(data, without(layer, MODES), problems))
-        data = laid_over(data, parts[-1])
-    own = {name: value for entry in known.values() for name, value in entry.items() if name not in data}
-    sample = {**data, **own, FEATURES: [""]}
+        parts.append(filter_layer(data, without_key(layer, MODES), problems))
+        data = overlay(data, parts[-1])
+    mode_only = {name: value for entry in known.values() for name, value in entry.items() if name not in data}
+    sample = {**data, **mode_only, FEATURES: [""]}
     listed = [_entries(layer, known, sample, problems) for layer in reversed(layers)]
     names = dict.fromkeys(name for entries in listed for name in entries)
-    modes = {name: _laid(entries.get(name, {}) for entries in listed) for name in names}
+    modes = {name: _overlay_all(entries.get(name, {}) for entries in listed) for name in names}
     by_mode = {}
     for name in modes:
         pairs = zip(parts, listed, strict=True)
-        by_mode[name] = _laid(
-            values for part, entries in pairs for values in (part, _shared(entries.get(name, {}), data))
+        by_mode[name] = _overlay_all(
+            values for part, entries in pairs for values in (part, _shared_values(entries.get(name, {}), data))
         )
-    shared = dict.fromkeys(key for entry in modes.values() for key in _shared(entry, data))
+    shared = dict.fromkeys(key for entry in modes.values() for key in _shared_values(entry, data))
     complete = {name: {**entry, **{key: by_mode[name][key] for key in shared}} for name, entry in modes.items()}
     return {**data, MODES: complete}, {name: {**data, MODES: complete} for name, data in by_mode.items()}
 
 
-def varying(data: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+def mode_dependent_keys(data: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
     """The keys of a config that some mode lays something else over."""
     return frozenset(name for values in modes.values() for name in values if values[name] != data.get(name))
 
@@ -64,23 +64,23 @@ def _entries(layer: source.Mapping, known: Data, sample: Data, problems: Problem
     for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
         where = f"{MODES}.{name}"
         if name not in known:
-            may_stand(known, name, entry, problems, where, is_open=True)
+            check_entry(known, name, entry, problems, where, is_open=True)
         elif not isinstance(entry.value, source.Mapping):
-            may_stand(known, name, entry, problems, where, is_open=is_collection(known))
+            check_entry(known, name, entry, problems, where, is_open=is_collection(known))
         if isinstance(entry.value, source.Mapping):
-            entries[name] = fitting(sample, entry.value, problems, where)
+            entries[name] = filter_layer(sample, entry.value, problems, where)
     if node is not None and not isinstance(node, source.Mapping):
-        fitting({MODES: known}, source.Mapping({MODES: layer.entries[MODES]}, layer.span), problems)
+        filter_layer({MODES: known}, source.Mapping({MODES: layer.entries[MODES]}, layer.span), problems)
     return entries
 
 
-def _shared(entry: Data, data: Data) -> Data:
+def _shared_values(entry: Data, data: Data) -> Data:
     """What of a mode is laid over the config; the rest is its own."""
     return {key: value for key, value in entry.items() if key in data and key != FEATURES}
 
 
-def _laid(layers: Iterable[Data]) -> Data:
-    laid: Data = {}
+def _overlay_all(layers: Iterable[Data]) -> Data:
+    merged: Data = {}
     for layer in layers:
-        laid = laid_over(laid, layer)
-    return laid
+        merged = overlay(merged, layer)
+    return merged

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from skillrun.library.addresses import AddressError, parse_address
 from skillrun.library.library import Config, Library
-from skillrun.library.models_yaml import PROJECT, merged_models, providers_of, users_addresses
+from skillrun.library.models_yaml import PROJECT, merge_models, provider_entries, user_addresses
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.source import Mapping, Span, plain
+from skillrun.syntax.source import Mapping, Span, to_plain
 
-REACH: Final = ("kind", "base_url", "key")  # what decides where a call goes, and which key goes with it
+ENDPOINT_KEYS: Final = ("kind", "base_url", "key")  # what decides where a call goes, and which key goes with it
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Endpoint:
         if self.key:
             return False
         try:
-            return parse_address(self.base_url).on_this_machine if self.base_url else self.kind == "embedded"
+            return parse_address(self.base_url).is_local if self.base_url else self.kind == "embedded"
         except AddressError:
             return False
 
 
 @dataclass(frozen=True)
-class Wish:
+class PrivilegedSetting:
     """One value of a project's file that needs consent: what the provider is with it, and what it is without it."""
 
     provider: str
@@ -49,10 +49,10 @@ class Wish:
     value: str
     span: Span
     endpoint: Endpoint
-    otherwise: Endpoint | None
+    baseline: Endpoint | None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The file and the line."""
         return f"{self.span.path}:{self.span.line}"
 
@@ -61,68 +61,71 @@ class Wish:
 class Origin:
     """Which file says where a provider is; `users`: the user's own config names that address."""
 
-    place: str
-    users: bool = False
+    location: str
+    is_user_address: bool = False
 
 
-def wishes(library: Library) -> tuple[Wish, ...]:
+def find_privileged_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
     """Every wish of the project's files, in the order of the files."""
     models = library.config("models")
     if models is None or PROJECT not in models.roots:
         return ()
     layers = list(zip(models.roots, models.layers, strict=True))
     others = [layer for root, layer in layers if root != PROJECT]
-    before = _endpoints(merged_models(others, Problems()) if others else {})
-    wishes = []
+    baseline_endpoints = _endpoints(merge_models(others, Problems()) if others else {})
+    settings = []
     for name, endpoint in _endpoints(models.data).items():
-        otherwise = before.get(name)
-        whole = endpoint.kind and endpoint.base_url  # what is not is a problem of its own
-        if whole and endpoint != otherwise and not (otherwise is None and endpoint.is_free):
-            wishes += _entries(layers, name, endpoint, otherwise)
-    return tuple(wishes)
+        baseline = baseline_endpoints.get(name)
+        is_complete = endpoint.kind and endpoint.base_url  # what is not is a problem of its own
+        if is_complete and endpoint != baseline and not (baseline is None and endpoint.is_free):
+            settings += _endpoint_settings(layers, name, endpoint, baseline)
+    return tuple(settings)
 
 
-def _entries(
-    layers: Iterable[tuple[str, Mapping]], name: str, endpoint: Endpoint, otherwise: Endpoint | None
-) -> list[Wish]:
+def _endpoint_settings(
+    layers: Iterable[tuple[str, Mapping]], name: str, endpoint: Endpoint, baseline: Endpoint | None
+) -> list[PrivilegedSetting]:
     """The values of the project's files that make the provider what it is."""
-    wishes = []
+    settings = []
     for root, layer in layers:
-        for key in REACH if root == PROJECT else ():
+        for key in ENDPOINT_KEYS if root == PROJECT else ():
             value: str = getattr(endpoint, key)
-            span = layer.value_place("providers", name, key)
-            other = key != "kind" if otherwise is None else value != getattr(otherwise, key)
+            span = layer.value_span("providers", name, key)
+            other = key != "kind" if baseline is None else value != getattr(baseline, key)
             if span is not None and other:
-                wishes.append(Wish(name, f"providers.{name}.{key}", value, span, endpoint, otherwise))
-    return sorted(wishes, key=lambda wish: wish.span.offset)
+                settings.append(PrivilegedSetting(name, f"providers.{name}.{key}", value, span, endpoint, baseline))
+    return sorted(settings, key=lambda wish: wish.span.offset)
 
 
-def consent_digest(wanted: Iterable[Wish]) -> str:
+def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
     """What a consent is bound to: files, keys and values, and what they make of each provider; not their lines."""
-    told = [[wish.span.path, wish.key, wish.value, *(getattr(wish.endpoint, key) for key in REACH)] for wish in wanted]
-    return hashlib.sha256(json.dumps(sorted(told)).encode()).hexdigest()
+    entries = [
+        [wish.span.path, wish.key, wish.value, *(getattr(wish.endpoint, key) for key in ENDPOINT_KEYS)]
+        for wish in settings
+    ]
+    return hashlib.sha256(json.dumps(sorted(entries)).encode()).hexdigest()
 
 
 def origins(models: Config) -> dict[str, Origin]:
     """Which file gives each provider its address: the weakest one that already says what holds."""
     layers = tuple(zip(models.roots, models.layers, strict=True))
-    addresses = users_addresses(layers)
+    addresses = user_addresses(layers)
     origins: dict[str, Origin] = {}
     values: dict[str, Any] = {}
     for root, layer in reversed(layers):
-        for name, entry in providers_of(layer):
+        for name, entry in provider_entries(layer):
             node = entry.value.get("base_url") if isinstance(entry.value, Mapping) else None
-            url = plain(node) if node is not None else None
+            url = to_plain(node) if node is not None else None
             if node is not None and url is not None and url != values.get(name):
                 place = "shipped" if root == "library" else f"{node.span.path}:{node.span.line}"
-                origins[name], values[name] = Origin(place, users=url in addresses), url
+                origins[name], values[name] = Origin(place, is_user_address=url in addresses), url
     return origins
 
 
 def _endpoints(data: dict[str, Any]) -> dict[str, Endpoint]:
     entries = data.get("providers") or {}
     return {
-        name: Endpoint(*(str(entry.get(key) or "") for key in REACH))
+        name: Endpoint(*(str(entry.get(key) or "") for key in ENDPOINT_KEYS))
         for name, entry in entries.items()
         if isinstance(entry, dict)
     }

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, Span, plain
+from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, Span, to_plain
 
-WAS: Final = "was"
+RENAMES_KEY: Final = "was"
 
 
-class Move(NamedTuple):
+class RenamedKey(NamedTuple):
     """A key's place now and before; a part in `<…>` stands for any name, the same on both sides."""
 
     new: tuple[str, ...]
@@ -24,86 +24,95 @@ class Move(NamedTuple):
         return f"`{'.'.join(self.old)}` is `{'.'.join(self.new)}` now"
 
 
-class _Taken(NamedTuple):
+class _ExtractedEntry(NamedTuple):
     names: dict[str, str]  # what stood for each `<…>`
     entry: MappingEntry
 
 
-def moves_of(shipped: Mapping, problems: Problems) -> list[Move]:
+def read_renamed_keys(shipped: Mapping, problems: Problems) -> list[RenamedKey]:
     """What a layer of a config says of places of before; it is the weakest one that counts."""
-    node = shipped.get(WAS)
+    node = shipped.get(RENAMES_KEY)
     if node is not None and not isinstance(node, Mapping):
-        problems.report(node.span, "type", f"`{WAS}` maps a key's place to the one that it had before")
+        problems.report(node.span, "type", f"`{RENAMES_KEY}` maps a key's place to the one that it had before")
         return []
-    return [move for move, span in _moves(node) if _is_move(move, span, problems)] if node is not None else []
+    return (
+        [move for move, span in _parse_renames(node) if _is_valid_rename(move, span, problems)]
+        if node is not None
+        else []
+    )
 
 
-def in_new_places(layer: Mapping, moves: list[Move], problems: Problems) -> Mapping:
+def apply_renames(layer: Mapping, renames: list[RenamedKey], problems: Problems) -> Mapping:
     """The layer with everything at its new place; each thing that was elsewhere is warned of."""
-    for move in moves:
-        layer, taken = _taken(layer, move.old, {})
-        for names, entry in taken:
+    for move in renames:
+        layer, extracted = _extract(layer, move.old, {})
+        for names, entry in extracted:
             new, old = (tuple(names.get(part, part) for part in path) for path in move)
-            message, hint = str(Move(new, old)), "it counts as before; write it there"
+            message, hint = str(RenamedKey(new, old)), "it counts as before; write it there"
             problems.report(entry.key.span, "moved", message, hint, "warning")
-            layer = _put(layer, new, entry)
+            layer = _insert(layer, new, entry)
     return layer
 
 
-def _moves(node: Mapping) -> Iterator[tuple[Move, Span]]:
+def _parse_renames(node: Mapping) -> Iterator[tuple[RenamedKey, Span]]:
     for new, entry in node.entries.items():
-        old = plain(entry.value)
-        yield Move(tuple(new.split(".")), tuple(old.split(".") if isinstance(old, str) else ("",))), entry.value.span
+        old = to_plain(entry.value)
+        yield (
+            RenamedKey(tuple(new.split(".")), tuple(old.split(".") if isinstance(old, str) else ("",))),
+            entry.value.span,
+        )
 
 
-def _is_move(move: Move, span: Span, problems: Problems) -> bool:
-    if not all(move.old):
-        message = f"`{'.'.join(move.new)}` needs the place that it had before"
+def _is_valid_rename(rename: RenamedKey, span: Span, problems: Problems) -> bool:
+    if not all(rename.old):
+        message = f"`{'.'.join(rename.new)}` needs the place that it had before"
         problems.report(span, "moved", message, "a name such as `hours`, or `lengths.<mode>` where it stood in many")
         return False
-    marks = [sorted(part for part in path if _stands_for_any(part)) for path in move]
-    if marks[0] != marks[1] or not all(move.new) or len(set(marks[0])) < len(marks[0]):
-        message = f"`{'.'.join(move.old)}` does not say the same names as `{'.'.join(move.new)}`"
+    marks = [sorted(part for part in path if _is_placeholder(part)) for path in rename]
+    if marks[0] != marks[1] or not all(rename.new) or len(set(marks[0])) < len(marks[0]):
+        message = f"`{'.'.join(rename.old)}` does not say the same names as `{'.'.join(rename.new)}`"
         problems.report(span, "moved", message, "each `<name>` stands once on both sides")
         return False
     return True
 
 
-def _stands_for_any(part: str) -> bool:
+def _is_placeholder(part: str) -> bool:
     return part.startswith("<") and part.endswith(">")
 
 
-def _taken(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_Taken]]:
+def _extract(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_ExtractedEntry]]:
     """A mapping without what stands at a path, and what stood there; a mapping that becomes empty goes, too."""
     first, *rest = path
     kept: dict[str, MappingEntry] = {}
-    taken: list[_Taken] = []
+    extracted: list[_ExtractedEntry] = []
     for name, entry in node.entries.items():
-        bound = {**names, first: name} if _stands_for_any(first) else names
-        if bound is names and name != first:
+        bindings = {**names, first: name} if _is_placeholder(first) else names
+        if bindings is names and name != first:
             kept[name] = entry
         elif not rest:
-            taken.append(_Taken(bound, entry))
+            extracted.append(_ExtractedEntry(bindings, entry))
         elif isinstance(entry.value, Mapping):
-            inner, inside = _taken(entry.value, tuple(rest), bound)
-            taken += inside
-            if inner.entries or not inside:
+            inner, inner_extracted = _extract(entry.value, tuple(rest), bindings)
+            extracted += inner_extracted
+            if inner.entries or not inner_extracted:
                 kept[name] = entry._replace(value=inner)
         else:
             kept[name] = entry
-    return node._replace(entries=kept), taken
+    return node._replace(entries=kept), extracted
 
 
-def _put(node: Mapping, path: tuple[str, ...], entry: MappingEntry) -> Mapping:
+def _insert(node: Mapping, path: tuple[str, ...], entry: MappingEntry) -> Mapping:
     """A mapping with an entry at a path, where nothing stands there yet."""
     first, *rest = path
-    there = node.entries.get(first)
+    existing = node.entries.get(first)
     key = Scalar(first, None, entry.key.span)
     value: Node
     if not rest:
-        value = there.value if there is not None else entry.value
-    elif there is None:
-        value = _put(Mapping({}, entry.key.span), tuple(rest), entry)
+        value = existing.value if existing is not None else entry.value
+    elif existing is None:
+        value = _insert(Mapping({}, entry.key.span), tuple(rest), entry)
     else:
-        value = _put(there.value, tuple(rest), entry) if isinstance(there.value, Mapping) else there.value
-    return node._replace(entries={**node.entries, first: MappingEntry(there.key if there is not None else key, value)})
+        value = _insert(existing.value, tuple(rest), entry) if isinstance(existing.value, Mapping) else existing.value
+    return node._replace(
+        entries={**node.entries, first: MappingEntry(existing.key if existing is not None else key, value)}
+    )

@@ -11,24 +11,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.definitions.reader import Reader
-from skillrun.definitions.step_paths import unmarked
+from skillrun.definitions.step_paths import strip_markers
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.library.library import Library
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems
 
 CONFIG: Final = "sizes"
-MOST: Final = 10**7  # tokens
+MAX_TOKENS: Final = 10**7  # tokens
 KEYS: Keys = {
-    "reply": Key("integer", "the tokens of a reply", required=True, least=0, most=MOST),
+    "reply": Key("integer", "the tokens of a reply", required=True, least=0, most=MAX_TOKENS),
     "turns": Key("integer", "turns with tools before it", least=0, most=1000),
-    "found": Key("integer", "the tokens that tools find in one of these turns", least=0, most=MOST),
+    "found": Key("integer", "the tokens that tools find in one of these turns", least=0, most=MAX_TOKENS),
 }
 _AGAIN: Final = re.compile(r"@[\d.]+$")
 
 
 @dataclass(frozen=True)
-class Size:
+class ReplySize:
     """Tokens of a reply, turns with tools before it, and the tokens that one of them finds."""
 
     reply: int
@@ -36,27 +36,29 @@ class Size:
     found: int = 0
 
 
-def step_of(address: str) -> str:
+def step_address(address: str) -> str:
     """`plan/clarify/gate/score` of the call `plan/clarify/gate#2/score/coordinator/1.1`: for all members."""
-    return "/".join(unmarked(_AGAIN.sub("", part)) for part in address.split("/")[:-2])
+    return "/".join(strip_markers(_AGAIN.sub("", part)) for part in address.split("/")[:-2])
 
 
-def measured(library: Library) -> Mapping[str, Size]:
+def load_reply_sizes(library: Library) -> Mapping[str, ReplySize]:
     """What is known, by step."""
     config = library.config(CONFIG)
     steps = config.data.get("steps") if config is not None else None
-    known = steps.items() if isinstance(steps, dict) else ()
-    return {name: Size(**{key: size.get(key, 0) for key in KEYS}) for name, size in known if isinstance(size, dict)}
+    entries = steps.items() if isinstance(steps, dict) else ()
+    return {
+        name: ReplySize(**{key: size.get(key, 0) for key in KEYS}) for name, size in entries if isinstance(size, dict)
+    }
 
 
-def check_measured(library: Library, problems: Problems) -> None:
+def check_reply_sizes(library: Library, problems: Problems) -> None:
     """Report what is wrong with the sizes, each at its place; what a weaker layer says may be left out."""
     config = library.config(CONFIG)
-    weaker: set[str] = set()
+    seen: set[str] = set()
     reader = Reader(problems)
     for layer in reversed(config.layers if config is not None else ()):
         steps = layer.get("steps")
         for name, entry in steps.entries.items() if isinstance(steps, source.Mapping) else ():
-            optional = {key: Key(rule.takes, rule.doc, least=rule.least, most=rule.most) for key, rule in KEYS.items()}
-            reader.read(entry.value, optional if name in weaker else KEYS)
-            weaker.add(name)
+            optional = {key: Key(rule.kind, rule.doc, least=rule.least, most=rule.most) for key, rule in KEYS.items()}
+            reader.read(entry.value, optional if name in seen else KEYS)
+            seen.add(name)

@@ -21,12 +21,12 @@ class Root:
     path: Path
     label: str
     name: str
-    confined: bool = False
+    is_confined: bool = False
 
     @property
-    def inside(self) -> Path | None:
+    def boundary(self) -> Path | None:
         """The folder that its files lie in, where that counts."""
-        return self.path if self.confined else None
+        return self.path if self.is_confined else None
 
 
 def enclosing_project(place: Path) -> Path | None:
@@ -35,7 +35,7 @@ def enclosing_project(place: Path) -> Path | None:
     The nearest with files of a project, or else with runs. A folder `config` is many a program's, so that only files
     of the shipped config's names count there.
     """
-    folders = list(_around(place))
+    folders = list(_candidate_folders(place))
     config = tuple(f"config/{path.name}" for path in (package_library() / "config").glob("*.yaml"))
     for patterns in ((*_OWN, *config), _RUNS):
         for folder in folders:
@@ -44,7 +44,7 @@ def enclosing_project(place: Path) -> Path | None:
     return None
 
 
-def _around(place: Path) -> Iterator[Path]:
+def _candidate_folders(place: Path) -> Iterator[Path]:
     """The folders that may be the project of a place, the nearest first."""
     home = Path.home()
     for folder in (place, *place.parents):
@@ -75,16 +75,16 @@ def search_path(project: Path) -> tuple[Root, ...]:
 
     config = user_config_path("skillrun")
     roots = (
-        Root(project, "", "project", confined=True),
+        Root(project, "", "project", is_confined=True),
         # one that is not absolute would be a folder of whatever project one is in
         *((Root(config, "~config/", "user"),) if config.is_absolute() else ()),
         Root(package_library(), "skillrun:", "library"),
     )
     seen: set[Path] = set()
-    kept = []
+    unique_roots = []
     for root in reversed(roots):
         resolved = root.path.resolve()
         if resolved not in seen:
             seen.add(resolved)
-            kept.append(root)
-    return tuple(reversed(kept))
+            unique_roots.append(root)
+    return tuple(reversed(unique_roots))

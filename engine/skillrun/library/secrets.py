@@ -18,7 +18,7 @@ def secret_names(library: Library) -> tuple[str, ...]:
     for layer in reversed(config.layers if config is not None else ()):
         items = _items(layer)
         if _is_of_project(layer, library):
-            names += [str(item.value) for item in items or () if not _takes_back(item)]
+            names += [str(item.value) for item in items or () if not _is_negation(item)]
         elif items is not None:
             names = [str(item.value) for item in items]
     return tuple(names)
@@ -29,7 +29,7 @@ def check_secret_names(library: Library, problems: Problems) -> None:
     config = library.config(CONFIG)
     for layer in config.layers if config is not None else ():
         for item in _items(layer) or () if _is_of_project(layer, library) else ():
-            if _takes_back(item):
+            if _is_negation(item):
                 message = f"`{item.value}` would take a name back, and a project only adds to those that are withheld"
                 problems.report(item.span, "withheld", message, "a list in your own config folder stands in its place")
 
@@ -45,5 +45,5 @@ def _items(layer: Mapping) -> list[Scalar] | None:
     return [item for item in withheld.items if isinstance(item, Scalar)] if isinstance(withheld, Sequence) else None
 
 
-def _takes_back(item: Scalar) -> bool:
+def _is_negation(item: Scalar) -> bool:
     return str(item.value).startswith("!")

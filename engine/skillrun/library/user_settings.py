@@ -16,24 +16,26 @@ CONFIG: Final = "skillrun"
 STORE: Final = "store"
 
 
-def own_store(roots: Iterable[Root]) -> str:
+def user_store_url(roots: Iterable[Root]) -> str:
     """The URL of the store that the user's own config names; empty where it names none. Raises UsageError."""
-    own = [root for root in roots if root.name == "user" and (root.path / "config" / f"{CONFIG}.yaml").exists()]
-    if not own:
+    user_roots = [root for root in roots if root.name == "user" and (root.path / "config" / f"{CONFIG}.yaml").exists()]
+    if not user_roots:
         return ""
     from skillrun.library.library import Library
 
-    library = Library(own)
+    library = Library(user_roots)
     config = library.config(CONFIG)
     for problem in library.problems:
         raise UsageError(f"{problem.path}:{problem.line}: {problem.message}", problem.hint)
     url = config.data.get(STORE) if config is not None else None
     if url is not None and not isinstance(url, str):
-        raise UsageError(f"`{STORE}` of {own[0].label}config/{CONFIG}.yaml is no text", "write it as postgresql://…")
+        raise UsageError(
+            f"`{STORE}` of {user_roots[0].label}config/{CONFIG}.yaml is no text", "write it as postgresql://…"
+        )
     return url or ""
 
 
-def check_own_settings(library: Library, problems: Problems) -> None:
+def check_user_only_settings(library: Library, problems: Problems) -> None:
     """Report what a project says of where runs stand: a clone would send them elsewhere."""
     config = library.config(CONFIG)
     source = library.files.get(("project", f"config/{CONFIG}.yaml"))

@@ -23,16 +23,16 @@ from skillrun.library.addresses import (
     AddressError,
     parse_address,
 )
-from skillrun.library.model_names import MOST_STEPS
+from skillrun.library.model_names import MAX_ALIAS_STEPS
 from skillrun.library.models_yaml import TABLES
 from skillrun.library.privileged_settings import Origin
 from skillrun.models import model_lists
-from skillrun.models.entries import Embedded, Intent, Price, Provider, Resolved, Retry
+from skillrun.models.entries import EmbeddedConfig, Intent, Price, ProviderConfig, ResolvedModel, RetryPolicy
 from skillrun.models.messages import Usage
-from skillrun.syntax.diagnostics import SkillrunError, allowed, did_you_mean
+from skillrun.syntax.diagnostics import SkillrunError, allowed_hint, did_you_mean
 
-NO_KEY: Final = "no provider key is set: the small embedded model"
-KEY, URL = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the address beside it
+NO_KEY_REASON: Final = "no provider key is set: the small embedded model"
+KEY_SUFFIX, URL_SUFFIX = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the address beside it
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class Catalogue:
     prefer: Sequence[str]
     aliases: Mapping[str, str]
     intents: Mapping[str, Intent]
-    providers: Mapping[str, Provider]
+    providers: Mapping[str, ProviderConfig]
     models: Mapping[str, Mapping[str, Any]]
-    embedded: Embedded | None = None
-    retry: Retry = field(default_factory=Retry)
+    embedded: EmbeddedConfig | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
     elsewhere: Sequence[str] = ()
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
+    def from_config(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
         """The catalogue that the merged `models.yaml` describes, which `language.models_yaml` has checked.
 
         `origins` says which file gives each provider its address; where nobody says it, it is not the user's own.
         """
 
-        def named(kind: type[Any], part: str) -> dict[str, Any]:
+        def build_entries(kind: type[Any], part: str) -> dict[str, Any]:
             entries = {}
             for name, entry in config.get(part, {}).items():
                 if not entry.keys() <= TABLES[part].keys():
@@ -62,10 +62,10 @@ class Catalogue:
                 entries[name] = kind(name=name, **entry)
             return entries
 
-        providers, intents = named(Provider, "providers"), named(Intent, "intents")
+        providers, intents = build_entries(ProviderConfig, "providers"), build_entries(Intent, "intents")
         for name, provider in providers.items():
-            _check(provider, origins.get(name, Origin("")))
-            providers[name] = replace(provider, origin=origins[name].place) if name in origins else provider
+            _check_provider(provider, origins.get(name, Origin("")))
+            providers[name] = replace(provider, origin=origins[name].location) if name in origins else provider
         return cls(
             tiers=config.get("tiers", {}),
             prefer=config.get("prefer", ()),
@@ -73,20 +73,22 @@ class Catalogue:
             intents=intents,
             providers=providers,
             models=config.get("models", {}),
-            embedded=Embedded(**config["embedded"]) if config.get("embedded") else None,
-            retry=Retry(**config.get("retry", {})),
+            embedded=EmbeddedConfig(**config["embedded"]) if config.get("embedded") else None,
+            retry=RetryPolicy(**config.get("retry", {})),
             elsewhere=config.get("elsewhere", ()),
         )
 
-    def located(self, environ: Mapping[str, str]) -> Catalogue:
+    def apply_base_urls(self, environ: Mapping[str, str]) -> Catalogue:
         """With the base URLs that the environment names, as the SDKs read them: `ANTHROPIC_BASE_URL` and the like.
 
         Raises `SkillrunError` for one that cannot be used, without showing it, where the provider's key is set.
         """
         providers = {}
         for name, provider in self.providers.items():
-            variable = f"{provider.key.removesuffix(KEY)}{URL}" if provider.key.endswith(KEY) else ""
-            url = environ.get(variable, "") if variable and provider.ready(environ) else ""
+            variable = (
+                f"{provider.key.removesuffix(KEY_SUFFIX)}{URL_SUFFIX}" if provider.key.endswith(KEY_SUFFIX) else ""
+            )
+            url = environ.get(variable, "") if variable and provider.is_configured(environ) else ""
             if url:
                 try:
                     parse_address(url)
@@ -96,36 +98,40 @@ class Catalogue:
             providers[name] = replace(provider, base_url=url, origin=variable) if url else provider
         return replace(self, providers=providers)
 
-    def barring(self, reasons: Mapping[str, str]) -> Catalogue:
+    def block_providers(self, reasons: Mapping[str, str]) -> Catalogue:
         """With nothing being sent to the providers that are named, each with the reason."""
-        providers = {name: replace(provider, barred=reasons.get(name, "")) for name, provider in self.providers.items()}
+        providers = {
+            name: replace(provider, blocked_reason=reasons.get(name, "")) for name, provider in self.providers.items()
+        }
         return replace(self, providers=providers)
 
-    def places(self, models: Iterable[str]) -> dict[str, str]:
+    def provider_locations(self, models: Iterable[str]) -> dict[str, str]:
         """Where the providers of these models are, in words; what runs in the process is nowhere."""
         names = dict.fromkeys(model.partition(":")[0] for model in models)
         return {
-            name: self.providers[name].where for name in names if name in self.providers and self.providers[name].where
+            name: self.providers[name].location
+            for name in names
+            if name in self.providers and self.providers[name].location
         }
 
     def resolve(
-        self, name: str, environ: Mapping[str, str], override: str = "", listed: model_lists.ModelList | None = None
-    ) -> Resolved:
+        self, name: str, environ: Mapping[str, str], override: str = "", model_list: model_lists.ModelList | None = None
+    ) -> ResolvedModel:
         """What `name` means: a tier, an alias, an intent, `provider:model`, or a model's bare name.
 
         `override` takes the place of every tier and alias. `listed` is the list of models of the intent's provider;
         without it an intent is its `fallback`. Raises `SkillrunError` for a name that means nothing.
         """
-        last, why = self._followed(name, environ, override)
-        if isinstance(last, Intent):
-            newest = listed.newest(last.match) if listed else None
-            model = f"{last.provider}:{newest or last.fallback}"
-            why.append(_why(last, newest, listed))
+        target, why = self._resolve_name(name, environ, override)
+        if isinstance(target, Intent):
+            newest = model_list.newest(target.match) if model_list else None
+            model = f"{target.provider}:{newest or target.fallback}"
+            why.append(_explain_choice(target, newest, model_list))
         else:
-            model = last
-        provider = self.providers.get(model.partition(":")[0]) or Provider("scripted", "scripted")
+            model = target
+        provider = self.providers.get(model.partition(":")[0]) or ProviderConfig("scripted", "scripted")
         entry = self.models.get(model, {})
-        return Resolved(
+        return ResolvedModel(
             name=name,
             model=model,
             provider=provider.name,
@@ -133,104 +139,116 @@ class Catalogue:
             max_output=entry.get("max_output", provider.max_output),
             price=_price(entry),
             why="; ".join(why),
-            short=self._short(model),
+            short_name=self._short_name(model),
             tools=provider.tools,
             records=provider.records,
-            stands_in=NO_KEY in why,
+            is_embedded_fallback=NO_KEY_REASON in why,
         )
 
-    async def resolve_live(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
+    async def resolve_live(
+        self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
+    ) -> ResolvedModel:
         """As `resolve`, with the provider's list of models, from `cache` for a day. The caller pins the result."""
-        last, _ = self._followed(name, environ, override)
-        listed = None
-        if isinstance(last, Intent):
-            provider = self.providers[last.provider]
-            listed = await model_lists.fetch(provider, environ.get(provider.key, ""), cache)
-        return self.resolve(name, environ, override, listed)
+        target, _ = self._resolve_name(name, environ, override)
+        model_list = None
+        if isinstance(target, Intent):
+            provider = self.providers[target.provider]
+            model_list = await model_lists.fetch_model_list(provider, environ.get(provider.key, ""), cache)
+        return self.resolve(name, environ, override, model_list)
 
-    def resolve_kept(self, name: str, environ: Mapping[str, str], cache: Path, override: str = "") -> Resolved:
+    def resolve_from_cache(
+        self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
+    ) -> ResolvedModel:
         """As `resolve`, with the provider's list where it was fetched within a day; nobody is asked."""
-        last, _ = self._followed(name, environ, override)
-        provider = self.providers[last.provider] if isinstance(last, Intent) else None
-        listed = model_lists.kept_list(provider, cache) if provider is not None and not provider.barred else None
-        return self.resolve(name, environ, override, listed)
+        target, _ = self._resolve_name(name, environ, override)
+        provider = self.providers[target.provider] if isinstance(target, Intent) else None
+        model_list = (
+            model_lists.read_cached_list(provider, cache)
+            if provider is not None and not provider.blocked_reason
+            else None
+        )
+        return self.resolve(name, environ, override, model_list)
 
-    def _short(self, model: str) -> str:
+    def _short_name(self, model: str) -> str:
         """The name of `provider:model` alone where it means this one and no other, or is that of the scripted model."""
         provider, _, name = model.partition(":")
         with suppress(SkillrunError):
-            if provider == "scripted" or self._exact(name) == model:
+            if provider == "scripted" or self._qualify_name(name) == model:
                 return name
         return model
 
-    def may_mean(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
+    def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
         """Whether a name means this model here: exactly it, or any of those that its intent chooses from."""
-        last, _ = self._followed(name, environ, "")
-        if isinstance(last, Intent):
-            provider, _, listed = model.partition(":")
-            return provider == last.provider and (fnmatchcase(listed, last.match) or listed == last.fallback)
-        return last == model
+        target, _ = self._resolve_name(name, environ, "")
+        if isinstance(target, Intent):
+            provider, _, listed_name = model.partition(":")
+            return provider == target.provider and (
+                fnmatchcase(listed_name, target.match) or listed_name == target.fallback
+            )
+        return target == model
 
     def price(self, model: str, usage: Usage) -> float | None:
         """Dollars for a call to `provider:model`, None when its rates are unknown; the scripted model is free."""
         rates = _price(self.models.get(model, {}))
-        return 0.0 if model.startswith("scripted:") else rates.of(usage) if rates else None
+        return 0.0 if model.startswith("scripted:") else rates.cost(usage) if rates else None
 
-    def _followed(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
+    def _resolve_name(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
         """The exact model, or the intent whose provider's list decides, to which a name leads, and by which way."""
-        last, why = self._way(name, environ, override)
+        target, why = self._follow_aliases(name, environ, override)
         if override or name.casefold() not in map(str.casefold, self.elsewhere):
-            return last, why
-        own = last.provider if isinstance(last, Intent) else last.partition(":")[0]
-        if own not in self.prefer:
-            return last, why
-        other = self._stand_in(environ, but=own)
+            return target, why
+        own_provider = target.provider if isinstance(target, Intent) else target.partition(":")[0]
+        if own_provider not in self.prefer:
+            return target, why
+        other = self._substitute_provider(environ, excluding=own_provider)
         if other is None:
-            return last, [*why, "there is no key of another provider"]
-        tier = other.fast if isinstance(last, Intent) and last.tier == "fast" and other.fast else other.strong
-        last, way = self._way(tier, environ, "")
-        return last, [f"another provider than {own}, as {other.key} is set", tier, *way]
+            return target, [*why, "there is no key of another provider"]
+        tier = other.fast if isinstance(target, Intent) and target.tier == "fast" and other.fast else other.strong
+        target, way = self._follow_aliases(tier, environ, "")
+        return target, [f"another provider than {own_provider}, as {other.key} is set", tier, *way]
 
-    def _way(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
+    def _follow_aliases(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
         """Where a name leads by itself."""
         symbols = {**self.tiers, **self.aliases}
         why: list[str] = []
         seen = [name]
         while True:
-            if symbol := _same(name, symbols):
+            if symbol := _match_key(name, symbols):
                 if override and override not in seen:
                     name, override = override, ""
                     why.append(f"{name} for everything")
                 else:
                     name = symbols[symbol]
                     why.append(name)
-            elif key := _same(name, self.intents):
+            elif key := _match_key(name, self.intents):
                 intent = self.intents[key]
-                wanted = self.providers[intent.provider]
-                if wanted.ready(environ):
+                provider = self.providers[intent.provider]
+                if provider.is_configured(environ):
                     return intent, why
-                other = self._stand_in(environ)
+                other = self._substitute_provider(environ)
                 if other is None:
-                    return self._embedded(), [*why, NO_KEY]
+                    return self._embedded_model(), [*why, NO_KEY_REASON]
                 name = other.fast if intent.tier == "fast" and other.fast else other.strong
-                why.append(f"{wanted.key} is not set, {other.key} is: {name}")
+                why.append(f"{provider.key} is not set, {other.key} is: {name}")
             else:
-                return self._exact(name), why
-            if len(seen) > MOST_STEPS:
-                raise SkillrunError(f"the model name `{seen[0]}` leads through more than {MOST_STEPS} others")
+                return self._qualify_name(name), why
+            if len(seen) > MAX_ALIAS_STEPS:
+                raise SkillrunError(f"the model name `{seen[0]}` leads through more than {MAX_ALIAS_STEPS} others")
             if name in seen:
                 raise SkillrunError(f"the model name `{name}` leads back to itself: {' -> '.join((*seen, name))}")
             seen.append(name)
 
-    def _stand_in(self, environ: Mapping[str, str], but: str = "") -> Provider | None:
-        others = (self.providers[name] for name in self.prefer if name in self.providers and name != but)
-        open_to = (other for other in others if other.strong and other.key and not (but and other.barred))
-        return next((other for other in open_to if other.ready(environ)), None)
+    def _substitute_provider(self, environ: Mapping[str, str], excluding: str = "") -> ProviderConfig | None:
+        others = (self.providers[name] for name in self.prefer if name in self.providers and name != excluding)
+        available = (
+            other for other in others if other.strong and other.key and not (excluding and other.blocked_reason)
+        )
+        return next((other for other in available if other.is_configured(environ)), None)
 
-    def _exact(self, name: str) -> str:
+    def _qualify_name(self, name: str) -> str:
         provider, colon, model = name.partition(":")
         if colon and model:
-            _known(f"the provider of the model `{name}`", provider, [*self.providers, "scripted"])
+            _require_option(f"the provider of the model `{name}`", provider, [*self.providers, "scripted"])
             return name
         listed = [full for full in self.models if full.partition(":")[2] == name]
         if len(listed) == 1:
@@ -238,10 +256,10 @@ class Catalogue:
         for candidate in self.providers.values():
             if candidate.names and fnmatchcase(name, candidate.names):
                 return f"{candidate.name}:{name}"
-        _known("the model name", name, [*self.tiers, *self.aliases, *self.intents, *self.models])
+        _require_option("the model name", name, [*self.tiers, *self.aliases, *self.intents, *self.models])
         return name
 
-    def _embedded(self) -> str:
+    def _embedded_model(self) -> str:
         for provider in self.providers.values():
             if provider.kind == "embedded":
                 return provider.strong
@@ -249,12 +267,12 @@ class Catalogue:
         raise SkillrunError("no provider key is set and no embedded model is configured", f"Set one of {keys}.")
 
 
-def _why(intent: Intent, newest: str | None, listed: model_lists.ModelList | None) -> str:
-    if listed is None:
+def _explain_choice(intent: Intent, newest: str | None, model_list: model_lists.ModelList | None) -> str:
+    if model_list is None:
         return "the name in models.yaml"
     if newest:
-        return f"newest in {intent.provider}'s list of {listed.day}"
-    missing = listed.error or f"no name in the list of {intent.provider} is like {intent.match}"
+        return f"newest in {intent.provider}'s list of {model_list.day}"
+    missing = model_list.error or f"no name in the list of {intent.provider} is like {intent.match}"
     return f"the name in models.yaml, as {missing}"
 
 
@@ -266,12 +284,12 @@ def _price(entry: Mapping[str, Any]) -> Price | None:
     return Price(**rates, long=_price(entry.get("long", {})))
 
 
-def _check(provider: Provider, origin: Origin) -> None:
+def _check_provider(provider: ProviderConfig, origin: Origin) -> None:
     """Raises for what the files' own check has refused already: nothing that is wrong gets this far unseen."""
     where = f"models.yaml: `providers.{provider.name}"
     if not PROVIDER.fullmatch(provider.name):
         raise SkillrunError("models.yaml: the name of a provider cannot be used", PROVIDER_HINT)
-    _known(f"providers.{provider.name}.kind", provider.kind, KINDS)
+    _require_option(f"providers.{provider.name}.kind", provider.kind, KINDS)
     if provider.key and not VARIABLE.fullmatch(str(provider.key)):
         raise SkillrunError(f"{where}.key` is not the name of an environment variable", VARIABLE_HINT)
     if provider.kind == "embedded":
@@ -282,17 +300,17 @@ def _check(provider: Provider, origin: Origin) -> None:
         address = parse_address(str(provider.base_url))
     except AddressError as error:
         raise SkillrunError(f"{where}.base_url` cannot be used: {error}") from None
-    if address.is_open and not origin.users:
+    if address.is_insecure and not origin.is_user_address:
         raise SkillrunError(f"{where}.base_url` is plain http to another machine", HTTP_HINT)
 
 
-def _same(name: str, table: Mapping[str, Any]) -> str | None:
+def _match_key(name: str, table: Mapping[str, Any]) -> str | None:
     return next((key for key in table if key.casefold() == name.casefold()), None)
 
 
-def _known(what: str, value: str, options: Iterable[str]) -> None:
+def _require_option(what: str, value: str, options: Iterable[str]) -> None:
     """Raises unless the value is one of the options."""
     names = list(options)
     if value not in names:
-        hint = did_you_mean(value, names) or allowed(names)
+        hint = did_you_mean(value, names) or allowed_hint(names)
         raise SkillrunError(f"{what} is `{value}`, which is not known; {hint}", "`skillrun models` shows the names.")

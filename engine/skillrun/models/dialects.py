@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.models.openai import OpenAIChatModel
 
-    from skillrun.models.entries import Provider
+    from skillrun.models.entries import ProviderConfig
 
-TOTAL = "total_tokens"
-ERRORS = range(400, 600)
+TOTAL_TOKENS_KEY = "total_tokens"
+ERROR_STATUSES = range(400, 600)
 
 
-def dialect(provider: Provider, client: Any, name: str) -> Model[Any]:
+def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
     """The model as its provider's protocol has it; importing it takes a second."""
     if provider.kind == "anthropic":
         from pydantic_ai.models.anthropic import AnthropicModel
@@ -41,10 +41,10 @@ def dialect(provider: Provider, client: Any, name: str) -> Model[Any]:
         openai_supports_strict_tool_definition=False,
     )
     compatible = OpenAICompatibleProvider(provider.name, openai_client=client)
-    return _chat_model()(name, provider=compatible, profile=plain)
+    return _chat_model_class()(name, provider=compatible, profile=plain)
 
 
-def _chat_model() -> type[OpenAIChatModel]:
+def _chat_model_class() -> type[OpenAIChatModel]:
     """Pydantic AI's model of chat completions, whose replies also tell the total of tokens that was told.
 
     An error that comes with status 200 is raised as what it says that it is: gateways such as OpenRouter send one where
@@ -57,13 +57,13 @@ def _chat_model() -> type[OpenAIChatModel]:
         def _validate_completion(self, response: ChatCompletion) -> Any:
             error = (response.model_extra or {}).get("error")
             code = error.get("code") if isinstance(error, dict) else None
-            if not response.choices and type(code) is int and code in ERRORS:
+            if not response.choices and type(code) is int and code in ERROR_STATUSES:
                 raise ModelHTTPError(code, self.model_name, error)
             return super()._validate_completion(response)
 
         def _process_provider_details(self, response: ChatCompletion) -> dict[str, Any] | None:
             details = super()._process_provider_details(response) or {}
             total = response.usage.total_tokens if response.usage is not None else None
-            return {**details, TOTAL: total} if total is not None else details
+            return {**details, TOTAL_TOKENS_KEY: total} if total is not None else details
 
     return Chat

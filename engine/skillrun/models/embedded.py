@@ -16,41 +16,41 @@ from typing import TYPE_CHECKING, Any
 
 from skillrun.installation import extra_hint
 from skillrun.models.messages import Reply, Request
-from skillrun.models.providers import Backend
+from skillrun.models.providers import ProviderClient
 from skillrun.models.redaction import Redactor
-from skillrun.models.schema_limits import limited_schema
-from skillrun.models.weights import OTHERWISE, failed, weights
+from skillrun.models.schema_limits import limit_schema
+from skillrun.models.weights import KEY_HINT, fetch_weights, weights_error
 
 if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
 
-    from skillrun.models.entries import Embedded, Provider
+    from skillrun.models.entries import EmbeddedConfig, ProviderConfig
 
 LONGEST_REPLY = 320  # characters of a free text: a model this small often does not end by itself
 LONGEST_RECORD = 400  # and of a structured one
 
 
-async def open_backend(
-    provider: Provider,
-    settings: Embedded,
+async def open_embedded_client(
+    provider: ProviderConfig,
+    settings: EmbeddedConfig,
     cache: Path,
     environ: Mapping[str, str],
     progress: Callable[[str], None],
     redactor: Redactor,
-) -> EmbeddedBackend:
+) -> EmbeddedClient:
     """Fetches the weights if they are not there, starts the server, and speaks to it. Raises `ModelError`."""
     try:
         await asyncio.to_thread(import_module, "xllamacpp")
     except ImportError:
-        step = f"Install it: {extra_hint('local')}. {OTHERWISE}"
-        raise failed("the small local model needs xllamacpp, which is not installed", step) from None
-    path = await weights(settings, cache, environ, progress)
-    return await asyncio.to_thread(_started, provider, settings, path, progress, redactor)
+        step = f"Install it: {extra_hint('local')}. {KEY_HINT}"
+        raise weights_error("the small local model needs xllamacpp, which is not installed", step) from None
+    path = await fetch_weights(settings, cache, environ, progress)
+    return await asyncio.to_thread(_start_server, provider, settings, path, progress, redactor)
 
 
-def _started(
-    provider: Provider, settings: Embedded, path: Path, progress: Callable[[str], None], redactor: Redactor
-) -> EmbeddedBackend:
+def _start_server(
+    provider: ProviderConfig, settings: EmbeddedConfig, path: Path, progress: Callable[[str], None], redactor: Redactor
+) -> EmbeddedClient:
     import xllamacpp
 
     key = secrets.token_hex(16)  # so that no other program of this machine uses the server
@@ -73,20 +73,20 @@ def _started(
     try:
         server = xllamacpp.Server(params)
     except RuntimeError as error:
-        raise failed(f"the small local model does not start from {path}: {error}", OTHERWISE) from None
+        raise weights_error(f"the small local model does not start from {path}: {error}", KEY_HINT) from None
     # A server that is stopped before its loop has begun waits for itself for ever, and holds the interpreter while it
     # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
     server.handle_completions({"prompt": "a", "n_predict": 1})
     local = replace(provider, base_url=f"{server.listening_address}/v1")
-    backend = EmbeddedBackend(local, key, redactor, progress, server, settings.seed)
-    backend.prepare(path.stem)
-    return backend
+    client = EmbeddedClient(local, key, redactor, progress, server, settings.seed)
+    client.prepare_model(path.stem)
+    return client
 
 
-class EmbeddedBackend(Backend):
+class EmbeddedClient(ProviderClient):
     def __init__(
         self,
-        provider: Provider,
+        provider: ProviderConfig,
         key: str,
         redactor: Redactor,
         progress: Callable[[str], None],
@@ -99,10 +99,10 @@ class EmbeddedBackend(Backend):
 
     async def send(self, request: Request) -> Reply:
         if request.schema is not None:
-            request = replace(request, schema=limited_schema(request.schema, min(LONGEST_RECORD, request.max_tokens)))
+            request = replace(request, schema=limit_schema(request.schema, min(LONGEST_RECORD, request.max_tokens)))
         return await super().send(request)
 
-    def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
+    def build_settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
         structured = request.schema is not None
         extra: dict[str, Any] = {
             "seed": self._seed,
@@ -111,7 +111,7 @@ class EmbeddedBackend(Backend):
         }
         if not structured:
             extra["grammar"] = f"root ::= [^\\x00]{{1,{min(LONGEST_REPLY, request.max_tokens)}}}"
-        return {"temperature": 0.3, **super().settings(request, profile), "extra_body": extra}
+        return {"temperature": 0.3, **super().build_settings(request, profile), "extra_body": extra}
 
     async def close(self) -> None:
         await super().close()

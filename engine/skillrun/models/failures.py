@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from skillrun.models.messages import ErrorKind, ModelError
 
 if TYPE_CHECKING:
-    from skillrun.models.entries import Provider
+    from skillrun.models.entries import ProviderConfig
     from skillrun.models.redaction import Redactor
 
 LONGEST = 300
-MOST_WRONG = 3  # places in an answer
-_LOOKED_AT = 20_000  # characters of an error's text that are looked at for keys; of these the first are shown
-_WORDS: dict[ErrorKind, tuple[str, str]] = {
+MAX_VALIDATION_ERRORS = 3  # places in an answer
+_MAX_SCAN = 20_000  # characters of an error's text that are looked at for keys; of these the first are shown
+_MESSAGES: dict[ErrorKind, tuple[str, str]] = {
     "auth": ("{provider} refuses the key in {key}", "Check {key}; without any key, the small embedded model is used."),
     "not_found": ("{provider} does not know the model `{model}`", "`skillrun models` shows what each name means."),
     "rate_limit": ("{provider} limits the rate of calls", "Go on later with `skillrun resume RUN`."),
@@ -30,45 +30,48 @@ _WORDS: dict[ErrorKind, tuple[str, str]] = {
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
     "budget": ("the account at {provider} has no credit left", "Top it up, or choose another model."),
 }
-_TOO_LONG = ("exceed_context_size", "exceeds the maximum number of tokens")  # llama.cpp's words for it, and Gemini's
+_TOO_LONG_MARKERS = (
+    "exceed_context_size",
+    "exceeds the maximum number of tokens",
+)  # llama.cpp's words for it, and Gemini's
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
 _BY_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
     429: "rate_limit",
 }  # fmt: skip
 """Where Pydantic AI says no more than that."""
-_UNREADABLE = "the answer of {provider} to the request to `{model}` cannot be read"
-_WHERE = "Check what answers at its base_url (`skillrun models` names it)."
+_UNREADABLE_MESSAGE = "the answer of {provider} to the request to `{model}` cannot be read"
+_BASE_URL_HINT = "Check what answers at its base_url (`skillrun models` names it)."
 
 
-def model_error(error: Exception, provider: Provider, model: str, redactor: Redactor) -> ModelError:
+def model_error(error: Exception, provider: ProviderConfig, model: str, redactor: Redactor) -> ModelError:
     """The `ModelError` for what an SDK or Pydantic AI raised, or what came of reading an answer; `wait` is the
     provider's own hint in seconds."""
     import httpx2
 
-    from skillrun.models.transport import AnswerRefused
+    from skillrun.models.transport import ResponseRejected
 
-    refused = _cause(error, AnswerRefused)
+    refused = _find_cause(error, ResponseRejected)
     if refused is not None:
-        return ModelError("other", f"the answer of {provider.name} {refused}", next_step=_WHERE)
+        return ModelError("other", f"the answer of {provider.name} {refused}", next_step=_BASE_URL_HINT)
     status = getattr(error, "status_code", None)
-    kind = _kind(error)
-    what, step = _WORDS.get(kind, ("{provider} does not accept the request to `{model}`", ""))
+    kind = _classify_error(error)
+    template, step = _MESSAGES.get(kind, ("{provider} does not accept the request to `{model}`", ""))
     if kind == "other" and status is None:
-        what, step = _UNREADABLE, _WHERE
+        template, step = _UNREADABLE_MESSAGE, _BASE_URL_HINT
     names = {"provider": provider.name, "key": provider.key or "its key", "url": provider.base_url, "model": model}
-    words = redactor.error(_unread(error)) if what == _UNREADABLE else ""
+    explanation = redactor.redact_error(_describe_invalid_reply(error)) if template == _UNREADABLE_MESSAGE else ""
     detail = ": ".join(
-        part for part in (f"HTTP {status}" if status else "", words or _sentence(error, redactor)) if part
+        part for part in (f"HTTP {status}" if status else "", explanation or _provider_message(error, redactor)) if part
     )
-    message = redactor.error(what.format(**names)) + (f" ({detail})" if detail else "")
+    message = redactor.redact_error(template.format(**names)) + (f" ({detail})" if detail else "")
     failure = ModelError(kind, message, next_step=step.format(**names))
-    failure.wait = _wait(error)
-    failure.unreached = _cause(error, httpx2.ConnectError) is not None
+    failure.wait = _retry_delay(error)
+    failure.is_unreachable = _find_cause(error, httpx2.ConnectError) is not None
     return failure
 
 
-def _cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
+def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
     """The first error of the kind in the chain of what an error was raised from."""
     for _ in range(20):
         if error is None or isinstance(error, kind):
@@ -92,7 +95,7 @@ def _details(error: Exception) -> list[dict[str, Any]]:
     return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
 
 
-def _wait(error: Exception) -> float | None:
+def _retry_delay(error: Exception) -> float | None:
     """The seconds that a header asks to wait, or a detail of the body (`"retryDelay": "38s"`)."""
     if (seconds := getattr(error, "retry_after", None)) is not None:
         return float(seconds)
@@ -101,11 +104,11 @@ def _wait(error: Exception) -> float | None:
     return next((float(match[1]) for match in matches if match), None)
 
 
-def _kind(error: Exception) -> ErrorKind:
+def _classify_error(error: Exception) -> ErrorKind:
     import httpx2
     from pydantic_ai import exceptions as ai
 
-    if any(words in str(getattr(error, "body", ""))[:_LOOKED_AT] for words in _TOO_LONG):
+    if any(words in str(getattr(error, "body", ""))[:_MAX_SCAN] for words in _TOO_LONG_MARKERS):
         return "too_long"
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in _details(error)):
         return "auth"  # Google says so with status 400
@@ -123,19 +126,21 @@ def _kind(error: Exception) -> ErrorKind:
     for kind, types in kinds.items():
         if isinstance(error, types):
             return kind
-    if _cause(error, httpx2.TransportError) is not None:  # of an SDK that is asked by itself, for its list of models
-        return "timeout" if _cause(error, httpx2.TimeoutException) is not None else "connection"
+    if (
+        _find_cause(error, httpx2.TransportError) is not None
+    ):  # of an SDK that is asked by itself, for its list of models
+        return "timeout" if _find_cause(error, httpx2.TimeoutException) is not None else "connection"
     status = getattr(error, "status_code", 0)
     return _BY_STATUS.get(status, "overloaded" if status in range(500, 600) else "other")
 
 
-def _unread(error: Exception) -> str:
+def _describe_invalid_reply(error: Exception) -> str:
     """What is wrong with an answer that is none, where only Python or Pydantic says it, in words for who asked."""
     from pydantic import ValidationError
 
-    invalid = _cause(error, ValidationError)
+    invalid = _find_cause(error, ValidationError)
     if isinstance(invalid, ValidationError):
-        wrong = invalid.errors(include_url=False, include_context=False, include_input=False)[:MOST_WRONG]
+        wrong = invalid.errors(include_url=False, include_context=False, include_input=False)[:MAX_VALIDATION_ERRORS]
         places = (".".join(map(str, detail["loc"])) or "a value in it" for detail in wrong)
         return "; ".join(f"{place}: {detail['msg']}" for place, detail in zip(places, wrong, strict=True))[:LONGEST]
     if isinstance(error, RecursionError):
@@ -143,13 +148,13 @@ def _unread(error: Exception) -> str:
     return "it is not made as its protocol says" if type(error).__module__ == "builtins" else ""
 
 
-def _sentence(error: Exception, redactor: Redactor) -> str:
+def _provider_message(error: Exception, redactor: Redactor) -> str:
     """The provider's own sentence, from the error's body when it has one; keys are taken out before it is cut."""
     body = _body(error)
     if isinstance(body, dict):
         body = body.get("message")
     if not isinstance(body, str | None):
         body = repr(body) if isinstance(body, int | float | bool) else ""
-    words = " ".join((body or str(error))[:_LOOKED_AT].split()) or type(error).__name__
-    text = redactor.error(words)
+    words = " ".join((body or str(error))[:_MAX_SCAN].split()) or type(error).__name__
+    text = redactor.redact_error(words)
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"

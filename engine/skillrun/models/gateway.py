@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 
 from skillrun.library.addresses import parse_address
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.concurrency import ProcessSlots, Slots
-from skillrun.models.entries import Provider
+from skillrun.models.concurrency import ConcurrencyLimits, ProcessLimits
+from skillrun.models.entries import ProviderConfig
 from skillrun.models.failures import model_error
-from skillrun.models.messages import UNTOLD, AttemptListener, ModelError, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, ModelError, Reply, Request
 from skillrun.models.redaction import Redactor
 from skillrun.models.scripted import ScriptedGateway
 
 if TYPE_CHECKING:
-    from skillrun.models.providers import Backend
+    from skillrun.models.providers import ProviderClient
 
-HERE_SECONDS: Final = 1.5
+LOCAL_RETRY_SECONDS: Final = 1.5
 """After these nothing is retried where nobody listens on this machine: who starts there again does it at once."""
 
 
@@ -33,14 +33,14 @@ def open_gateway(
     environ: Mapping[str, str],
     cache: Path,
     progress: Callable[[str], None],
-    slots: Slots | None = None,
+    slots: ConcurrencyLimits | None = None,
 ) -> ModelGateway:
     """A gateway to every provider of the catalogue; each is set up at its first call.
 
     `progress` gets a line for the user when something takes time: the embedded model's weights, a retry. Without
     `slots` the calls of this gateway alone are counted.
     """
-    return ModelGateway(catalogue, environ, cache, progress, slots or ProcessSlots())
+    return ModelGateway(catalogue, environ, cache, progress, slots or ProcessLimits())
 
 
 @dataclass
@@ -49,17 +49,17 @@ class ModelGateway:
     environ: Mapping[str, str]
     cache: Path
     progress: Callable[[str], None]
-    slots: Slots = field(default_factory=ProcessSlots)
-    backends: dict[str, Backend] = field(default_factory=dict, init=False)
+    slots: ConcurrencyLimits = field(default_factory=ProcessLimits)
+    clients: dict[str, ProviderClient] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._scripted = ScriptedGateway()
-        self._opening = asyncio.Lock()
+        self._open_lock = asyncio.Lock()
         self._failures: dict[str, ModelError] = {}  # by provider: why it could not be opened last
         # Of every provider, whichever is in use: a key may stand in a file that any model is shown.
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         """The reply with its price and the seconds it took, waiting and retries included. Raises `ModelError`."""
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
@@ -68,15 +68,15 @@ class ModelGateway:
         for attempt in count(1):
             try:
                 async with self.slots.slot(provider):
-                    await self._opened(provider, request.model.partition(":")[2], failure)
+                    await self._ensure_open(provider, request.model.partition(":")[2], failure)
                     reply = await self._attempt(provider, request, attempts, attempt)
             except ModelError as error:
-                passed = perf_counter() - started
+                elapsed = perf_counter() - started
                 if error.kind == "rate_limit" and error.wait:
                     self.slots.pause(provider, min(error.wait, self.catalogue.retry.seconds))
-                wait = self._wait(error, provider, attempt, passed)
+                wait = self._retry_delay(error, provider, attempt, elapsed)
                 if wait is None:
-                    raise _given_up(error, attempt, passed) from None
+                    raise _final_error(error, attempt, elapsed) from None
                 self.progress(f"{error.message}; next try in {wait:.0f} s")
                 await asyncio.sleep(wait)
             else:
@@ -85,46 +85,48 @@ class ModelGateway:
         raise AssertionError("the loop has no end")
 
     async def close(self) -> None:
-        for backend in self.backends.values():
+        for backend in self.clients.values():
             await backend.close()
-        self.backends.clear()
+        self.clients.clear()
 
-    async def _attempt(self, provider: Provider, request: Request, attempts: AttemptListener, number: int) -> Reply:
+    async def _attempt(
+        self, provider: ProviderConfig, request: Request, attempts: AttemptListener, number: int
+    ) -> Reply:
         """One attempt, told before it goes out and when it failed."""
-        await attempts.sent(number)
+        await attempts.on_sent(number)
         try:
             async with asyncio.timeout(provider.timeout):
-                return await self.backends[provider.name].send(request)
+                return await self.clients[provider.name].send(request)
         except TimeoutError:
-            late = TimeoutError(f"{provider.timeout:g} seconds")
-            error = model_error(late, provider, request.model, self._redactor)
+            timeout = TimeoutError(f"{provider.timeout:g} seconds")
+            error = model_error(timeout, provider, request.model, self._redactor)
         except ModelError as failure:
             error = failure
-        await attempts.failed(number, error)
+        await attempts.on_failed(number, error)
         raise error from None
 
-    async def _opened(self, provider: Provider, name: str, before: ModelError | None) -> None:
+    async def _ensure_open(self, provider: ProviderConfig, name: str, previous_failure: ModelError | None) -> None:
         """Have it open; who has waited while it could not be opened does not try that again. `before`: why it could not
         when the call came."""
-        if provider.name in self.backends:
+        if provider.name in self.clients:
             return
-        async with self._opening:
-            last = self._failures.get(provider.name)
-            if last is not None and last is not before:
-                raise last
+        async with self._open_lock:
+            failure = self._failures.get(provider.name)
+            if failure is not None and failure is not previous_failure:
+                raise failure
             try:
-                await self._open(provider, name)
+                await self._open_client(provider, name)
             except ModelError as error:
                 self._failures[provider.name] = error
                 raise
 
-    async def _open(self, provider: Provider, name: str) -> None:
-        if provider.name in self.backends:
+    async def _open_client(self, provider: ProviderConfig, name: str) -> None:
+        if provider.name in self.clients:
             return
-        if provider.barred:
-            message = f"nothing is sent to {provider.name} at {provider.base_url}: {provider.barred}"
+        if provider.blocked_reason:
+            message = f"nothing is sent to {provider.name} at {provider.base_url}: {provider.blocked_reason}"
             raise ModelError("auth", message, next_step="`skillrun trust` shows what this project wants, and asks.")
-        if not provider.ready(self.environ):
+        if not provider.is_configured(self.environ):
             step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
             raise ModelError("auth", f"{provider.key} is not set, and {provider.name} needs it", next_step=step)
         # In threads: the imports alone take a second, for which the other branches of a run need not stand still.
@@ -132,34 +134,34 @@ class ModelGateway:
             from skillrun.models import embedded
 
             assert self.catalogue.embedded is not None
-            backend: Backend = await embedded.open_backend(
+            client: ProviderClient = await embedded.open_embedded_client(
                 provider, self.catalogue.embedded, self.cache, self.environ, self.progress, self._redactor
             )
         else:
-            from skillrun.models.providers import Backend
+            from skillrun.models.providers import ProviderClient
 
-            backend = Backend(provider, self.environ.get(provider.key, ""), self._redactor, self.progress)
-            await asyncio.to_thread(backend.prepare, name)
-        self.backends[provider.name] = backend
+            client = ProviderClient(provider, self.environ.get(provider.key, ""), self._redactor, self.progress)
+            await asyncio.to_thread(client.prepare_model, name)
+        self.clients[provider.name] = client
 
-    def _wait(self, error: ModelError, provider: Provider, attempt: int, passed: float) -> float | None:
+    def _retry_delay(self, error: ModelError, provider: ProviderConfig, attempt: int, elapsed: float) -> float | None:
         """Seconds until the next try, or None when there is none."""
-        rules = self.catalogue.retry
-        here = not provider.base_url or parse_address(provider.base_url).on_this_machine
-        seconds = min(rules.seconds, HERE_SECONDS) if error.unreached and here else rules.seconds
-        if not error.retryable or attempt >= rules.attempts:
+        policy = self.catalogue.retry
+        is_local = not provider.base_url or parse_address(provider.base_url).is_local
+        seconds = min(policy.seconds, LOCAL_RETRY_SECONDS) if error.is_unreachable and is_local else policy.seconds
+        if not error.retryable or attempt >= policy.attempts:
             return None
         wait = error.wait
         if wait is None:
-            wait = rules.first * 2 ** (attempt - 1)
+            wait = policy.first * 2 ** (attempt - 1)
             wait *= random.uniform(0.75, 1)  # noqa: S311 -- so that many calls do not come back at the same moment
-        return wait if passed + wait <= seconds else None
+        return wait if elapsed + wait <= seconds else None
 
 
-def _given_up(error: ModelError, attempt: int, passed: float) -> ModelError:
+def _final_error(error: ModelError, attempt: int, elapsed: float) -> ModelError:
     message = error.message
     if attempt > 1:
-        message += f"; given up after {attempt} attempts in {passed:.0f} s"
+        message += f"; given up after {attempt} attempts in {elapsed:.0f} s"
     if error.retryable and error.wait:
         message += f"; it asks to wait {error.wait:.0f} s"
     return ModelError(error.kind, message, error.retryable, error.next_step, given_up=error.retryable)

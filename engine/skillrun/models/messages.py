@@ -13,20 +13,20 @@ from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, get_args
 
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 
 MessageRole = Literal["user", "assistant", "tool"]
-Stop = Literal["end", "tool", "length", "refusal", "other"]
+StopReason = Literal["end", "tool", "length", "refusal", "other"]
 ErrorKind = Literal[
     "auth", "not_found", "rate_limit", "overloaded", "connection",
     "timeout", "invalid_request", "too_long", "budget", "missing", "other",
 ]  # fmt: skip
 
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
-RETRYABLE_KINDS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
-REFUSED_KINDS = frozenset({"auth", "not_found"})
+RETRYABLE_ERRORS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
+CONFIGURATION_ERRORS = frozenset({"auth", "not_found"})
 """It wants another key or another model, and then the same request may succeed."""
-FATAL_KINDS = frozenset({"budget", "missing"})
+FATAL_ERRORS = frozenset({"budget", "missing"})
 """An account without credit, or a local model that is not on this machine: whoever is asked next is refused as well."""
 
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
@@ -44,13 +44,13 @@ class ModelError(SkillrunError):
         next_step: str = "",
         given_up: bool = False,
     ) -> None:
-        super().__init__(clean(message), clean(next_step))
+        super().__init__(sanitize(message), sanitize(next_step))
         self.kind: ErrorKind = kind
-        self.retryable = kind in RETRYABLE_KINDS if retryable is None else retryable
+        self.retryable = kind in RETRYABLE_ERRORS if retryable is None else retryable
         self.given_up = given_up
         self.wait: float | None = None
         """Seconds that the provider asks to wait before the next try."""
-        self.unreached = False
+        self.is_unreachable = False
         """No connection came about, so that nothing was sent."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,9 +140,9 @@ class Request:
     temperature: float | None = None
     answer_now: bool = False
     """No tool may be called any more; providers want those that the messages speak of to be declared all the same."""
-    goes_on: bool = False
+    continues_conversation: bool = False
     """It goes on with a conversation that an earlier step has begun; the messages say so to the model."""
-    record: dict[str, Any] | None = None
+    record_schema: dict[str, Any] | None = None
     """What the block at the end of the reply holds. The prompt says so, and only the scripted model reads it here."""
 
     def fingerprint(self) -> str:
@@ -230,17 +230,17 @@ class Reply:
     text: str
     calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
-    stop: Stop = "end"
+    stop: StopReason = "end"
     model: str = ""
     seconds: float = 0.0
     price: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", clean(self.text))
-        object.__setattr__(self, "model", clean(self.model))
+        object.__setattr__(self, "text", sanitize(self.text))
+        object.__setattr__(self, "model", sanitize(self.model))
         if self.calls:
             calls = tuple(
-                ToolCall(clean(call.id), clean(call.name), clean(call.arguments), clean(call.extra))
+                ToolCall(sanitize(call.id), sanitize(call.name), sanitize(call.arguments), sanitize(call.extra))
                 for call in self.calls
             )
             object.__setattr__(self, "calls", calls)
@@ -261,30 +261,30 @@ Outcomes = Sequence[Reply | ModelError]
 class AttemptListener(Protocol):
     """Who is told of every attempt of a call, and may hold it back."""
 
-    async def sent(self, number: int) -> None:
+    async def on_sent(self, number: int) -> None:
         """The attempt has its place at the provider and goes out now; not where this raises."""
         ...
 
-    async def failed(self, number: int, error: ModelError) -> None:
+    async def on_failed(self, number: int, error: ModelError) -> None:
         """The attempt got no reply."""
         ...
 
 
-class Untold:
+class NullAttemptListener:
     """Nobody is told."""
 
-    async def sent(self, number: int) -> None: ...
+    async def on_sent(self, number: int) -> None: ...
 
-    async def failed(self, number: int, error: ModelError) -> None: ...
+    async def on_failed(self, number: int, error: ModelError) -> None: ...
 
 
-UNTOLD: Final[AttemptListener] = Untold()
+NULL_LISTENER: Final[AttemptListener] = NullAttemptListener()
 
 
 class Gateway(Protocol):
     """The one way to a model. `address` names the call in the run; only the scripted model reads it."""
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         """The reply, whatever its `stop`. Raises `ModelError`, and what `attempts` raises.
 
         Each attempt is told while it holds its place at the provider: right before it goes out, and when it failed.

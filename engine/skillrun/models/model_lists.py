@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skillrun.models.entries import Provider
+    from skillrun.models.entries import ProviderConfig
 
-DAY = 24 * 3600
+CACHE_SECONDS = 24 * 3600
 SECONDS = 10
 FAILURE_SECONDS = 60
-_failed: dict[str, ModelList] = {}
+_failures: dict[str, ModelList] = {}
 """By kind and address, empty ones as well; so that many names do not each ask for what cannot be had."""
 
 
@@ -28,19 +28,19 @@ class ModelList:
     """The names a provider lists, and when it did; `error` says why there are none."""
 
     names: tuple[str, ...]
-    fetched: float
+    fetched_at: float
     error: str = ""
 
     @property
     def day(self) -> str:
-        return datetime.fromtimestamp(self.fetched, UTC).date().isoformat()
+        return datetime.fromtimestamp(self.fetched_at, UTC).date().isoformat()
 
     def newest(self, match: str) -> str | None:
         """The name with the highest version that fits the pattern; of one version, the name without a date."""
-        return max((name for name in self.names if fnmatchcase(name, match)), key=_rank, default=None)
+        return max((name for name in self.names if fnmatchcase(name, match)), key=_version_key, default=None)
 
 
-async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
+async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> ModelList:
     """The provider's list, from `cache` for a day. Never raises: a failure is in `error`.
 
     A list is kept by what it was asked of, and never by a name: another project may call something else by it.
@@ -48,26 +48,26 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
     from skillrun.models.messages import ModelError
 
     now = time.time()
-    if provider.barred:
-        return ModelList((), now, f"{provider.name} is not asked for its list: {provider.barred}")
-    if (list_there := kept_list(provider, cache)) is not None:
-        return list_there
-    path = _path(provider, cache)
-    place = path.stem
-    failed = _failed.get(place)
-    if failed is not None and now - failed.fetched < FAILURE_SECONDS:
-        return failed
+    if provider.blocked_reason:
+        return ModelList((), now, f"{provider.name} is not asked for its list: {provider.blocked_reason}")
+    if (cached := read_cached_list(provider, cache)) is not None:
+        return cached
+    path = _cache_path(provider, cache)
+    cache_key = path.stem
+    failure = _failures.get(cache_key)
+    if failure is not None and now - failure.fetched_at < FAILURE_SECONDS:
+        return failure
     from skillrun.models.providers import list_models
 
     try:
         new_list = ModelList(tuple(await list_models(provider, key, SECONDS)), now)
     except ModelError as error:
-        failed = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
-        _failed[place] = failed
-        return failed
+        failure = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
+        _failures[cache_key] = failure
+        return failure
     if not new_list.names:
-        _failed[place] = replace(new_list, error=f"the list of {provider.name} is empty")
-        return _failed[place]
+        _failures[cache_key] = replace(new_list, error=f"the list of {provider.name} is empty")
+        return _failures[cache_key]
     with suppress(OSError):  # a cache that cannot be written only means that the list is fetched again
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")
@@ -76,26 +76,26 @@ async def fetch(provider: Provider, key: str, cache: Path) -> ModelList:
     return new_list
 
 
-def kept_list(provider: Provider, cache: Path) -> ModelList | None:
+def read_cached_list(provider: ProviderConfig, cache: Path) -> ModelList | None:
     """The list that was fetched within a day; None where there is none."""
-    path = _path(provider, cache)
+    path = _cache_path(provider, cache)
     with suppress(OSError, ValueError):
-        fetched = path.stat().st_mtime
+        fetched_at = path.stat().st_mtime
         names = path.read_text(encoding="utf-8").split()
-        if names and 0 <= time.time() - fetched < DAY:
-            return ModelList(tuple(names), fetched)
+        if names and 0 <= time.time() - fetched_at < CACHE_SECONDS:
+            return ModelList(tuple(names), fetched_at)
     return None
 
 
-def _path(provider: Provider, cache: Path) -> Path:
-    place = hashlib.sha256(f"{provider.kind} {provider.base_url}".encode()).hexdigest()[:32]
-    return cache / "models" / f"{place}.txt"
+def _cache_path(provider: ProviderConfig, cache: Path) -> Path:
+    cache_key = hashlib.sha256(f"{provider.kind} {provider.base_url}".encode()).hexdigest()[:32]
+    return cache / "models" / f"{cache_key}.txt"
 
 
 _DATE = re.compile(r"(?<![\d.])(?:\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d)(?![\d.])")
 
 
-def _rank(name: str) -> tuple[list[int], int, str]:
+def _version_key(name: str) -> tuple[list[int], int, str]:
     """A number of more than three digits is a date and no version, and so is `05-06`, `2026-05-06` or `05-2026`."""
     version = [int(number) for number in re.findall(r"\d+", _DATE.sub("", name)) if len(number) <= 3]
     return version, -len(name), name

@@ -43,7 +43,7 @@ class Wheel:
 
     @property
     def path(self) -> Path | None:
-        return _local(self.url)
+        return _file_path(self.url)
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,11 @@ class IndexSettings:
     proxy: str = ""
     netrc: str = ""
 
-    def client(self) -> httpx2.AsyncClient:
+    def open_client(self) -> httpx2.AsyncClient:
         """For the places that the settings name. Redirects are followed, as mirrors do; the hash is what counts."""
         import httpx2
 
-        from skillrun.models.transport import body_limit
+        from skillrun.models.transport import limit_body
 
         more: dict[str, Any] = {"proxy": self.proxy} if self.proxy else {}
         if self.netrc:
@@ -72,20 +72,20 @@ class IndexSettings:
             headers={"Accept-Encoding": "identity", "User-Agent": "skillrun"},
             timeout=SECONDS,
             follow_redirects=True,
-            verify=self._tls(),
-            mounts={f"https://{host}": self._unchecked(host) for host in self.trusted_hosts},
-            event_hooks={"response": [body_limit(MAX_WHEEL)]},
+            verify=self._ssl_context(),
+            mounts={f"https://{host}": self._insecure_transport(host) for host in self.trusted_hosts},
+            event_hooks={"response": [limit_body(MAX_WHEEL)]},
             **more,
         )
 
-    def _unchecked(self, host: str) -> httpx2.AsyncHTTPTransport:
+    def _insecure_transport(self, host: str) -> httpx2.AsyncHTTPTransport:
         """For one of pip's `trusted-host`, whose certificate is not looked at; what comes is checked by its hash."""
         import httpx2
 
         proxy = self.proxy or ("" if proxy_bypass(host) else getproxies().get("https", ""))
         return httpx2.AsyncHTTPTransport(verify=False, proxy=proxy or None)
 
-    def _tls(self) -> ssl.SSLContext | bool:
+    def _ssl_context(self) -> ssl.SSLContext | bool:
         if not (self.cert or self.client_cert):
             return True
         try:
@@ -100,10 +100,10 @@ class IndexSettings:
         return context
 
 
-def settings(environ: Mapping[str, str]) -> IndexSettings:
+def read_settings(environ: Mapping[str, str]) -> IndexSettings:
     """Of `PIP_…` variables first, then the first of pip's files that says it. Raises `SkillrunError` for a path that
     is not absolute: it would mean a file of the project."""
-    values = _values(environ)
+    values = _read_options(environ)
     proxy = values["proxy"]
     index = [] if values["no-index"].lower() in {"1", "y", "yes", "t", "true", "on"} else [values["index-url"] or PYPI]
     more = values["extra-index-url"].split() if index else []
@@ -111,23 +111,25 @@ def settings(environ: Mapping[str, str]) -> IndexSettings:
     home = environ.get("NETRC") or "~/.netrc"
     return IndexSettings(
         index_urls=tuple(url.rstrip("/") for url in (*index, *more)),
-        find_links=tuple(place if "://" in place else _absolute("find-links", place) for place in _words(values)),
+        find_links=tuple(
+            place if "://" in place else _require_absolute("find-links", place) for place in _split_find_links(values)
+        ),
         trusted_hosts=tuple(values["trusted-host"].split()),
-        cert=_absolute("cert", cert),
-        client_cert=_absolute("client-cert", values["client-cert"]),
+        cert=_require_absolute("cert", cert),
+        client_cert=_require_absolute("client-cert", values["client-cert"]),
         proxy=proxy if not proxy or "://" in proxy else f"http://{proxy}",
-        netrc=netrc if (netrc := _absolute("NETRC", home)) and Path(netrc).is_file() else "",
+        netrc=netrc if (netrc := _require_absolute("NETRC", home)) and Path(netrc).is_file() else "",
     )
 
 
-def _words(values: Mapping[str, str]) -> list[str]:
+def _split_find_links(values: Mapping[str, str]) -> list[str]:
     """The places of `find-links`; a folder whose name holds a blank is one place, as long as it is the only one."""
     text = values["find-links"].strip()
     return [text] if text and Path(text).expanduser().is_absolute() and Path(text).is_dir() else text.split()
 
 
-def _values(environ: Mapping[str, str]) -> dict[str, str]:
-    files = [_read(path) for path in _files(environ)]
+def _read_options(environ: Mapping[str, str]) -> dict[str, str]:
+    files = [_read_config(path) for path in _config_files(environ)]
     values: dict[str, str] = {}
     for option in _OPTIONS:
         texts = [environ.get(f"PIP_{option.upper().replace('-', '_')}", "")]
@@ -137,22 +139,22 @@ def _values(environ: Mapping[str, str]) -> dict[str, str]:
     return values
 
 
-def _files(environ: Mapping[str, str]) -> list[Path]:
+def _config_files(environ: Mapping[str, str]) -> list[Path]:
     """pip's configuration files, the strongest first: `PIP_CONFIG_FILE`, of this Python, the user's, the machine's."""
     import platformdirs
 
     name = "pip.ini" if os.name == "nt" else "pip.conf"
-    own = environ.get("PIP_CONFIG_FILE", "")
-    if own == os.devnull:
+    config_file = environ.get("PIP_CONFIG_FILE", "")
+    if config_file == os.devnull:
         return []
     users = [platformdirs.user_config_path("pip", appauthor=False, roaming=True), Path("~/.config/pip").expanduser()]
     machine = platformdirs.site_config_dir("pip", appauthor=False, multipath=True).split(os.pathsep)
     folders = [Path(sys.prefix), *users, Path("~/.pip").expanduser(), *map(Path, machine), Path("/etc")]
-    paths = [Path(_absolute("PIP_CONFIG_FILE", own))] if own else []
+    paths = [Path(_require_absolute("PIP_CONFIG_FILE", config_file))] if config_file else []
     return [*paths, *(folder / name for folder in folders if folder.is_absolute())]
 
 
-def _read(path: Path) -> ConfigParser:
+def _read_config(path: Path) -> ConfigParser:
     """A file of pip's; one that cannot be opened is none, as for pip. Raises `SkillrunError` for one that is broken."""
     parser = ConfigParser(interpolation=None, strict=False)
     try:
@@ -165,7 +167,7 @@ def _read(path: Path) -> ConfigParser:
     return parser
 
 
-def _absolute(name: str, place: str) -> str:
+def _require_absolute(name: str, place: str) -> str:
     path = Path(place).expanduser()
     if place and not path.is_absolute():
         message = f"pip's setting `{name}` is {place}; here that would be a file of the folder that you are in"
@@ -176,70 +178,72 @@ def _absolute(name: str, place: str) -> str:
 # -- pages ---------------------------------------------------------------------------------------------------------
 
 
-def wheels_in(folder: Path, package: str, version: str) -> list[Wheel]:
+def list_wheels(folder: Path, package: str, version: str) -> list[Wheel]:
     """The wheels of that version in a folder of this machine."""
     names = sorted(path.name for path in folder.glob("*.whl")) if folder.is_dir() else []
-    return [Wheel(name, (folder / name).as_uri()) for name in names if _fits(name, package, version)]
+    return [Wheel(name, (folder / name).as_uri()) for name in names if _is_wheel_for(name, package, version)]
 
 
-def wheels_on(page: str, url: str, package: str, version: str) -> list[Wheel]:
+def parse_wheel_links(page: str, url: str, package: str, version: str) -> list[Wheel]:
     """The wheels of that version that an index's page links to (PEP 503)."""
-    links = _Links()
+    links = _LinkParser()
     links.feed(page)
     wheels = []
-    for link in links.found:
+    for link in links.hrefs:
         address, fragment = urldefrag(urljoin(urljoin(url, links.base), link))
         name = unquote(urlsplit(address).path).rpartition("/")[2]
         schemes = {"http", "https", urlsplit(url).scheme}
-        if _fits(name, package, version) and urlsplit(address).scheme in schemes:
+        if _is_wheel_for(name, package, version) and urlsplit(address).scheme in schemes:
             hashed = re.fullmatch(r"sha256=([0-9a-fA-F]{64})", fragment)
-            wheels.append(Wheel(name, _signed(address, url), hashed[1].lower() if hashed else ""))
+            wheels.append(Wheel(name, _add_credentials(address, url), hashed[1].lower() if hashed else ""))
     return wheels
 
 
-def page_of(index_url: str, package: str) -> str:
-    return f"{index_url}/{_normal(package)}/"
+def package_page_url(index_url: str, package: str) -> str:
+    return f"{index_url}/{_normalize_name(package)}/"
 
 
-def folder_of(place: str) -> Path | None:
+def local_folder(place: str) -> Path | None:
     """The folder that a place of the settings means, None for an address of the network."""
-    return _local(place) if "://" in place else Path(place)
+    return _file_path(place) if "://" in place else Path(place)
 
 
-class _Links(HTMLParser):
+class _LinkParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.base = ""
-        self.found: list[str] = []
+        self.hrefs: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         href = dict(attrs).get("href") or ""
         if tag == "base":
             self.base = self.base or href
         elif tag == "a" and href:
-            self.found.append(href)
+            self.hrefs.append(href)
 
 
-def _local(url: str) -> Path | None:
+def _file_path(url: str) -> Path | None:
     parts = urlsplit(url)
     return Path(url2pathname(parts.path)) if parts.scheme == "file" else None
 
 
-def _signed(address: str, page: str) -> str:
+def _add_credentials(address: str, page: str) -> str:
     """A link with the page's user and password, where it leads to the same server and has none of its own."""
-    link, own = urlsplit(address), urlsplit(page)
-    user, _, server = own.netloc.rpartition("@")
+    link, page_url = urlsplit(address), urlsplit(page)
+    user, _, server = page_url.netloc.rpartition("@")
     return (
-        link._replace(netloc=own.netloc).geturl()
-        if user and (link.scheme, link.netloc) == (own.scheme, server)
+        link._replace(netloc=page_url.netloc).geturl()
+        if user and (link.scheme, link.netloc) == (page_url.scheme, server)
         else address
     )
 
 
-def _fits(name: str, package: str, version: str) -> bool:
+def _is_wheel_for(name: str, package: str, version: str) -> bool:
     match = _WHEEL.fullmatch(name)
-    return match is not None and _normal(match["name"]) == _normal(package) and match["version"] == version
+    return (
+        match is not None and _normalize_name(match["name"]) == _normalize_name(package) and match["version"] == version
+    )
 
 
-def _normal(package: str) -> str:
+def _normalize_name(package: str) -> str:
     return re.sub(r"[-_.]+", "-", package).lower()

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.models.clients import sdk_client
-from skillrun.models.dialects import TOTAL, dialect
+from skillrun.models.dialects import TOTAL_TOKENS_KEY, build_model
 from skillrun.models.failures import model_error
-from skillrun.models.messages import Block, ModelError, Reply, Request, Stop, ToolCall
+from skillrun.models.messages import Block, ModelError, Reply, Request, StopReason, ToolCall
 from skillrun.models.redaction import Redactor
-from skillrun.models.usage_bounds import plausible_usage
+from skillrun.models.usage_bounds import clamp_usage
 from skillrun.structured_output.values import MAX_REPLY
 
 if TYPE_CHECKING:
@@ -26,27 +26,32 @@ if TYPE_CHECKING:
     from pydantic_ai.profiles import ModelProfile
     from pydantic_ai.usage import RequestUsage
 
-    from skillrun.models.entries import Provider
+    from skillrun.models.entries import ProviderConfig
 
 OUTPUT_TOOL = "reply"
-EXTRA = "extra_content"  # Pydantic AI's name, and Google's, of what a call has to be given back with
-NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
+EXTRA_KEY = "extra_content"  # Pydantic AI's name, and Google's, of what a call has to be given back with
+MODEL_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """What a model's name may be, where a provider tells one."""
-MOST_NAMES: Final = 10_000
+MAX_NAMES: Final = 10_000
 MAX_DEPTH: Final = 100
-STOPS: Mapping[str | None, Stop] = {"stop": "end", "tool_call": "tool", "length": "length", "content_filter": "refusal"}
+STOPS: Mapping[str | None, StopReason] = {
+    "stop": "end",
+    "tool_call": "tool",
+    "length": "length",
+    "content_filter": "refusal",
+}
 
 
-class Backend:
+class ProviderClient:
     """One provider."""
 
-    def __init__(self, provider: Provider, key: str, redactor: Redactor, progress: Callable[[str], None]) -> None:
+    def __init__(self, provider: ProviderConfig, key: str, redactor: Redactor, progress: Callable[[str], None]) -> None:
         """`redactor` knows what may stand in no text of the provider's; `progress` gets a line for the user."""
         self.provider = provider
         self._key = key
         self._redactor = redactor
         self._progress = progress
-        self._doubted = False
+        self._has_warned = False
         self._client: Any = None
         self._models: dict[str, Model[Any]] = {}
 
@@ -55,10 +60,10 @@ class Backend:
         from pydantic_ai.direct import model_request
 
         name = request.model.partition(":")[2]
-        model = self.prepare(name)
-        history = _history(request, model.system, marked=self.provider.kind == "anthropic")
-        settings = self.settings(request, model.profile)
-        parameters = _parameters(request)
+        model = self.prepare_model(name)
+        history = _build_history(request, model.system, use_cache_points=self.provider.kind == "anthropic")
+        settings = self.build_settings(request, model.profile)
+        parameters = _build_parameters(request)
         try:
             response = await model_request(
                 model,
@@ -66,39 +71,43 @@ class Backend:
                 model_settings=settings,  # type: ignore[arg-type]
                 model_request_parameters=parameters,
             )
-            return self._reply(response, request, settings["max_tokens"])
+            return self._convert_reply(response, request, settings["max_tokens"])
         except ModelError:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever a provider sends, and an SDK makes of it, is the call's failure
             raise model_error(error, self.provider, name, self._redactor) from None
 
-    def _reply(self, response: ModelResponse, request: Request, most: int) -> Reply:
-        reply = _reply(response, request, self._redactor)
-        usage, doubt = plausible_usage(_used(response), request, reply, most)
-        if doubt and not self._doubted:
-            self._doubted = True
-            self._progress(f"{self.provider.name} says of its usage {doubt}; what can be is counted instead")
+    def _convert_reply(self, response: ModelResponse, request: Request, max_tokens: int) -> Reply:
+        reply = _build_reply(response, request, self._redactor)
+        usage, implausible = clamp_usage(_normalize_usage(response), request, reply, max_tokens)
+        if implausible and not self._has_warned:
+            self._has_warned = True
+            self._progress(f"{self.provider.name} says of its usage {implausible}; what can be is counted instead")
         return replace(reply, usage=usage)
 
-    def prepare(self, name: str) -> Model[Any]:
+    def prepare_model(self, name: str) -> Model[Any]:
         """Imports and sets up what calls to the model need: more than a second, so best done in a thread first."""
         if name not in self._models:
             # What it warns of, a usage that cannot be, is told to the user in our own words.
             warnings.filterwarnings("ignore", "Failed to extract usage")
             self._client = self._client or sdk_client(self.provider, self._key)
-            self._models[name] = dialect(self.provider, self._client, name)
+            self._models[name] = build_model(self.provider, self._client, name)
         return self._models[name]
 
     async def close(self) -> None:
         if self._client is not None:
             await self._client.close()
 
-    def settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
-        thinks = profile.get("thinking_enabled_by_default", False)
+    def build_settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
+        is_thinking = profile.get("thinking_enabled_by_default", False)
         # Of the models of other endpoints nothing is known, so there the configuration alone decides.
-        room = self.provider.thinking if thinks or self.provider.kind == "openai" else 0
-        settings: dict[str, Any] = {"max_tokens": request.max_tokens + room}
-        if request.temperature is not None and not thinks and not profile.get("anthropic_disallows_sampling_settings"):
+        thinking_tokens = self.provider.thinking if is_thinking or self.provider.kind == "openai" else 0
+        settings: dict[str, Any] = {"max_tokens": request.max_tokens + thinking_tokens}
+        if (
+            request.temperature is not None
+            and not is_thinking
+            and not profile.get("anthropic_disallows_sampling_settings")
+        ):
             settings["temperature"] = request.temperature
         if request.answer_now:
             settings["tool_choice"] = "none"
@@ -110,7 +119,7 @@ class Backend:
         return settings
 
 
-async def list_models(provider: Provider, key: str, seconds: float) -> list[str]:
+async def list_models(provider: ProviderConfig, key: str, seconds: float) -> list[str]:
     """The names of the models that the provider lists, in its order; what can be no name, or holds a piece of the key,
     is left out. Raises `ModelError`."""
     import asyncio
@@ -123,9 +132,9 @@ async def list_models(provider: Provider, key: str, seconds: float) -> list[str]
             pages = client.models.list(limit=1000) if provider.kind == "anthropic" else client.models.list()
             async for model in pages:
                 name = model.id.removeprefix("models/")
-                if NAME.fullmatch(name) and redactor.text(name) == name:
+                if MODEL_NAME.fullmatch(name) and redactor.redact_text(name) == name:
                     names.append(name)
-                if len(names) == MOST_NAMES:
+                if len(names) == MAX_NAMES:
                     break
     except Exception as error:  # noqa: BLE001 -- whatever a provider sends, and an SDK makes of it, is no bug of ours
         raise model_error(error, provider, "", redactor) from None
@@ -134,7 +143,7 @@ async def list_models(provider: Provider, key: str, seconds: float) -> list[str]
     return names
 
 
-def _history(request: Request, peer: str, *, marked: bool) -> list[ModelMessage]:
+def _build_history(request: Request, provider_name: str, *, use_cache_points: bool) -> list[ModelMessage]:
     """The messages of a request for Pydantic AI, with the cache breakpoints of the user's blocks where `marked`.
 
     `peer` is Pydantic AI's name of who is asked: what calls carry of its own goes back to nobody else.
@@ -143,7 +152,7 @@ def _history(request: Request, peer: str, *, marked: bool) -> list[ModelMessage]
 
     called = {call.id: call.name for message in request.messages for call in message.calls}
     parts: list[ModelRequestPart] = []
-    if system := _joined(request.system):
+    if system := _join_blocks(request.system):
         parts.append(ai.SystemPromptPart(system))
     turns: list[ModelMessage] = []
     for message in request.messages:
@@ -151,33 +160,39 @@ def _history(request: Request, peer: str, *, marked: bool) -> list[ModelMessage]
             if parts:
                 turns.append(ai.ModelRequest(parts))
                 parts = []
-            answer: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _joined(message.blocks)) else []
-            answer += [_called(call, peer) for call in message.calls]
+            answer: list[ai.ModelResponsePart] = [ai.TextPart(text)] if (text := _join_blocks(message.blocks)) else []
+            answer += [_tool_call_part(call, provider_name) for call in message.calls]
             if answer:
-                turns.append(ai.ModelResponse(answer, provider_name=peer))
+                turns.append(ai.ModelResponse(answer, provider_name=provider_name))
         elif message.role == "tool":
             name = called.get(message.call_id, "tool")
-            parts.append(ai.ToolReturnPart(name, _joined(message.blocks), tool_call_id=message.call_id))
+            parts.append(ai.ToolReturnPart(name, _join_blocks(message.blocks), tool_call_id=message.call_id))
         else:
-            parts.append(ai.UserPromptPart(_marked(message.blocks) if marked else _joined(message.blocks)))
+            parts.append(
+                ai.UserPromptPart(
+                    _cacheable_content(message.blocks) if use_cache_points else _join_blocks(message.blocks)
+                )
+            )
     if parts:
         turns.append(ai.ModelRequest(parts))
     return turns
 
 
-def _called(call: ToolCall, peer: str) -> ToolCallPart:
+def _tool_call_part(call: ToolCall, provider_name: str) -> ToolCallPart:
     from pydantic_ai.messages import ToolCallPart
 
-    own: dict[str, Any] = {"provider_name": peer, "provider_details": {EXTRA: call.extra}} if call.extra else {}
-    return ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **own)
+    provider_fields: dict[str, Any] = (
+        {"provider_name": provider_name, "provider_details": {EXTRA_KEY: call.extra}} if call.extra else {}
+    )
+    return ToolCallPart(call.name, call.arguments, tool_call_id=call.id, **provider_fields)
 
 
-def _joined(blocks: Sequence[Block]) -> str:
+def _join_blocks(blocks: Sequence[Block]) -> str:
     """Blocks as one text: each is a paragraph of its own."""
     return "\n\n".join(block.text for block in blocks if block.text.strip())
 
 
-def _marked(blocks: Sequence[Block]) -> list[UserContent]:
+def _cacheable_content(blocks: Sequence[Block]) -> list[UserContent]:
     from pydantic_ai.messages import CachePoint
 
     content: list[UserContent] = []
@@ -187,7 +202,7 @@ def _marked(blocks: Sequence[Block]) -> list[UserContent]:
     return content
 
 
-def _parameters(request: Request) -> ModelRequestParameters:
+def _build_parameters(request: Request) -> ModelRequestParameters:
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
     from pydantic_ai.tools import ToolDefinition
@@ -209,11 +224,11 @@ def _parameters(request: Request) -> ModelRequestParameters:
     )
 
 
-def _reply(response: ModelResponse, request: Request, redactor: Redactor) -> Reply:
+def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) -> Reply:
     """The reply without its usage, and with no key in it. Raises `ModelError` for one that is too long or too deep."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
-    provider, _, asked = request.model.partition(":")
+    provider, _, requested_model = request.model.partition(":")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls: list[ToolCall] = []
     values: list[str] = []  # one for each time that it was given: none is left out, which counts is not known here
@@ -221,43 +236,43 @@ def _reply(response: ModelResponse, request: Request, redactor: Redactor) -> Rep
         if isinstance(part, ToolCallPart) and part.tool_name == OUTPUT_TOOL and request.schema is not None:
             values.append(part.args if isinstance(part.args, str) else json.dumps(part.args, ensure_ascii=False))
         elif isinstance(part, ToolCallPart):
-            extra = (part.provider_details or {}).get(EXTRA)
-            own = extra if isinstance(extra, dict) else None
-            calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(), own))
+            extra = (part.provider_details or {}).get(EXTRA_KEY)
+            provider_extra = extra if isinstance(extra, dict) else None
+            calls.append(ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(), provider_extra))
     text = "\n\n".join(values) if values else text
     stop = STOPS.get(response.finish_reason, "other")
     if stop in {"end", "tool"}:
-        stop = _whole(response, stop, calls)
+        stop = _verify_stop(response, stop, calls)
     elif stop == "refusal" and not text:
         text = str((response.provider_details or {}).get("refusal", ""))
-    size = len(text) + sum(_size([call.arguments, call.extra, call.name, call.id]) for call in calls)
+    size = len(text) + sum(_json_size([call.arguments, call.extra, call.name, call.id]) for call in calls)
     if size > MAX_REPLY:
         raise ModelError("other", f"the reply of {provider} is longer than {MAX_REPLY:,} characters and is not used")
-    name = response.model_name or asked
+    name = response.model_name or requested_model
     return Reply(
-        text=redactor.text(text),
+        text=redactor.redact_text(text),
         calls=tuple(
             ToolCall(
-                redactor.text(call.id),
-                redactor.text(call.name),
-                redactor.value(call.arguments),
-                redactor.value(call.extra),
+                redactor.redact_text(call.id),
+                redactor.redact_text(call.name),
+                redactor.redact_value(call.arguments),
+                redactor.redact_value(call.extra),
             )
             for call in calls
         )
         if stop == "tool"
         else (),
         stop=stop,
-        model=f"{provider}:{redactor.text(name) if NAME.fullmatch(name) else asked}",
+        model=f"{provider}:{redactor.redact_text(name) if MODEL_NAME.fullmatch(name) else requested_model}",
     )
 
 
-def _used(response: ModelResponse) -> RequestUsage:
+def _normalize_usage(response: ModelResponse) -> RequestUsage:
     """What was used; of an endpoint whose total is more than input and output, the rest is thinking, and output.
 
     Gemini counts so: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed, and no part of the answer).
     """
-    usage, total = response.usage, (response.provider_details or {}).get(TOTAL)
+    usage, total = response.usage, (response.provider_details or {}).get(TOTAL_TOKENS_KEY)
     counts = (usage.input_tokens, usage.output_tokens, total)
     if isinstance(total, int) and all(isinstance(count, int) for count in counts) and usage.input_tokens > 0:
         rest = total - usage.input_tokens - usage.output_tokens
@@ -265,7 +280,7 @@ def _used(response: ModelResponse) -> RequestUsage:
     return usage
 
 
-def _whole(response: ModelResponse, stop: Stop, calls: Sequence[ToolCall]) -> Stop:
+def _verify_stop(response: ModelResponse, stop: StopReason, calls: Sequence[ToolCall]) -> StopReason:
     """`end` or `tool` of a reply that says why it ended; `other` where it does not, or promises calls and has none.
 
     Pydantic AI takes a reason that is missing for `stop`; among the details stands what the provider has said.
@@ -273,20 +288,20 @@ def _whole(response: ModelResponse, stop: Stop, calls: Sequence[ToolCall]) -> St
     from pydantic_ai.messages import ToolCallPart
 
     reason = (response.provider_details or {}).get("finish_reason")
-    promised = stop == "tool" and not any(isinstance(part, ToolCallPart) for part in response.parts)
-    if not reason or promised:
+    has_missing_calls = stop == "tool" and not any(isinstance(part, ToolCallPart) for part in response.parts)
+    if not reason or has_missing_calls:
         return "other"
     return "tool" if calls else "end"
 
 
-def _size(value: Any, depth: int = 0) -> int:
+def _json_size(value: Any, depth: int = 0) -> int:
     """About how many characters of JSON a value has. Raises `ModelError` where it is nested too deep to be kept."""
     if depth > MAX_DEPTH:
         raise ModelError("other", f"the arguments of a tool are nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
-        return sum(len(str(key)) + 6 + _size(item, depth + 1) for key, item in value.items()) + 2
+        return sum(len(str(key)) + 6 + _json_size(item, depth + 1) for key, item in value.items()) + 2
     if isinstance(value, list):
-        return sum(_size(item, depth + 1) + 2 for item in value) + 2
+        return sum(_json_size(item, depth + 1) + 2 for item in value) + 2
     if isinstance(value, str):
         return len(value) + 2
     return 8 + value.bit_length() // 3 if isinstance(value, int) else 24

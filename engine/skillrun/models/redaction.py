@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from skillrun.syntax.diagnostics import SEQUENCE
+from skillrun.syntax.diagnostics import ESCAPE_SEQUENCE
 
 PIECE = 8
 """Characters in a row of a key that are taken out. Fewer are no secret, and occur in ordinary words."""
@@ -27,12 +27,15 @@ _SECRETS = re.compile(
 )
 _USERINFO = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
 _ESCAPES = r"\\u([0-9a-fA-F]{4})|%([0-9a-fA-F]{2})|\\(.)|([\uff01-\uff5e])"
-_UNSEEN = (
+_INVISIBLE = (
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e01ef]"
 )
-_NOTHING = re.compile(_UNSEEN)
-_HIDING = (re.compile(f"{_ESCAPES}|{_UNSEEN}"), re.compile(f"{_ESCAPES}|{SEQUENCE.pattern}|{_UNSEEN}"))
+_INVISIBLE_CHARACTER = re.compile(_INVISIBLE)
+_OBFUSCATIONS = (
+    re.compile(f"{_ESCAPES}|{_INVISIBLE}"),
+    re.compile(f"{_ESCAPES}|{ESCAPE_SEQUENCE.pattern}|{_INVISIBLE}"),
+)
 """What may stand within a key and is gone once it is decoded, cleaned or shown: the second also whole sequences."""
 _NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials?)$")
 
@@ -43,31 +46,31 @@ class Redactor:
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._whole = sorted({key for key in keys if key}, key=len, reverse=True)
         secrets = [key for key in self._whole if not _WORD.fullmatch(key)]
-        forms = {_plain(form) for key in secrets for form in _forms(key) if len(form) >= PIECE}
+        forms = {_lowercase_bytes(form) for key in secrets for form in _encode_key(key) if len(form) >= PIECE}
         self._pieces = frozenset(form[at : at + PIECE] for form in forms for at in range(len(form) - PIECE + 1))
         self._grams = frozenset(form[at : at + _GRAM] for form in forms for at in range(len(form) - _GRAM + 1))
 
     @classmethod
-    def of_environment(cls, environ: Mapping[str, str]) -> Redactor:
+    def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
         """Of every variable whose name says that it holds a secret."""
         return cls(value for name, value in environ.items() if _NAMES.search(name) and len(value) >= PIECE)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The text without the pieces of the keys. What only looks like a key stays: a reply may be about one."""
         if not self._pieces or len(text) < PIECE:
             return text
-        for hiding in (None, *_HIDING):
-            text = self._redacted(text, hiding)
+        for obfuscation in (None, *_OBFUSCATIONS):
+            text = self._redact(text, obfuscation)
         return text
 
-    def _redacted(self, text: str, hiding: re.Pattern[str] | None) -> str:
+    def _redact(self, text: str, obfuscation: re.Pattern[str] | None) -> str:
         """The text without the pieces, as it reads without what may hide them."""
-        if hiding is not None and hiding.search(text) is None:
+        if obfuscation is not None and obfuscation.search(text) is None:
             return text
-        pieces = self._spans(text if hiding is None else hiding.sub(_meant, text))
+        pieces = self._find_pieces(text if obfuscation is None else obfuscation.sub(_decode_escape, text))
         if not pieces:
             return text
-        places = range(len(text) + 1) if hiding is None else _places(text, hiding)
+        places = range(len(text) + 1) if obfuscation is None else _source_positions(text, obfuscation)
         kept: list[str] = []
         end = 0
         for start, stop in pieces:
@@ -75,47 +78,47 @@ class Redactor:
             end = places[stop]
         return "".join((*kept, text[end:]))
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
+    def _find_pieces(self, text: str) -> list[tuple[int, int]]:
         """Where pieces stand."""
-        small, grams, pieces = _plain(text), self._grams, self._pieces
-        near = [at for at in range(0, len(small) - _GRAM + 1, _STRIDE) if small[at : at + _GRAM] in grams]
+        lowered, grams, pieces = _lowercase_bytes(text), self._grams, self._pieces
+        near = [at for at in range(0, len(lowered) - _GRAM + 1, _STRIDE) if lowered[at : at + _GRAM] in grams]
         places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})
-        return _spans(small, (at for at in places if small[at : at + PIECE] in pieces))
+        return _merge_pieces(lowered, (at for at in places if lowered[at : at + PIECE] in pieces))
 
-    def known(self, text: str) -> str:
+    def redact_known_keys(self, text: str) -> str:
         """The text without keys of any length, in pieces or whole, and without the passwords of its URLs."""
-        text = self.text(text)
+        text = self.redact_text(text)
         for key in self._whole:
             text = text.replace(key, REDACTED)
-        return without_userinfo(text)
+        return strip_userinfo(text)
 
-    def error(self, text: str) -> str:
+    def redact_error(self, text: str) -> str:
         """An error's text: also without what looks like a key."""
-        return _SECRETS.sub(REDACTED, self.known(text))
+        return _SECRETS.sub(REDACTED, self.redact_known_keys(text))
 
-    def value(self, value: Any) -> Any:
+    def redact_value(self, value: Any) -> Any:
         """A value of JSON with `text` applied to every text in it, keys of mappings included."""
         if not self._pieces:
             return value
         if isinstance(value, str):
-            return self.text(value)
+            return self.redact_text(value)
         if isinstance(value, list):
-            return [self.value(item) for item in value]
+            return [self.redact_value(item) for item in value]
         if isinstance(value, dict):
-            return {self.value(key): self.value(item) for key, item in value.items()}
+            return {self.redact_value(key): self.redact_value(item) for key, item in value.items()}
         return value
 
 
-def without_userinfo(text: str) -> str:
+def strip_userinfo(text: str) -> str:
     """The text with no user and no password in its URLs."""
     return _USERINFO.sub("", text)
 
 
-def _spans(small: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
+def _merge_pieces(lowered: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
     """Where pieces that follow one another begin and end, without those that are of a public prefix alone."""
     spans: list[tuple[int, int, bool]] = []
     for at in places:
-        start, secret = at, small[at : at + PIECE] not in _PUBLIC
+        start, secret = at, lowered[at : at + PIECE] not in _PUBLIC
         if spans and at <= spans[-1][1]:
             start, _, before = spans.pop()
             secret = secret or before
@@ -123,30 +126,30 @@ def _spans(small: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
     return [(start, stop) for start, stop, secret in spans if secret]
 
 
-def _meant(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     """What an escape stands for; nothing, for what nobody sees."""
     four, two, single, wide = escape.group(1, 2, 3, 4)
     if four or two:
         letter = chr(int(four or two, 16))
-        return "" if _NOTHING.fullmatch(letter) else letter
+        return "" if _INVISIBLE_CHARACTER.fullmatch(letter) else letter
     if wide:
         return chr(ord(wide) - 0xFEE0)
     return "" if single is None or single in "bf" else "\n" if single in "nrt" else single
 
 
-def _places(text: str, hiding: re.Pattern[str]) -> array[int]:
+def _source_positions(text: str, obfuscation: re.Pattern[str]) -> array[int]:
     """Where in the text each character stands that is left without what hides it; and the text's end."""
     places = array("L")
     end = 0
-    for hidden in hiding.finditer(text):
+    for hidden in obfuscation.finditer(text):
         places.extend(range(end, hidden.start()))
-        places.extend([hidden.start()] * len(_meant(hidden)))
+        places.extend([hidden.start()] * len(_decode_escape(hidden)))
         end = hidden.end()
     places.extend(range(end, len(text) + 1))
     return places
 
 
-def _forms(key: str) -> Iterable[str]:
+def _encode_key(key: str) -> Iterable[str]:
     """The key as it is, as a URL has it, and in base64 at each of the three places where it may begin in a triple."""
     yield key
     yield quote(key, safe="")
@@ -157,9 +160,11 @@ def _forms(key: str) -> Iterable[str]:
         yield from (encoded, encoded.replace("+", "-").replace("/", "_"))
 
 
-def _plain(text: str) -> bytes:
+def _lowercase_bytes(text: str) -> bytes:
     """As many bytes as the text has characters, in small letters."""
     return text.encode("ascii", "replace").lower()
 
 
-_PUBLIC = frozenset(_plain(prefix[at : at + PIECE]) for prefix in PREFIXES for at in range(len(prefix) - PIECE + 1))
+_PUBLIC = frozenset(
+    _lowercase_bytes(prefix[at : at + PIECE]) for prefix in PREFIXES for at in range(len(prefix) - PIECE + 1)
+)

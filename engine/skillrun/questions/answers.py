@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict, cast
 
-from skillrun.syntax.diagnostics import SkillrunError, allowed, did_you_mean, printable
+from skillrun.syntax.diagnostics import SkillrunError, allowed_hint, did_you_mean, make_printable
 from skillrun.templates.absent import Absent
-from skillrun.types.records import Whole
+from skillrun.types.records import NonNegativeInt
 
 
 class Question(TypedDict, total=False):
@@ -29,7 +29,7 @@ class Question(TypedDict, total=False):
     means: Mapping[str, object]
     """Other names of its choices."""
     once: bool
-    round: Whole
+    round: NonNegativeInt
     version: str
     """What it is about, where an answer for something else does not count."""
 
@@ -49,7 +49,7 @@ class QuestionRecord(Question, Answer, total=False):
     """A question with what was given for it, as the run keeps it."""
 
 
-GENERATED: Final = "may contain generated text"
+GENERATED_NOTE: Final = "may contain generated text"
 """Marks a question whose words are not the workflow's own: a model may have written them."""
 ENDED: Final[Answer] = {"ended": True}
 """Instead of an answer: the person has ended the list at this question."""
@@ -57,7 +57,7 @@ PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
 """Who gave an answer, in its record as `answered_by`: nothing is a person's that no person gave."""
 
 
-class AnswerUnfit(SkillrunError):
+class InvalidAnswer(SkillrunError):
     """An answer that its question does not take."""
 
 
@@ -66,7 +66,7 @@ def choices_of(question: Question) -> list[Any]:
     return list(choices) if isinstance(choices, list | tuple) else []
 
 
-def is_open(question: Question) -> bool:
+def accepts_free_text(question: Question) -> bool:
     """Whether words of the person's own are an answer."""
     return not choices_of(question) or question.get("other") is True
 
@@ -78,7 +78,7 @@ def is_multiple(question: Question) -> bool:
 def levels_of(question: Question) -> list[str]:
     """How sure an answer may be said to be, from the most to the least; none where that is not asked."""
     levels = question.get("levels")
-    return [on_one_line(level) for level in levels] if isinstance(levels, list | tuple) else []
+    return [to_one_line(level) for level in levels] if isinstance(levels, list | tuple) else []
 
 
 def may_skip(question: Question) -> bool:
@@ -90,9 +90,9 @@ def needs_answer(question: Question) -> bool:
     return default_of(question) is None and not may_skip(question)
 
 
-def with_more(question: Question, **more: object) -> Question:
+def with_fields(question: Question, **fields: object) -> Question:
     """The question with other words of these names."""
-    return cast(Question, {**question, **more})
+    return cast(Question, {**question, **fields})
 
 
 def default_of(question: Question) -> Any:
@@ -105,65 +105,65 @@ def notes_of(question: Question) -> list[str]:
     """What was noted on a question, a line each: texts, or records such as `{perspective, note}`."""
     notes = question.get("notes") or []
     return [
-        ": ".join(map(on_one_line, note.values())) if isinstance(note, Mapping) else on_one_line(note)
+        ": ".join(map(to_one_line, note.values())) if isinstance(note, Mapping) else to_one_line(note)
         for note in (notes if isinstance(notes, list | tuple) else [notes])
     ]
 
 
-def lines_beside(question: Question) -> list[str]:
+def context_lines(question: Question) -> list[str]:
     """What stands beside a question, a line each: the answer that is recommended, what depends on it, the notes."""
     parts = (("Recommended", question.get("recommended")), ("What depends on it", question.get("depends")))
-    return [*(f"{title}: {on_one_line(text)}" for title, text in parts if text), *notes_of(question)]
+    return [*(f"{title}: {to_one_line(text)}" for title, text in parts if text), *notes_of(question)]
 
 
-def on_one_line(value: Any) -> str:
+def to_one_line(value: Any) -> str:
     """A choice, or any other value, as one line without anything that steers a terminal."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return " ".join(printable(text).split())
+    return " ".join(make_printable(text).split())
 
 
-def answered(answer: object, **more: object) -> Answer:
+def build_answer(answer: object, **details: object) -> Answer:
     """The record of an answer with what is known beside it; an empty answer is none, and a comment may stand alone."""
-    beside = {name: value for name, value in more.items() if value not in (None, "")}
+    known_details = {name: value for name, value in details.items() if value not in (None, "")}
     if answer is None or answer in ("", []):
-        return cast(Answer, {name: value for name, value in beside.items() if name == "comment"})
-    return cast(Answer, {"answer": answer, **beside})
+        return cast(Answer, {name: value for name, value in known_details.items() if name == "comment"})
+    return cast(Answer, {"answer": answer, **known_details})
 
 
-def by_default(question: Question) -> Answer:
-    return answered(default_of(question), answered_by=DEFAULT)
+def default_answer(question: Question) -> Answer:
+    return build_answer(default_of(question), answered_by=DEFAULT)
 
 
-def choice_like(question: Question, answer: Any) -> Any | None:
+def find_choice(question: Question, answer: Any) -> Any | None:
     """The choice that an answer names, whatever its case; None where there is none.
 
     `means` of a question has other names for its choices.
     """
-    other = question.get("means")
-    if isinstance(other, Mapping) and on_one_line(answer) in other:
-        return other[on_one_line(answer)]
-    for like in (str, str.casefold):
+    synonyms = question.get("means")
+    if isinstance(synonyms, Mapping) and to_one_line(answer) in synonyms:
+        return synonyms[to_one_line(answer)]
+    for normalize in (str, str.casefold):
         for choice in choices_of(question):
-            if like(on_one_line(choice)) == like(on_one_line(answer)):
+            if normalize(to_one_line(choice)) == normalize(to_one_line(answer)):
                 return choice
     return None
 
 
-def fitted_answer(question: Question, answer: Any) -> Any:
-    """The answer as the question wants it, each choice as its author wrote it. Raises AnswerUnfit."""
-    given = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
-    if len(given) > 1 and not is_multiple(question):
-        raise AnswerUnfit(f"the question takes one answer, not {len(given)}")
-    answers = [_fitted(question, item) for item in given]
+def validate_answer(question: Question, answer: Any) -> Any:
+    """The answer as the question wants it, each choice as its author wrote it. Raises InvalidAnswer."""
+    items = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
+    if len(items) > 1 and not is_multiple(question):
+        raise InvalidAnswer(f"the question takes one answer, not {len(items)}")
+    answers = [_validate_item(question, item) for item in items]
     return answers if is_multiple(question) else answers[0] if answers else ""
 
 
-def _fitted(question: Question, answer: Any) -> Any:
-    choice = choice_like(question, answer)
+def _validate_item(question: Question, answer: Any) -> Any:
+    choice = find_choice(question, answer)
     if choice is not None:
         return choice
-    if is_open(question):
-        return answer.strip() if isinstance(answer, str) else on_one_line(answer)
-    labels = [on_one_line(choice) for choice in choices_of(question)]
-    hint = did_you_mean(on_one_line(answer), labels)
-    raise AnswerUnfit(f"`{on_one_line(answer)}` is none of the choices", f"{hint} {allowed(labels)}".strip())
+    if accepts_free_text(question):
+        return answer.strip() if isinstance(answer, str) else to_one_line(answer)
+    labels = [to_one_line(choice) for choice in choices_of(question)]
+    hint = did_you_mean(to_one_line(answer), labels)
+    raise InvalidAnswer(f"`{to_one_line(answer)}` is none of the choices", f"{hint} {allowed_hint(labels)}".strip())

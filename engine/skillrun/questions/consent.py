@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from skillrun.repository.ownership import is_own
+from skillrun.repository.ownership import is_user_owned
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.opening import open_file
 
@@ -22,23 +22,23 @@ LARGEST: Final = 100_000  # bytes; a larger file is none of ours
 
 def has_consent(project: Path, digest: str) -> bool:
     """Whether a person has agreed to what has this digest, in this project. A damaged file is no consent."""
-    consent = _read(_file(project))
+    consent = _read_consent(_consent_path(project))
     return consent.get("project") == os.path.realpath(project) and consent.get("digest") == digest
 
 
-def keep_consent(project: Path, digest: str, lines: list[str]) -> Path:
+def save_consent(project: Path, digest: str, lines: list[str]) -> Path:
     """Keep a consent in place of the one before; `lines` are what the person was shown. Raises SkillrunError."""
-    path = _file(project)
+    path = _consent_path(project)
     if not path.is_absolute():
         raise SkillrunError(f"the consent cannot be kept in {path.parent}", "set XDG_DATA_HOME to an absolute path")
-    kept = {"project": os.path.realpath(project), "digest": digest, "told": lines}
+    record = {"project": os.path.realpath(project), "digest": digest, "told": lines}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.parent.chmod(0o700)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")  # its mode is 0600
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(kept, file, indent=2)
+                json.dump(record, file, indent=2)
                 file.flush()
                 os.fsync(file.fileno())
             Path(name).replace(path)
@@ -59,7 +59,7 @@ def keep_consent(project: Path, digest: str, lines: list[str]) -> Path:
 def revoke(project: Path) -> bool:
     """Take a consent back; whether there was one. Raises SkillrunError."""
     try:
-        _file(project).unlink()
+        _consent_path(project).unlink()
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -67,14 +67,14 @@ def revoke(project: Path) -> bool:
     return True
 
 
-def _file(project: Path) -> Path:
+def _consent_path(project: Path) -> Path:
     from platformdirs import user_data_path
 
     name = hashlib.sha256(os.fsencode(os.path.realpath(project))).hexdigest()[:32]
     return user_data_path("skillrun") / "trust" / f"{name}.json"
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_consent(path: Path) -> dict[str, Any]:
     """What the file holds; nothing where it is damaged, or where another user may have written it."""
     if not path.is_absolute():  # it would be a file of whatever project one is in
         return {}
@@ -82,7 +82,7 @@ def _read(path: Path) -> dict[str, Any]:
         with open_file(path) as file:
             status = os.fstat(file.fileno())
             content = file.read(LARGEST + 1)
-        theirs = status.st_mode & 0o022 or not is_own(status, path.parent)
-        consent = json.loads(content) if len(content) <= LARGEST and not theirs else {}
+        is_untrusted = status.st_mode & 0o022 or not is_user_owned(status, path.parent)
+        consent = json.loads(content) if len(content) <= LARGEST and not is_untrusted else {}
         return consent if isinstance(consent, dict) else {}
     return {}

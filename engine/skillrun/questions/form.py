@@ -14,23 +14,29 @@ from typing import Any, Final, NamedTuple, Protocol
 from skillrun.questions.answers import (
     Answer,
     Question,
-    by_default,
-    choice_like,
+    accepts_free_text,
     choices_of,
+    context_lines,
+    default_answer,
     default_of,
+    find_choice,
     is_multiple,
-    is_open,
     levels_of,
-    lines_beside,
     may_skip,
-    on_one_line,
+    to_one_line,
 )
-from skillrun.questions.choice_matching import OTHER, answer_of, letter, meant_by, squeezed
+from skillrun.questions.choice_matching import (
+    OTHER_ANSWER,
+    choice_letter,
+    interpret_answer,
+    match_choices,
+    normalize_text,
+)
 from skillrun.questions.phrases import Phrases
-from skillrun.syntax.diagnostics import Problems, SkillrunError, printable, render_problem
-from skillrun.syntax.document import headings_of
-from skillrun.syntax.reading import source_of
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.diagnostics import Problems, SkillrunError, make_printable, render_problem
+from skillrun.syntax.document import find_headings
+from skillrun.syntax.reading import decode_source
+from skillrun.syntax.sanitizing import sanitize
 from skillrun.syntax.source import MAX_BYTES, Source
 
 INTRODUCTION: Final = """\
@@ -44,22 +50,24 @@ _HEADING: Final = re.compile(r"Q(?P<number>\d+)\b(?P<rest>.*)")
 _BOX: Final = re.compile(
     r"\s*(?P<around>~~|\*\*|__)?(?:[-*+•–]|\d+[.)])?\s*(?:\[(?P<mark>[^\]]*)\]|(?P<sign>[☐☑☒✅✓✔]))\s*(?P<text>.*)"
 )
-_AROUND: Final = re.compile(r"(?P<mark>~~|\*\*|__)(?P<text>.+)(?P=mark)\s*")
+_EMPHASIS: Final = re.compile(r"(?P<mark>~~|\*\*|__)(?P<text>.+)(?P=mark)\s*")
 _EMPTY_SIGN: Final = "☐"
 _OWN_HEADING: Final = re.compile(r"##?\s+\S.*")
-_LEAST: Final = 4  # words of the introduction that are known again where a formatter has broken its lines anew
+_MIN_MATCHING_WORDS: Final = (
+    4  # words of the introduction that are known again where a formatter has broken its lines anew
+)
 _ANSWER: Final = re.compile(
     r"\s*(?:[-*+]\s+|#+\s+)?(?P<bold>[*_]*)answer(?:\s*[:：](?P=bold)|(?P=bold)\s*(?:[:：]|$))\s*(?P<rest>.*)",
     re.IGNORECASE,
 )
 
-_SURE: Final = re.compile(r"\s*(?:[-*+]\s+)?[*_]*how sure\b[^:：]*[:：][*_]*\s*(?P<level>.*?)\s*", re.IGNORECASE)
+_CONFIDENCE: Final = re.compile(r"\s*(?:[-*+]\s+)?[*_]*how sure\b[^:：]*[:：][*_]*\s*(?P<level>.*?)\s*", re.IGNORECASE)
 
 Line = tuple[int, str]
 """The number of a line in the file, and its text or what is to be said of it."""
 
 
-class Filled(NamedTuple):
+class FormAnswers(NamedTuple):
     """What a form says: a record for each question, and the notes that belong to none of them."""
 
     answers: list[Answer]
@@ -77,28 +85,28 @@ class UnclearAnswers(SkillrunError):
         self,
         path: Path,
         unclear: Sequence[Line],
-        read: Filled = Filled([]),  # noqa: B008 (a tuple)
-        why: Sequence[tuple[str, ...]] = (),
-        written: Sequence[str] = (),
+        answers: FormAnswers = FormAnswers([]),  # noqa: B008 (a tuple)
+        reasons: Sequence[tuple[str, ...]] = (),
+        words: Sequence[str] = (),
         *,
         untouched: bool = False,
     ) -> None:
         self.path, self.unclear = path, tuple(sorted(unclear))
         lines = [f"{path}:{number}: {text}" for number, text in self.unclear]
         super().__init__("\n".join(lines), f"fill in {path}" if untouched else f"mend {path} there")
-        self.answers, self.notes = read
-        self.why = why
-        self.written = written
+        self.answers, self.notes = answers
+        self.reasons = reasons
+        self.words = words
         self.untouched = untouched
 
-    def besides(self, settled: Iterable[int]) -> UnclearAnswers:
+    def exclude(self, settled: Iterable[int]) -> UnclearAnswers:
         """The same without the questions at these places, which somebody has settled meanwhile."""
-        without = set(settled)
-        names = tuple(f"Q{at + 1}: " for at in without)
+        excluded = set(settled)
+        names = tuple(f"Q{at + 1}: " for at in excluded)
         lines = [line for line in self.unclear if not line[1].startswith(names)]
-        why = [() if at in without else reasons for at, reasons in enumerate(self.why)]
-        read = Filled(self.answers, self.notes)
-        return UnclearAnswers(self.path, lines, read, why, self.written, untouched=self.untouched)
+        remaining_reasons = [() if at in excluded else reasons for at, reasons in enumerate(self.reasons)]
+        form_answers = FormAnswers(self.answers, self.notes)
+        return UnclearAnswers(self.path, lines, form_answers, remaining_reasons, self.words, untouched=self.untouched)
 
 
 class FormFolder(Protocol):
@@ -113,71 +121,71 @@ class FormFolder(Protocol):
         ...
 
 
-def write_form(place: FormFolder, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
+def write_form(folder: FormFolder, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
     """Write a form, whole or not at all; one that is there is left as it is, and then this is False."""
-    lines = [f"# {on_one_line(title)}", "", INTRODUCTION]
+    lines = [f"# {to_one_line(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
         quotation = [f"> {line}".rstrip() for line in _quotation(question)]
         boxes = [f"- [ ] {label}" for label in _labels(question)]
-        boxes += ["- [ ] Other:"] if boxes and is_open(question) else []
+        boxes += ["- [ ] Other:"] if boxes and accepts_free_text(question) else []
         sure = [f"How sure ({', '.join(levels)}):", ""] if (levels := levels_of(question)) else []
         lines += [f"## {_title(number, question)}", "", *quotation, "", *boxes, *[""][: len(boxes)], *sure]
         lines += ["Answer:", "", ""]
-    return place.write_new(name, "\n".join(lines))
+    return folder.write_new(name, "\n".join(lines))
 
 
 def read_form(
-    place: FormFolder,
+    folder: FormFolder,
     name: str,
     questions: Sequence[Question],
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
     title: str = "Questions",
-) -> Filled:
+) -> FormAnswers:
     """A record for each question, empty where it stays unanswered; words beside a chosen choice are its `comment`.
 
     Raises UnclearAnswers with every place where it is not plain what the person means, and for a form that nobody has
     filled in although it has questions without a default; SkillrunError when the file cannot be read.
     """
     problems = Problems()
-    path = place.path / name
-    source = source_of(place.read(name, MAX_BYTES), path, str(path), problems)
+    path = folder.path / name
+    source = decode_source(folder.read(name, MAX_BYTES), path, str(path), problems)
     if source is None:
         raise SkillrunError("\n".join(map(render_problem, problems)), f"mend {path}")
     unclear: list[Line] = []
-    parts = _Parts(source, questions, phrases, title)
-    read: list[_Reading] = []
+    parts = _FormSections(source, questions, phrases, title)
+    read: list[_QuestionReader] = []
     for number, question in enumerate(questions, 1):
-        reading = _Reading(number, question, phrases)
-        reading.read(parts.sections.get(number, []))
+        reading = _QuestionReader(number, question, phrases)
+        reading.read_sections(parts.sections.get(number, []))
         read.append(reading)
-        unclear += [(line, f"Q{number}: {why}") for line, why in reading.unclear]
-    filled = Filled(clean([reading.answer for reading in read]), clean("\n\n".join(parts.notes)))
+        unclear += [(line, f"Q{number}: {reasons}") for line, reasons in reading.unclear]
+    filled = FormAnswers(sanitize([reading.answer for reading in read]), sanitize("\n\n".join(parts.notes)))
     untouched = not unclear and not any(filled.answers) and not filled.notes and None in map(default_of, questions)
     if untouched:
         unclear = [(1, "nothing is filled in yet")]
     if unclear:
-        why = [tuple(reason for _, reason in reading.unclear) for reading in read]
-        written = clean([reading.words for reading in read])
-        raise UnclearAnswers(path, unclear, filled, why, written, untouched=untouched)
+        reasons = [tuple(reason for _, reason in reading.unclear) for reading in read]
+        words = sanitize([reading.words for reading in read])
+        raise UnclearAnswers(path, unclear, filled, reasons, words, untouched=untouched)
     return filled
 
 
 def _title(number: int, question: Question) -> str:
     return " · ".join(
-        [f"Q{number}", *(on_one_line(question[key]) for key in ("priority", "section", "id") if question.get(key))]
+        [f"Q{number}", *(to_one_line(question[key]) for key in ("priority", "section", "id") if question.get(key))]
     )
 
 
 def _quotation(question: Question) -> list[str]:
     """What a form says about a question, without the quotation marks."""
-    lines = [*printable(str(question.get("text", ""))).strip().split("\n"), ""]
-    notes = lines_beside(question)
+    lines = [*make_printable(str(question.get("text", ""))).strip().split("\n"), ""]
+    notes = context_lines(question)
     return [*lines, *([*(f"- {note}" for note in notes), ""] if notes else []), f"*{_hint(question)}*"]
 
 
 def _labels(question: Question) -> list[str]:
     """What stands behind the boxes of the choices."""
-    return [f"{letter(number)}. {on_one_line(choice)}" for number, choice in enumerate(choices_of(question))]
+    return [f"{choice_letter(number)}. {to_one_line(choice)}" for number, choice in enumerate(choices_of(question))]
 
 
 def _hint(question: Question) -> str:
@@ -185,15 +193,15 @@ def _hint(question: Question) -> str:
         hint = "Answer in your own words."
     else:
         many = "Choose as many as fit" if is_multiple(question) else "Choose one"
-        hint = f"{many}, or answer in your own words." if is_open(question) else f"{many}."
+        hint = f"{many}, or answer in your own words." if accepts_free_text(question) else f"{many}."
     default = default_of(question)
     if default is None:
         return f"{hint} It may be left open." if may_skip(question) else hint
     items = default if isinstance(default, list) else [default] if default != "" else []
-    return f"{hint} {'Without an answer: ' + ', '.join(map(on_one_line, items)) if items else 'It may be left open'}."
+    return f"{hint} {'Without an answer: ' + ', '.join(map(to_one_line, items)) if items else 'It may be left open'}."
 
 
-class _Parts:
+class _FormSections:
     """A form taken apart: the sections by the number of their question, and what stands outside of them all.
 
     A section's first line is its heading.
@@ -204,40 +212,40 @@ class _Parts:
         self.sections: dict[int, list[list[Line]]] = {}
         self.notes: list[str] = []
         lines = list(enumerate(source.text.split("\n"), 1))
-        heads = {source.position(heading.start)[0]: heading.name for heading in headings_of(source.text, 0)[0]}
-        first = min((line for line, name in heads.items() if self._number(name)), default=len(lines) + 1)
-        self._note(_strange_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
+        heads = {source.position(heading.start)[0]: heading.name for heading in find_headings(source.text, 0)[0]}
+        first = min((line for line, name in heads.items() if self._question_number(name)), default=len(lines) + 1)
+        self._add_note(_foreign_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
         section: list[Line] = []
         open_note: list[str] | None = None
-        whole = False  # what follows is part of a free text, whatever headings it has
+        in_free_text = False  # what follows is part of a free text, whatever headings it has
         for line, text in lines[first - 1 :]:
-            number = self._number(heads[line]) if line in heads else 0
+            number = self._question_number(heads[line]) if line in heads else 0
             if number:
-                self._note(open_note or [])
-                open_note, section, whole = None, [(line, heads[line])], False
+                self._add_note(open_note or [])
+                open_note, section, in_free_text = None, [(line, heads[line])], False
                 self.sections.setdefault(number, []).append(section)
             elif open_note is not None:
                 open_note.append(text)
-            elif not whole and (line in heads or text.startswith("# ")) and self._ends(section, text):
+            elif not in_free_text and (line in heads or text.startswith("# ")) and self._ends_section(section, text):
                 open_note = [text]
             else:
-                whole = whole or (line in heads and not choices_of(self._question(section)))
+                in_free_text = in_free_text or (line in heads and not choices_of(self._question(section)))
                 section.append((line, text))
-        self._note(open_note or [])
+        self._add_note(open_note or [])
 
-    def _number(self, name: str) -> int:
+    def _question_number(self, name: str) -> int:
         """The number of the question that a heading stands for; 0 for any other heading."""
         match = _HEADING.fullmatch(name)
         return int(match["number"]) if match and 0 < int(match["number"]) <= len(self.questions) else 0
 
     def _question(self, section: Sequence[Line]) -> Question:
-        return self.questions[self._number(section[0][1]) - 1]
+        return self.questions[self._question_number(section[0][1]) - 1]
 
-    def _ends(self, section: Sequence[Line], heading: str) -> bool:
+    def _ends_section(self, section: Sequence[Line], heading: str) -> bool:
         """Whether a heading of the person's own ends the section: what takes free text may have headings in it."""
         question = self._question(section)
         if choices_of(question):
-            return _OWN_HEADING.fullmatch(heading) is not None and choice_like(question, heading) is None
+            return _OWN_HEADING.fullmatch(heading) is not None and find_choice(question, heading) is None
         below = [line for _, line in section]
         start = next((at for at, line in enumerate(below) if _ANSWER.fullmatch(line)), None)
         answer = _ANSWER.fullmatch(below[start]) if start is not None else None
@@ -248,29 +256,36 @@ class _Parts:
             and self.phrases.leaves_open("\n".join([answer["rest"], *below[start + 1 :]]))
         )
 
-    def _note(self, lines: Sequence[str]) -> None:
+    def _add_note(self, lines: Sequence[str]) -> None:
         if text := "\n".join(lines).strip():
             self.notes.append(text)
 
 
-def _strange_lines(lines: Sequence[str], own: str) -> list[str]:
+def _foreign_lines(lines: Sequence[str], form_text: str) -> list[str]:
     """The lines that are not of the form's own text, however that is broken into lines."""
-    left = _bare(own).split()
+    remaining = _normalize_words(form_text).split()
     strange = []
     for text in lines:
-        words = _bare(text).split()
-        if words == left[: len(words)]:
+        words = _normalize_words(text).split()
+        if words == remaining[: len(words)]:
             at: int | None = 0
         else:
-            at = next((n for n in range(len(left)) if len(words) >= _LEAST and left[n : n + len(words)] == words), None)
+            at = next(
+                (
+                    n
+                    for n in range(len(remaining))
+                    if len(words) >= _MIN_MATCHING_WORDS and remaining[n : n + len(words)] == words
+                ),
+                None,
+            )
         if at is None:
             strange.append(text)
         else:
-            left = left[at + len(words) :]
+            remaining = remaining[at + len(words) :]
     return strange
 
 
-class _Reading:
+class _QuestionReader:
     """One question of a form as it is read: the answer, what is not plain, and the person's words as they stand."""
 
     def __init__(self, number: int, question: Question, phrases: Phrases) -> None:
@@ -281,7 +296,7 @@ class _Reading:
         self.level = ""
         self.words = ""
 
-    def read(self, sections: list[list[Line]]) -> None:
+    def read_sections(self, sections: list[list[Line]]) -> None:
         """Find the answer in the sections of the question, of which there should be one."""
         if len(sections) != 1:
             at, again = (sections[1][0][0], "stands here a second time") if sections else (1, "is missing")
@@ -290,30 +305,30 @@ class _Reading:
             self.words = "\n".join(text for section in sections for _, text in section[1:]).strip()
             return
         (at, head), *lines = sections[0]
-        boxes = _Boxes(self.question, self.unclear)
-        lines, remarks = _uncommented(lines, boxes)
-        words = [self._behind(head, at)]
+        boxes = _Checkboxes(self.question, self.unclear)
+        lines, remarks = _extract_comments(lines, boxes)
+        words = [self._text_after_heading(head, at)]
         quoted: list[Line] = []
-        below = 0
+        answer_line = 0
         for line, text in lines:
-            if not below and (match := _ANSWER.fullmatch(text)):
-                at, below = line, line
+            if not answer_line and (match := _ANSWER.fullmatch(text)):
+                at, answer_line = line, line
                 words.append(match["rest"])
-            elif not below and levels_of(self.question) and (sure := _SURE.fullmatch(text)):
-                self._take_level(line, sure["level"])
-            elif not boxes.take(line, text, below=bool(below)) and not boxes.goes_on(text):
-                if below or not text.lstrip().startswith(">"):
-                    if below and line > below + 1 and _OWN_HEADING.fullmatch(text) and not any(words):
-                        self._two_ways(line, text)
+            elif not answer_line and levels_of(self.question) and (sure := _CONFIDENCE.fullmatch(text)):
+                self._read_confidence(line, sure["level"])
+            elif not boxes.read_line(line, text, is_below_answer=bool(answer_line)) and not boxes.continue_other(text):
+                if answer_line or not text.lstrip().startswith(">"):
+                    if answer_line and line > answer_line + 1 and _OWN_HEADING.fullmatch(text) and not any(words):
+                        self._report_ambiguity(line, text)
                     words.append(text.rstrip())
                 else:
                     quoted.append((line, text))
         self.words = "\n".join([*words, *boxes.words, *remarks]).strip()
-        if not self._asked(sections[0][0], quoted):
+        if not self._check_question(sections[0][0], quoted):
             return
-        before = len(self.unclear)
-        ticked = boxes.chosen(bare=not any(words))
-        found_answer = answer_of(
+        unclear_count = len(self.unclear)
+        ticked = boxes.selected_choices(no_words=not any(words))
+        answer = interpret_answer(
             self.question,
             ticked,
             boxes.other,
@@ -321,96 +336,94 @@ class _Reading:
             lambda why: self.unclear.append((at, why)),
             self.phrases,
         )
-        self.answer = _remarked(found_answer, [*boxes.words, *remarks])
+        self.answer = _add_remarks(answer, [*boxes.words, *remarks])
         if self.level and self.answer.get("answer"):
             self.answer["confidence"] = self.level
-        if not self.answer.get("answer") and len(self.unclear) == before:
-            self.unclear += [(at, why) for why in boxes.doubts()]
+        if not self.answer.get("answer") and len(self.unclear) == unclear_count:
+            self.unclear += [(at, why) for why in boxes.explain_doubts()]
         if "answer" not in self.answer and default_of(self.question) is not None:
-            self.answer = {**by_default(self.question), **self.answer}
+            self.answer = {**default_answer(self.question), **self.answer}
 
-    def _behind(self, head: str, at: int) -> str:
+    def _text_after_heading(self, head: str, at: int) -> str:
         """What the person has written behind the heading."""
-        behind = head.removeprefix(self.title)
-        if head.startswith(self.title) and not behind[:1].isalnum():
-            return behind.strip(" :-–—")
-        own = iter(_bare(self.title).split())
-        if not all(word in own for word in _bare(head).split()):
-            self.unclear.append((at, f"`## {on_one_line(head)}` is not the form's heading; write below `Answer:`"))
+        text = head.removeprefix(self.title)
+        if head.startswith(self.title) and not text[:1].isalnum():
+            return text.strip(" :-–—")
+        own = iter(_normalize_words(self.title).split())
+        if not all(word in own for word in _normalize_words(head).split()):
+            self.unclear.append((at, f"`## {to_one_line(head)}` is not the form's heading; write below `Answer:`"))
         return ""
 
-    def _take_level(self, line: int, written: str) -> None:
+    def _read_confidence(self, line: int, text: str) -> None:
         """How sure the person says they are."""
         levels = levels_of(self.question)
-        meant = [
-            level for level in levels if written and level.casefold().startswith(written.strip(" .*_`").casefold())
-        ]
-        self.level = meant[0] if len(meant) == 1 else ""
-        if written and not self.level:
-            self.unclear.append((line, f"`{on_one_line(written)}` is none of {', '.join(levels)}"))
+        matches = [level for level in levels if text and level.casefold().startswith(text.strip(" .*_`").casefold())]
+        self.level = matches[0] if len(matches) == 1 else ""
+        if text and not self.level:
+            self.unclear.append((line, f"`{to_one_line(text)}` is none of {', '.join(levels)}"))
 
-    def _two_ways(self, line: int, text: str) -> None:
+    def _report_ambiguity(self, line: int, text: str) -> None:
         either = "may begin the answer or a part of its own"
-        why = f"`{on_one_line(text)}` {either}; write on the line of `Answer:`, or `-` there"
+        why = f"`{to_one_line(text)}` {either}; write on the line of `Answer:`, or `-` there"
         self.unclear.append((line, why))
 
-    def _asked(self, head: Line, quoted: list[Line]) -> bool:
+    def _check_question(self, head: Line, quoted: list[Line]) -> bool:
         """Whether the section still asks this question; what else was written into its words is named."""
         quotation = _quotation(self.question)
-        if _bare("\n".join(text for _, text in quoted)) == _bare("\n".join(quotation)):
+        if _normalize_words("\n".join(text for _, text in quoted)) == _normalize_words("\n".join(quotation)):
             return True
-        own = {_bare(text) for text in quotation}
-        strange = [line for line in quoted if _bare(line[1]) not in own]
-        if _bare(self.title) != _bare(head[1]):
+        quotation_lines = {_normalize_words(text) for text in quotation}
+        strange = [line for line in quoted if _normalize_words(line[1]) not in quotation_lines]
+        if _normalize_words(self.title) != _normalize_words(head[1]):
             why = f"another question is asked now: `{self.title}`; move this file away to get the new form"
             self.unclear[:] = [(head[0], why)]
             self.words = "\n".join(filter(None, [head[1], *(text for _, text in strange), self.words]))
             return False
         self.unclear += [
-            (line, f"`{on_one_line(text)}` is not the form's; write below `Answer:`") for line, text in strange
+            (line, f"`{to_one_line(text)}` is not the form's; write below `Answer:`") for line, text in strange
         ]
         return True
 
 
-def _uncommented(lines: list[Line], boxes: _Boxes) -> tuple[list[Line], list[str]]:
+def _extract_comments(lines: list[Line], boxes: _Checkboxes) -> tuple[list[Line], list[str]]:
     """The lines without the comments (`<!-- … -->`) that the person has put there, and their words."""
-    left, remarks = list(lines), []
+    remaining, remarks = list(lines), []
     place = 0
-    last_end = max((at for at, (_, text) in enumerate(left) if "-->" in text), default=-1)
-    gone = 0  # lines that are not there any more
-    while place <= last_end - gone:
-        line, text = left[place]
-        start = -1 if text.lstrip().startswith(">") or boxes.is_own(text) else text.find("<!--")
+    last_end = max((at for at, (_, text) in enumerate(remaining) if "-->" in text), default=-1)
+    removed_lines = 0  # lines that are not there any more
+    while place <= last_end - removed_lines:
+        line, text = remaining[place]
+        start = -1 if text.lstrip().startswith(">") or boxes.is_form_box(text) else text.find("<!--")
         last, rest = place, text[start + 4 :]
-        while start >= 0 and "-->" not in rest and last + 1 < len(left):
+        while start >= 0 and "-->" not in rest and last + 1 < len(remaining):
             last += 1
-            rest = left[last][1]
+            rest = remaining[last][1]
         if start < 0 or "-->" not in rest:
             place += 1
             continue
         end = rest.index("-->")
-        inside = [text[start + 4 :], *(words for _, words in left[place + 1 : last]), rest[:end]]
+        inside = [text[start + 4 :], *(words for _, words in remaining[place + 1 : last]), rest[:end]]
         remarks.append("\n".join([rest[:end]] if last == place else inside).strip())
-        behind = [(line, text[:start] + rest[end + 3 :])]
+        replacement = [(line, text[:start] + rest[end + 3 :])]
         if last > place:
-            behind = [(line, text[:start]), (left[last][0], rest[end + 3 :])]
-        left[place : last + 1] = behind
-        gone += last + 1 - place - len(behind)
-    return left, [remark for remark in remarks if remark]
+            replacement = [(line, text[:start]), (remaining[last][0], rest[end + 3 :])]
+        remaining[place : last + 1] = replacement
+        removed_lines += last + 1 - place - len(replacement)
+    return remaining, [remark for remark in remarks if remark]
 
 
-def _remarked(answer: Answer, remarks: Sequence[str]) -> Answer:
+def _add_remarks(answer: Answer, remarks: Sequence[str]) -> Answer:
     """The record with more words in its comment."""
     comment = "\n".join(filter(None, [answer.get("comment", ""), *remarks]))
     return {**answer, "comment": comment} if comment else answer
 
 
-class _Boxes:
+class _Checkboxes:
     """The boxes of a question as the person has left them."""
 
     def __init__(self, question: Question, unclear: list[Line]) -> None:
         self.question, self.unclear = question, unclear
-        self.labels = dict(zip(map(squeezed, _labels(question)), choices_of(question), strict=True))
+        self.labels = dict(zip(map(normalize_text, _labels(question)), choices_of(question), strict=True))
         self.ticked: list[Any] = []
         self.struck: list[Any] = []
         self.withdrawn: list[Any] = []  # ticked and struck out
@@ -420,42 +433,46 @@ class _Boxes:
         self.words: list[str] = []  # beside the choices
         self.seen = 0
 
-    def is_own(self, text: str) -> bool:
+    def is_form_box(self, text: str) -> bool:
         """Whether the line is a box as the form has it."""
         box = _BOX.fullmatch(text) if self.labels else None
-        return box is not None and squeezed(box["text"]) in self.labels
+        return box is not None and normalize_text(box["text"]) in self.labels
 
-    def take(self, line: int, text: str, *, below: bool) -> bool:
+    def read_line(self, line: int, text: str, *, is_below_answer: bool) -> bool:
         """Whether the line is a box; one that no choice belongs to is none below `Answer:`."""
         box = _BOX.fullmatch(text) if self.labels else None
         if box is not None:
             self.in_other = False
-        if box is None or (below and choice_like(self.question, text) is not None):
+        if box is None or (is_below_answer and find_choice(self.question, text) is not None):
             return False
-        mark, around, label = self._marks(box)
-        label, beside = self._split(label) if mark else (label, "")
-        meant = [self.labels[squeezed(label)]] if squeezed(label) in self.labels else meant_by(self.question, label)
-        other = OTHER.fullmatch(label) if is_open(self.question) and not meant else None
-        if len(meant) != 1 and not other:
-            if box["sign"] or below:
+        mark, emphasis, label = self._parse_marks(box)
+        label, remark = self._split_label(label) if mark else (label, "")
+        choices = (
+            [self.labels[normalize_text(label)]]
+            if normalize_text(label) in self.labels
+            else match_choices(self.question, label)
+        )
+        other = OTHER_ANSWER.fullmatch(label) if accepts_free_text(self.question) and not choices else None
+        if len(choices) != 1 and not other:
+            if box["sign"] or is_below_answer:
                 return False
-            self.unclear.append((line, f"`{on_one_line(text)}` is none of the choices as they stood"))
+            self.unclear.append((line, f"`{to_one_line(text)}` is none of the choices as they stood"))
             return True
-        self.seen += len(meant)
+        self.seen += len(choices)
         if mark and not set(mark) <= TICKS:
             self.unclear.append((line, f"`[{mark}]` is neither ticked nor empty"))
         elif other and (mark or other["words"]):
             self.other, self.in_other = other["words"] or "", True
-        elif around == "~~":
-            (self.withdrawn if mark else self.struck).extend(meant)
+        elif emphasis == "~~":
+            (self.withdrawn if mark else self.struck).extend(choices)
         elif mark:
-            self.ticked += meant
-            self.words += [beside] if beside else []
-        elif around:
-            self.bold += meant
+            self.ticked += choices
+            self.words += [remark] if remark else []
+        elif emphasis:
+            self.bold += choices
         return True
 
-    def goes_on(self, text: str) -> bool:
+    def continue_other(self, text: str) -> bool:
         """Whether the line belongs to the own words of the box above it: it is indented below them."""
         if not self.in_other or not text.strip():
             return False
@@ -464,45 +481,45 @@ class _Boxes:
             self.other = f"{self.other}\n{text.strip()}".strip()
         return self.in_other
 
-    def _marks(self, box: re.Match[str]) -> tuple[str, str, str]:
+    def _parse_marks(self, box: re.Match[str]) -> tuple[str, str, str]:
         """What stands in the box, what stands around its label (`~~`, `**`), and the label without it."""
         mark = (box["mark"] or box["sign"] or "").strip().replace(_EMPTY_SIGN, "")
-        label, around = box["text"], box["around"] or ""
-        if around:
-            return mark, around, label.rstrip().removesuffix(around)
-        match = _AROUND.fullmatch(label)
+        label, emphasis = box["text"], box["around"] or ""
+        if emphasis:
+            return mark, emphasis, label.rstrip().removesuffix(emphasis)
+        match = _EMPHASIS.fullmatch(label)
         if match and label not in map(str, _labels(self.question)):
             return mark, match["mark"], match["text"]
         return mark, "", label
 
-    def _split(self, label: str) -> tuple[str, str]:
+    def _split_label(self, label: str) -> tuple[str, str]:
         """A choice's own label, and what the person has written behind it."""
-        plain = squeezed(label)
+        plain = normalize_text(label)
         if plain in self.labels:
             return label, ""
         for own in sorted(self.labels, key=len, reverse=True):
             if plain.startswith(own) and not plain[len(own)].isalnum():
                 for end in range(len(own), min(len(label), 2 * len(own) + 40)):
-                    if squeezed(label[:end]) == own and not label[end].isalnum():
+                    if normalize_text(label[:end]) == own and not label[end].isalnum():
                         return label[:end], label[end:].strip(" -–—:;,.<*_")
         return label, ""
 
-    def chosen(self, *, bare: bool) -> list[Any]:
+    def selected_choices(self, *, no_words: bool) -> list[Any]:
         """The choices that are ticked, or where none is and nothing was written (`bare`), the ones in bold."""
-        if self.ticked or not bare or self.other is not None or len(self.bold) == len(self.labels):
+        if self.ticked or not no_words or self.other is not None or len(self.bold) == len(self.labels):
             return self.ticked
         return self.bold
 
-    def doubts(self) -> Iterator[str]:
+    def explain_doubts(self) -> Iterator[str]:
         """Why it is not plain that nothing is chosen."""
         if self.withdrawn:
-            yield f"`{on_one_line(self.withdrawn[0])}` is ticked and struck out, and nothing else is chosen"
+            yield f"`{to_one_line(self.withdrawn[0])}` is ticked and struck out, and nothing else is chosen"
         elif self.struck:
             yield "some choices are struck out, and none is ticked"
         elif 0 < self.seen < len(choices_of(self.question)):
             yield "some choices are gone, and none is ticked"
 
 
-def _bare(text: str) -> str:
+def _normalize_words(text: str) -> str:
     """The words of a text, whatever the marks and line ends between them."""
     return " ".join(re.findall(r"[^\W_]+", text.casefold()))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.questions.answers import Question, choices_of
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
@@ -16,70 +16,74 @@ DONE: Final = object()  # instead of an answer: the list has ended
 
 
 @dataclass
-class Typing:
+class InputState:
     """A question while it is answered: what it begins with, which keys it has, and what has been typed so far."""
 
-    earlier: Any = None
-    typed: str = ""
-    back: bool = False
+    previous: Any = None
+    draft: str = ""
+    can_go_back: bool = False
     may_skip: bool = False
     enough: str = ""
-    sure: str = ""
+    confidence: str = ""
     levels: list[str] = field(default_factory=list)
-    writes: bool = False  # words are typed, and no choice is made
+    is_free_text: bool = False  # words are typed, and no choice is made
     text: str = ""
 
     def next_level(self) -> None:
         steps = ["", *self.levels]
-        self.sure = steps[(steps.index(self.sure) + 1) % len(steps)] if self.sure in steps else ""
+        self.confidence = steps[(steps.index(self.confidence) + 1) % len(steps)] if self.confidence in steps else ""
 
 
-class TypingHint:
+class InputHint:
     """What stands behind a question that takes words, as it is each time when it is drawn."""
 
-    def __init__(self, typing: Typing, *, optional: bool) -> None:
+    def __init__(self, typing: InputState, *, optional: bool) -> None:
         self.typing, self.optional = typing, optional
 
     def __str__(self) -> str:
         words = ["leave it empty to skip"] if self.optional else []
         if self.typing.levels:
-            words.append(f"how sure: {printable(self.typing.sure)}" if self.typing.sure else "Ctrl-T says how sure")
+            words.append(
+                f"how sure: {make_printable(self.typing.confidence)}"
+                if self.typing.confidence
+                else "Ctrl-T says how sure"
+            )
         hint = f"\n    ({'; '.join(words)})" if words else ""
         return f"{hint}\n >"  # lines before the last one are cut off where they are too wide, and not wrapped
 
 
-def hints(question: Question, enough: str) -> str:
+def render_key_hints(question: Question, enough: str) -> str:
     """A line on the keys that this question has."""
     words = [] if choices_of(question) else ["Alt-Enter new line", "Ctrl-O editor"]
-    words += [f"Ctrl-G {printable(enough)}"] if enough else []
+    words += [f"Ctrl-G {make_printable(enough)}"] if enough else []
     return f"    {' · '.join([*words, 'Ctrl-C pauses'])}\n"
 
 
-def key_bindings(typing: Typing) -> KeyBindings:
+def key_bindings(typing: InputState) -> KeyBindings:
     """The bindings for a prompt of prompt_toolkit."""
     from prompt_toolkit.key_binding import KeyBindings
 
     keys = KeyBindings()
 
-    def leaves(key: str, result: object) -> None:
+    def bind_exit(key: str, result: object) -> None:
         @keys.add(key)
         def _(event: Any) -> None:
             event.app.erase_when_done = result is BACK
             event.app.exit(result=result)
 
-    if typing.back:
-        leaves("s-tab", BACK)
+    if typing.can_go_back:
+        bind_exit("s-tab", BACK)
     else:
         keys.add("s-tab")(lambda _: None)
     if typing.enough:
-        leaves("c-g", DONE)
+        bind_exit("c-g", DONE)
     if typing.levels:
 
         @keys.add("c-t")
         def _(_: Any) -> None:
             typing.next_level()
 
-    if typing.writes:
+    if typing.is_free_text:
 
         @keys.add("escape", "enter")
         def _(event: Any) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-_AROUND: Final = " .!,;:*_`\"'()[]…“”„‘‚«»"
+_OUTER_MARKS: Final = " .!,;:*_`\"'()[]…“”„‘‚«»"
 _DASHES: Final = frozenset("-–—")
 _BULLET: Final = re.compile(r"[-*+•–]\s+")
 _WORD: Final = re.compile(r"[^\W\d_]")
 _OPENING: Final = r"[\s*_`\"'(\[“„‘«]*"
-_GOES_ON: Final = (
+_PHRASE_END: Final = (
     r"[*_`\"'”’»]*"
     r"(?:[.!?…]*[*_`\"'”’»)\]]*$|[.!?…)\]]+[\s,;]|\s*[,;(\[–—\n]|:\s|\s+-|-\s)"
 )
@@ -33,66 +33,67 @@ class Phrases:
     either: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any] | None) -> Phrases:
+    def from_settings(cls, settings: Mapping[str, Any] | None) -> Phrases:
         """The phrases of `config/skillrun.yaml`, read as plain data."""
         lists = (settings or {}).get("answers") or {}
         phrases = {
-            name: tuple(bare(str(phrase)) for phrase in lists.get(name) or []) for name in cls.__dataclass_fields__
+            name: tuple(normalize_phrase(str(phrase)) for phrase in lists.get(name) or [])
+            for name in cls.__dataclass_fields__
         }
         alone = frozenset(phrases.pop("alone"))
         return cls(alone=alone, **phrases)
 
     def leaves_open(self, words: str) -> bool:
         """Whether the words are no answer, and say so: `TBD`, `?`, `don't know`, `TBD - ask Anna`."""
-        return bool(self.left_open(words))
+        return bool(self.find_open_phrase(words))
 
-    def left_open(self, words: str) -> str:
+    def find_open_phrase(self, words: str) -> str:
         """The phrase which says that the words are no answer: all of them, or what they begin with; else empty."""
         words = words.strip()
         for text in (words, _BULLET.sub("", words, count=1), words.rstrip("? ")):
-            if words and (bare(text) in self.alone or bare(text) in self.open):
-                return bare(text)
+            if words and (normalize_phrase(text) in self.alone or normalize_phrase(text) in self.open):
+                return normalize_phrase(text)
             phrases = [phrase for phrase in self.open if _WORD.search(phrase)]
-            if phrases and (match := _pattern(tuple(phrases), _GOES_ON, _OPENING).match(text)):
-                return bare(match["phrase"])
+            if phrases and (match := _compile_phrases(tuple(phrases), _PHRASE_END, _OPENING).match(text)):
+                return normalize_phrase(match["phrase"])
         return ""
 
-    def chosen(self, words: str) -> str:
+    def strip_choose_phrase(self, words: str) -> str:
         """The words behind `I choose` and the like; all of them where they begin otherwise."""
-        match = _pattern(self.choose, r"[\s:]+").match(words) if self.choose else None
+        match = _compile_phrases(self.choose, r"[\s:]+").match(words) if self.choose else None
         return words[match.end() :] if match else words
 
-    def thought(self, words: str) -> str:
+    def strip_think_phrase(self, words: str) -> str:
         """The words behind `I think` and the like; all of them where they begin otherwise."""
-        match = _pattern(self.think, r"(?:[\s:]+|,\s+)").match(words) if self.think else None
+        match = _compile_phrases(self.think, r"(?:[\s:]+|,\s+)").match(words) if self.think else None
         return words[match.end() :] if match else words
 
-    def thoughts(self, words: str) -> list[int]:
+    def find_trailing_phrases(self, words: str) -> list[int]:
         """Where words such as `please` or `I think` end what is said."""
         if not self.think:
             return []
-        return [match.start() for match in re.finditer(_pattern(self.think, r"[\s.!]*$", r"(?<=\s)"), words)]
+        return [match.start() for match in re.finditer(_compile_phrases(self.think, r"[\s.!]*$", r"(?<=\s)"), words)]
 
-    def doubts(self, words: str) -> bool:
+    def starts_with_alternative(self, words: str) -> bool:
         """Whether words behind a choice take it back: they begin with `or` and the like."""
-        return bool(self.either) and _pattern(self.either, r"(?!\w)").match(words.lstrip(" (,;")) is not None
+        return bool(self.either) and _compile_phrases(self.either, r"(?!\w)").match(words.lstrip(" (,;")) is not None
 
-    def parted(self, words: str) -> str:
+    def split_alternatives(self, words: str) -> str:
         """Words such as `A or B?` with commas where a doubt is; the same words where there is none."""
         plain = words.rstrip("? ")
-        return re.sub(_pattern(self.either, r"(?!\w)", r"(?<!\w)"), ",", plain) if self.either else plain
+        return re.sub(_compile_phrases(self.either, r"(?!\w)", r"(?<!\w)"), ",", plain) if self.either else plain
 
-    def reasons(self, words: str) -> list[int]:
+    def find_reasons(self, words: str) -> list[int]:
         """Where words such as `because` begin."""
         if not self.because:
             return []
-        return [match.start() for match in re.finditer(_pattern(self.because, r"(?!\w)", r"(?<!\w)"), words)]
+        return [match.start() for match in re.finditer(_compile_phrases(self.because, r"(?!\w)", r"(?<!\w)"), words)]
 
 
-def bare(words: str) -> str:
+def normalize_phrase(words: str) -> str:
     """A text without case, marks and brackets around it, and of several dashes or question marks one."""
     text = " ".join(words.casefold().replace("’", "'").split())
-    core = text.strip(_AROUND)
+    core = text.strip(_OUTER_MARKS)
     if core and set(core) <= _DASHES:
         return "-"
     if core and set(core) == {"?"}:
@@ -100,8 +101,8 @@ def bare(words: str) -> str:
     return core or text
 
 
-def _pattern(words: tuple[str, ...], behind: str, before: str = "") -> re.Pattern[str]:
+def _compile_phrases(words: tuple[str, ...], suffix: str, prefix: str = "") -> re.Pattern[str]:
     longest_first = sorted(words, key=len, reverse=True)
     one_of = "|".join(r"\s+".join(re.escape(part) for part in word.split()) for word in longest_first)
     one_of = one_of.replace("'", "['’]")
-    return re.compile(f"{before}(?P<phrase>{one_of}){behind}", re.IGNORECASE)
+    return re.compile(f"{prefix}(?P<phrase>{one_of}){suffix}", re.IGNORECASE)

@@ -8,6 +8,6 @@ from typing import Final
 _DOUBLED: Final = re.compile(r"(?<=[\w)\]\"'`’”])([.!?])\.(?=\s|$)")
 
 
-def one_stop(text: str) -> str:
+def remove_double_stops(text: str) -> str:
     """The text without the full stop that a template sets behind a value that ends in one; an ellipsis stays."""
     return _DOUBLED.sub(r"\1", text)

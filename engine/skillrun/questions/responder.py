@@ -16,23 +16,23 @@ from typing import Any
 
 from skillrun.questions.answers import (
     ENDED,
-    GENERATED,
+    GENERATED_NOTE,
     Answer,
     Question,
     QuestionRecord,
-    by_default,
+    default_answer,
     default_of,
     needs_answer,
-    with_more,
+    with_fields,
 )
-from skillrun.questions.prepared_answers import Prepared, Read, read_answers
-from skillrun.questions.terminal import Keep, Terminal, UnfinishedAnswers
+from skillrun.questions.prepared_answers import PreparedAnswers, RecordBuilder, read_answers
+from skillrun.questions.terminal import SaveProgress, Terminal, UnfinishedAnswers
 from skillrun.syntax.diagnostics import UsageError
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 
 
 @dataclass(frozen=True)
-class Questions:
+class QuestionSet:
     """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file.
 
     `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
@@ -47,92 +47,103 @@ class Questions:
     computed: bool = False
     may_skip: bool = False
     is_required: bool = False
-    left: UnfinishedAnswers = field(default_factory=UnfinishedAnswers)
-    keep: Keep | None = None
+    unfinished: UnfinishedAnswers = field(default_factory=UnfinishedAnswers)
+    save_progress: SaveProgress | None = None
     enough: str = ""
 
 
-class Person:
+class InteractiveResponder:
     """Answers one list of questions at a time; others wait while the run goes on."""
 
-    def __init__(self, prepared: Prepared, terminal: Terminal | None, *, attended: bool, staying: bool = False) -> None:
+    def __init__(
+        self, prepared: PreparedAnswers, terminal: Terminal | None, *, attended: bool, waits_in_terminal: bool = False
+    ) -> None:
         """`staying`: what would end the run and wait is asked in the terminal instead."""
         self.prepared = prepared
         self.terminal = terminal
         self.attended = attended
-        self.staying = staying
-        self._turn = asyncio.Lock()
+        self.waits_in_terminal = waits_in_terminal
+        self._lock = asyncio.Lock()
 
-    async def ask(self, asking: Questions, *, now: bool = True) -> list[Answer] | None:
+    async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
         """A record for each question, empty where it stays unanswered; None when nobody answers, or is asked, now.
 
-        Raises PreparedUnfit for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
+        Raises InvalidPreparedAnswer for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
         """
-        given = self._all_ahead(asking)
-        left = {str(number): asking.questions[number] for number, answer in enumerate(given) if answer is None}
+        preset = self._preset_answers(question_set)
+        open_questions = {
+            str(number): question_set.questions[number] for number, answer in enumerate(preset) if answer is None
+        }
         answers: list[Answer] = []
-        if left:
-            if self.terminal is None or not self.attended or not (now or self.staying):
+        if open_questions:
+            if self.terminal is None or not self.attended or not (interactive or self.waits_in_terminal):
                 return None
-            async with self._turn:
-                parts = (asking.phase, GENERATED if asking.computed else "")
+            async with self._lock:
+                parts = (question_set.phase, GENERATED_NOTE if question_set.computed else "")
                 title = " · ".join(filter(None, parts))
                 answers = await self.terminal.ask(
-                    left, title, asking.left, asking.keep, may_skip=asking.may_skip, enough=asking.enough
+                    open_questions,
+                    title,
+                    question_set.unfinished,
+                    question_set.save_progress,
+                    may_skip=question_set.may_skip,
+                    enough=question_set.enough,
                 )
         rest = iter(answers)
-        return clean([next(rest) if answer is None else answer for answer in given])
+        return sanitize([next(rest) if answer is None else answer for answer in preset])
 
     @property
-    def typed(self) -> dict[str, str]:
+    def resume_flags(self) -> dict[str, str]:
         """The flags that bring the same person again, with what stands behind each."""
-        return flags_of(self.prepared.path, unattended=not self.attended)
+        return answer_flags(self.prepared.path, unattended=not self.attended)
 
-    def prepares(self, asking: Questions) -> bool:
+    def has_prepared_answers(self, question_set: QuestionSet) -> bool:
         """Whether each of these questions has an answer that was prepared."""
-        return all(self.prepared.ready(asking.key, question) for question in asking.questions)
+        return all(self.prepared.has_unused_answer(question_set.key, question) for question in question_set.questions)
 
-    def earlier(self, asking: Questions) -> None:
+    def skip_prepared_answers(self, question_set: QuestionSet) -> None:
         """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""
-        for question in asking.questions:
-            self.prepared.skip(asking.key, question)
+        for question in question_set.questions:
+            self.prepared.skip(question_set.key, question)
 
-    def asked_before(self, address: str, questions: Sequence[Question]) -> None:
+    def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
         """Questions of an earlier process, by their address in the journal: their prepared answers were taken."""
         for question in questions:
-            self.prepared.was_asked(address.partition("/")[2].rpartition("@")[0], question)
+            self.prepared.mark_used(address.partition("/")[2].rpartition("@")[0], question)
 
-    def came_late(self, asking: Questions, records: Sequence[QuestionRecord], read: Read) -> None:
+    def note_late_answers(
+        self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
+    ) -> None:
         """They stay answered as `records` say; prepared answers that say something else are told at the end."""
-        for question, record in zip(asking.questions, records, strict=True):
-            self.prepared.come_late(asking.key, question, record, read)
+        for question, record in zip(question_set.questions, records, strict=True):
+            self.prepared.note_late_answer(question_set.key, question, record, build_record)
 
-    def _all_ahead(self, asking: Questions) -> list[Answer | None]:
+    def _preset_answers(self, question_set: QuestionSet) -> list[Answer | None]:
         """What is known of each question; behind the words that end the list nothing is asked."""
         records: list[Answer | None] = []
-        for question in asking.questions:
-            words: dict[str, object] = {asking.enough: ENDED} if asking.enough else {}
-            named = with_more(question, means={**question.get("means", {}), **words})
-            required = asking.is_required and needs_answer(question)
-            record = self._ahead(asking.key, named, required=required)
-            if record is not None and ENDED in (record.get("answer"), *_several(record.get("answer"))):
-                return [*records, *([ENDED] * (len(asking.questions) - len(records)))]
+        for question in question_set.questions:
+            words: dict[str, object] = {question_set.enough: ENDED} if question_set.enough else {}
+            full_question = with_fields(question, means={**question.get("means", {}), **words})
+            required = question_set.is_required and needs_answer(question)
+            record = self._preset_answer(question_set.key, full_question, required=required)
+            if record is not None and ENDED in (record.get("answer"), *_as_list(record.get("answer"))):
+                return [*records, *([ENDED] * (len(question_set.questions) - len(records)))]
             records.append(record)
         return records
 
-    def _ahead(self, key: str, question: Question, *, required: bool) -> Answer | None:
+    def _preset_answer(self, key: str, question: Question, *, required: bool) -> Answer | None:
         """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""
         record = self.prepared.take(key, question, required=required)
         if record is None and not self.attended and default_of(question) is not None:
-            return by_default(question)
+            return default_answer(question)
         return record
 
 
-def _several(answer: Any) -> list[Any]:
+def _as_list(answer: Any) -> list[Any]:
     return answer if isinstance(answer, list) else []
 
 
-def flags_of(answers: Path | None, *, unattended: bool) -> dict[str, str]:
+def answer_flags(answers: Path | None, *, unattended: bool) -> dict[str, str]:
     """The flags that say who is there, with what stands behind each."""
     flags = {"--unattended": ""} if unattended else {}
     return flags | ({"--answers": quote(str(answers))} if answers is not None else {})
@@ -143,14 +154,14 @@ def has_terminal() -> bool:
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
 
 
-def open_person(
+def open_responder(
     *,
     unattended: bool,
     answers: Path | None = None,
     interactive: bool = False,
     terminal: bool | None = None,
-    around: Callable[[], AbstractContextManager[object]] = nullcontext,
-) -> Person:
+    prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> InteractiveResponder:
     """Who answers. Whether there is a `terminal` is found out where it is not said; `around` is entered while it asks.
 
     Raises SkillrunError when the prepared answers cannot be read, or nobody can be asked who is to be `interactive`.
@@ -158,8 +169,8 @@ def open_person(
     if terminal is None:
         terminal = has_terminal()
     if interactive and (unattended or not terminal):
-        why = "--unattended asks nobody" if unattended else "there is none here"
-        raise UsageError(f"--interactive asks in the terminal, and {why}", "leave it out")
-    prepared = read_answers(answers) if answers is not None else Prepared()
-    screen = Terminal(around=around) if terminal and not unattended else None
-    return Person(prepared, screen, attended=not unattended, staying=interactive)
+        reason = "--unattended asks nobody" if unattended else "there is none here"
+        raise UsageError(f"--interactive asks in the terminal, and {reason}", "leave it out")
+    prepared = read_answers(answers) if answers is not None else PreparedAnswers()
+    prompt = Terminal(prompt_context=prompt_context) if terminal and not unattended else None
+    return InteractiveResponder(prepared, prompt, attended=not unattended, waits_in_terminal=interactive)

@@ -17,50 +17,50 @@ from skillrun.questions.answers import (
     ENDED,
     Answer,
     Question,
-    answered,
+    accepts_free_text,
+    build_answer,
     choices_of,
+    context_lines,
     default_of,
     is_multiple,
-    is_open,
     levels_of,
-    lines_beside,
     may_skip,
-    on_one_line,
+    to_one_line,
 )
-from skillrun.questions.keys import BACK, DONE, Typing, TypingHint, hints, key_bindings
-from skillrun.syntax.diagnostics import hanging, printable
+from skillrun.questions.keys import BACK, DONE, InputHint, InputState, key_bindings, render_key_hints
+from skillrun.syntax.diagnostics import indent_continuation, make_printable
 
 if TYPE_CHECKING:
     from questionary import Question as Prompt
 
-OTHER, NONE = -1, -2  # beside the numbers of the choices
-Kept = Literal["given", "sure", "typed", "times"]
-Keep = Callable[[Kept, str, Any], Awaitable[None]]
+OTHER_CHOICE, NO_ANSWER = -1, -2  # beside the numbers of the choices
+ProgressKind = Literal["given", "sure", "typed", "times"]
+SaveProgress = Callable[[ProgressKind, str, Any], Awaitable[None]]
 """Is told what is to be kept of a question, by the question's name: its answer, how sure it is, what was typed."""
-UNSURE: Final = "(do not say)"
-MOST_KEYS: Final = 36  # digits and letters; a longer list is walked with the arrow keys
+NO_CONFIDENCE: Final = "(do not say)"
+MAX_SHORTCUTS: Final = 36  # digits and letters; a longer list is walked with the arrow keys
 
 
 @dataclass(frozen=True)
 class UnfinishedAnswers:
     """What a person left behind when they paused, by the names of the questions."""
 
-    given: Mapping[str, Any] = field(default_factory=dict)
-    sure: Mapping[str, str] = field(default_factory=dict)
-    typed: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Any] = field(default_factory=dict)
+    confidences: Mapping[str, str] = field(default_factory=dict)
+    drafts: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def begun(self) -> bool:
-        return bool(self.given or self.typed)
+    def has_progress(self) -> bool:
+        return bool(self.answers or self.drafts)
 
 
 @dataclass
-class _Going:
+class _Progress:
     """A list of questions on its way: the answers so far, how sure they are, and what was typed and not sent."""
 
-    given: dict[str, Any]
-    sure: dict[str, str] = field(default_factory=dict)
-    typed: dict[str, str] = field(default_factory=dict)
+    answers: dict[str, Any]
+    confidences: dict[str, str] = field(default_factory=dict)
+    drafts: dict[str, str] = field(default_factory=dict)
 
 
 class Terminal:
@@ -68,11 +68,11 @@ class Terminal:
 
     def __init__(
         self,
-        around: Callable[[], AbstractContextManager[object]] = nullcontext,
+        prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext,
         keyboard: Any = None,
         screen: Any = None,
     ) -> None:
-        self.around = around
+        self.prompt_context = prompt_context
         self.keyboard = keyboard
         self.screen = screen
 
@@ -80,8 +80,8 @@ class Terminal:
         self,
         questions: Sequence[Question] | Mapping[str, Question],
         phase: str = "",
-        left: UnfinishedAnswers = UnfinishedAnswers(),
-        keep: Keep | None = None,
+        unfinished: UnfinishedAnswers = UnfinishedAnswers(),
+        save_progress: SaveProgress | None = None,
         *,
         may_skip: bool = False,
         enough: str = "",
@@ -95,34 +95,38 @@ class Terminal:
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}
         names = list(questions)
-        going = _Going({name: left.given[name] for name in names if name in left.given}, {**left.sure}, {**left.typed})
-        number = next((number for number, name in enumerate(names) if name not in going.given), len(names) - 1)
+        state = _Progress(
+            {name: unfinished.answers[name] for name in names if name in unfinished.answers},
+            {**unfinished.confidences},
+            {**unfinished.drafts},
+        )
+        number = next((number for number, name in enumerate(names) if name not in state.answers), len(names) - 1)
         ended = False
-        with self.around():
+        with self.prompt_context():
             while number < len(names):
                 name, question = names[number], questions[names[number]]
                 progress = f"{number + 1} of {len(names)}" if len(names) > 1 else ""
-                self._introduce(question, phase, progress, "Shift-Tab goes back" if number else "", enough)
-                typing = Typing(
-                    going.given.get(name),
-                    going.typed.pop(name, ""),
+                self._print_header(question, phase, progress, "Shift-Tab goes back" if number else "", enough)
+                typing = InputState(
+                    state.answers.get(name),
+                    state.drafts.pop(name, ""),
                     number > 0,
                     may_skip,
                     enough,
-                    going.sure.get(name, ""),
+                    state.confidences.get(name, ""),
                 )
                 try:
-                    answer = await self._answer(question, typing)
+                    answer = await self._ask_question(question, typing)
                 except (KeyboardInterrupt, asyncio.CancelledError):
-                    if keep is not None and typing.text.strip():
-                        await keep("typed", name, typing.text)
+                    if save_progress is not None and typing.text.strip():
+                        await save_progress("typed", name, typing.text)
                     raise
-                if typing.sure != going.sure.get(name, ""):
-                    going.sure[name] = typing.sure
-                    if keep is not None:
-                        await keep("sure", name, typing.sure)
+                if typing.confidence != state.confidences.get(name, ""):
+                    state.confidences[name] = typing.confidence
+                    if save_progress is not None:
+                        await save_progress("sure", name, typing.confidence)
                 if answer is BACK:
-                    going.typed[name] = typing.text
+                    state.drafts[name] = typing.text
                     number -= 1
                     continue
                 ended = answer is DONE
@@ -130,22 +134,22 @@ class Terminal:
                     break
                 if ended:
                     answer = [typing.text.strip()] if is_multiple(question) else typing.text.strip()
-                going.given[name] = answer
+                state.answers[name] = answer
                 number += 1
-                if keep is not None and len(names) > 1:
-                    await keep("given", name, going.given[name])
+                if save_progress is not None and len(names) > 1:
+                    await save_progress("given", name, state.answers[name])
                 if ended:
                     break
-        records = [self._record(name, at >= number, going) for at, name in enumerate(names)]
+        records = [self._record(name, at >= number, state) for at, name in enumerate(names)]
         return [*records[:-1], {**records[-1], **ENDED}] if ended else records
 
-    def _record(self, name: str, ended: bool, going: _Going) -> Answer:
+    def _record(self, name: str, ended: bool, state: _Progress) -> Answer:
         """The record of a question that was asked, or that the list has ended before."""
-        if name not in going.given:
+        if name not in state.answers:
             return ENDED if ended else {}
-        return answered(going.given[name], confidence=going.sure.get(name, ""))
+        return build_answer(state.answers[name], confidence=state.confidences.get(name, ""))
 
-    def _introduce(self, question: Question, phase: str, progress: str, keys: str, enough: str) -> None:
+    def _print_header(self, question: Question, phase: str, progress: str, keys: str, enough: str) -> None:
         """The lines above a question: where it comes from and how it stands in its list; what was noted on it; the keys
         of which the person cannot know."""
         from prompt_toolkit import print_formatted_text
@@ -153,76 +157,82 @@ class Terminal:
         from prompt_toolkit.output import create_output
 
         parts = (phase, progress, question.get("priority"), question.get("section"), keys)
-        words = [on_one_line(part) for part in parts if part]
-        notes = "".join(f"    {note}\n" for note in lines_beside(question))
+        words = [to_one_line(part) for part in parts if part]
+        notes = "".join(f"    {note}\n" for note in context_lines(question))
         self.screen = self.screen or create_output(always_prefer_tty=True)
-        hint = hints(question, enough) if enough or levels_of(question) else ""
+        hint = render_key_hints(question, enough) if enough or levels_of(question) else ""
         text = FormattedText([("bold", f"\n{' · '.join(words)}\n"), ("", notes), ("italic", hint)])
         print_formatted_text(text, end="", output=self.screen)
 
-    async def _answer(self, question: Question, typing: Typing) -> Any:
+    async def _ask_question(self, question: Question, typing: InputState) -> Any:
         """The answer, BACK or DONE; what was typed and how sure it is goes into `typing`."""
-        message, default = self._wrapped(hanging(str(question.get("text", "")))), default_of(question)
-        likely = default if typing.earlier is None else typing.earlier
+        message, default = self._wrap_text(indent_continuation(str(question.get("text", "")))), default_of(question)
+        likely = default if typing.previous is None else typing.previous
         open_ = typing.may_skip or may_skip(question)
         if not choices_of(question):
             typing.levels = levels_of(question)
-            return await self._text(message, typing.typed or likely, typing, optional=default == "" or open_)
-        typing.text = typing.typed or self._own(question, typing.earlier)
+            return await self._ask_text(message, typing.draft or likely, typing, optional=default == "" or open_)
+        typing.text = typing.draft or self._own_words(question, typing.previous)
         while True:
-            picked = await self._pick(message, question, likely, typing, may_skip=open_)
-            if picked is DONE and typing.earlier is not None:
+            picked = await self._ask_choice(message, question, likely, typing, may_skip=open_)
+            if picked is DONE and typing.previous is not None:
                 typing.text = ""  # what was answered before stands
             if picked is BACK or picked is DONE:
                 return picked
             numbers = picked if isinstance(picked, list) else [picked]
             answers = [choices_of(question)[number] for number in numbers if number >= 0]
-            own = await self._in_own_words(typing) if OTHER in numbers else ""
-            if own is not BACK:
-                answers += [own] if own else []
+            own_words = await self._ask_own_words(typing) if OTHER_CHOICE in numbers else ""
+            if own_words is not BACK:
+                answers += [own_words] if own_words else []
                 if answers and levels_of(question):
-                    typing.sure = await self._how_sure(levels_of(question), typing.sure)
+                    typing.confidence = await self._ask_confidence(levels_of(question), typing.confidence)
                 return answers if is_multiple(question) else answers[0] if answers else ""
 
-    def _own(self, question: Question, earlier: Any) -> str:
+    def _own_words(self, question: Question, earlier: Any) -> str:
         """The words of a person's own in an earlier answer to a question that has choices."""
-        titles = [*map(on_one_line, choices_of(question))]
+        titles = [*map(to_one_line, choices_of(question))]
         answers = earlier if isinstance(earlier, list) else [earlier]
         texts = [answer for answer in answers if isinstance(answer, str) and answer]
-        return next((text for text in texts if on_one_line(text) not in titles), "")
+        return next((text for text in texts if to_one_line(text) not in titles), "")
 
-    async def _in_own_words(self, typing: Typing) -> Any:
+    async def _ask_own_words(self, typing: InputState) -> Any:
         """An answer beside the choices, or BACK; what is typed is in `typing` also where it is left."""
-        own = Typing(back=True)
+        text_state = InputState(can_go_back=True)
         try:
-            return await self._text("In your own words (Shift-Tab goes back):", typing.text, own, optional=False)
+            return await self._ask_text(
+                "In your own words (Shift-Tab goes back):", typing.text, text_state, optional=False
+            )
         finally:
-            typing.text = own.text
+            typing.text = text_state.text
 
-    def _wrapped(self, text: str) -> str:
+    def _wrap_text(self, text: str) -> str:
         """The text in lines of the screen's width that end between words."""
         room = max(20, self.screen.get_size().columns - 4)
         lines = [wrap(line, room, subsequent_indent="  ", break_on_hyphens=False) for line in text.split("\n")]
         return "\n".join("\n".join(parts) for parts in lines)
 
-    async def _how_sure(self, levels: list[str], before: str) -> str:
-        choices = [*levels, UNSURE]
-        number = await self._pick("How sure are you?", {"choices": choices}, before or UNSURE, Typing(), may_skip=False)
-        return "" if choices[number] == UNSURE else choices[number]
+    async def _ask_confidence(self, levels: list[str], previous: str) -> str:
+        choices = [*levels, NO_CONFIDENCE]
+        number = await self._ask_choice(
+            "How sure are you?", {"choices": choices}, previous or NO_CONFIDENCE, InputState(), may_skip=False
+        )
+        return "" if choices[number] == NO_CONFIDENCE else choices[number]
 
-    async def _pick(self, message: str, question: Question, likely: Any, typing: Typing, *, may_skip: bool) -> Any:
+    async def _ask_choice(
+        self, message: str, question: Question, likely: Any, typing: InputState, *, may_skip: bool
+    ) -> Any:
         """The number of a choice, or a list of them, or BACK or DONE."""
         import questionary
 
-        titles = dict(enumerate(map(on_one_line, choices_of(question))))
+        titles = dict(enumerate(map(to_one_line, choices_of(question))))
         optional = default_of(question) in ("", [])
-        wanted = list(map(on_one_line, likely if isinstance(likely, list) else [likely]))
+        wanted = list(map(to_one_line, likely if isinstance(likely, list) else [likely]))
         chosen = [number for number, title in titles.items() if title in wanted]
         empty = optional or may_skip
-        if is_open(question):
-            titles[OTHER] = "other…"
-        if is_open(question) and typing.text:
-            chosen = [*chosen, OTHER] if is_multiple(question) else [OTHER]
+        if accepts_free_text(question):
+            titles[OTHER_CHOICE] = "other…"
+        if accepts_free_text(question) and typing.text:
+            chosen = [*chosen, OTHER_CHOICE] if is_multiple(question) else [OTHER_CHOICE]
         if is_multiple(question):
             prompt = questionary.checkbox(
                 message,
@@ -232,15 +242,15 @@ class Terminal:
                 validate=lambda ticked: bool(ticked) or empty or "tick at least one",
                 **self._streams(),
             )
-            return await _run(prompt, typing)
+            return await _run_prompt(prompt, typing)
         if optional:
-            titles[NONE] = "(no answer)"
-            chosen = chosen or [NONE]
+            titles[NO_ANSWER] = "(no answer)"
+            chosen = chosen or [NO_ANSWER]
         elif may_skip:
-            titles[NONE] = "(leave it open)"
-            chosen = chosen or ([NONE] if likely == "" else [])
+            titles[NO_ANSWER] = "(leave it open)"
+            chosen = chosen or ([NO_ANSWER] if likely == "" else [])
         choices = [questionary.Choice(title, value) for value, title in titles.items()]
-        keys = len(choices) <= MOST_KEYS
+        keys = len(choices) <= MAX_SHORTCUTS
         prompt = questionary.select(
             message,
             choices,
@@ -250,30 +260,34 @@ class Terminal:
             use_jk_keys=False,
             **self._streams(),
         )
-        return await _run(prompt, typing)
+        return await _run_prompt(prompt, typing)
 
-    async def _text(self, message: str, likely: Any, typing: Typing, *, optional: bool) -> Any:
+    async def _ask_text(self, message: str, likely: Any, typing: InputState, *, optional: bool) -> Any:
         """Free text, sent with Enter; several lines, or from an editor, where the person wants. Or BACK or DONE."""
         import questionary
 
-        hint: Any = TypingHint(typing, optional=optional)
+        hint: Any = InputHint(typing, optional=optional)
         prompt = questionary.text(
             message,
-            default=printable(likely) if isinstance(likely, str) else "" if likely is None else on_one_line(likely),
+            default=make_printable(likely)
+            if isinstance(likely, str)
+            else ""
+            if likely is None
+            else to_one_line(likely),
             instruction=hint,
             validate=lambda text: bool(text.strip()) or optional or "an answer is needed here; Ctrl-C pauses the run",
             validate_while_typing=False,
             **self._streams(),
         )
-        typing.writes = True
-        answer = await _run(prompt, typing)
+        typing.is_free_text = True
+        answer = await _run_prompt(prompt, typing)
         return answer if answer is BACK or answer is DONE else str(answer).strip()
 
     def _streams(self) -> dict[str, Any]:
         return {"input": self.keyboard, "output": self.screen}
 
 
-async def _run(prompt: Prompt, typing: Typing) -> Any:
+async def _run_prompt(prompt: Prompt, typing: InputState) -> Any:
     """What comes of a prompt; what stands in it is in `typing` also where it is left."""
     from prompt_toolkit.key_binding import merge_key_bindings
 
@@ -286,5 +300,5 @@ async def _run(prompt: Prompt, typing: Typing) -> Any:
     except EOFError:
         raise KeyboardInterrupt from None
     finally:
-        if typing.writes:
+        if typing.is_free_text:
             typing.text = application.current_buffer.text

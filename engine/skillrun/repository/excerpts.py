@@ -5,41 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from skillrun.repository.readable_folder import Readable
-from skillrun.repository.results import Failed, lines_of, numbered, text_content
+from skillrun.repository.readable_folder import ReadableFolder
+from skillrun.repository.results import ToolError, number_lines, read_text, split_lines
 from skillrun.syntax.diagnostics import SkillrunError
 
-MOST: Final = 400_000  # characters of all excerpts
-NEAR: Final = 3  # lines between two ranges that are shown along
+MAX_CHARACTERS: Final = 400_000  # characters of all excerpts
+MERGE_DISTANCE: Final = 3  # lines between two ranges that are shown along
 END: Final = 1 << 40
 
-Range = tuple[int, int]  # the first line and the last
+LineRange = tuple[int, int]  # the first line and the last
 
 
-def excerpts(folder: Readable, wanted: Mapping[str, Iterable[Range]], most: int) -> tuple[dict[str, str], list[str]]:
+def read_excerpts(
+    folder: ReadableFolder, wanted: Mapping[str, Iterable[LineRange]], max_lines: int
+) -> tuple[dict[str, str], list[str]]:
     """The text of each file that can be read, and the places that are left out. No range of a file means all of it.
 
     What is no text, or cannot be read, is left out. Raises TimeoutError.
     """
     texts: dict[str, str] = {}
     left_out: list[str] = []
-    room = MOST
+    room = MAX_CHARACTERS
     for path, ranges in wanted.items():
-        if most <= 0 or room <= 0:
+        if max_lines <= 0 or room <= 0:
             left_out.append(path)
             continue
         try:
-            lines = lines_of(text_content(folder, path))
+            lines = split_lines(read_text(folder, path))
         except TimeoutError:
             raise
-        except (Failed, OSError, SkillrunError):
+        except (ToolError, OSError, SkillrunError):
             left_out.append(path)
             continue
         parts = []
-        for first, last in _within(_joined(ranges), len(lines)):
-            ends = min(last, first + most - 1)
-            kept = _fitting(numbered(lines[first - 1 : ends], first), room)
-            most -= len(kept)
+        for first, last in _clip_ranges(_merge_ranges(ranges), len(lines)):
+            ends = min(last, first + max_lines - 1)
+            kept = _take_lines(number_lines(lines[first - 1 : ends], first), room)
+            max_lines -= len(kept)
             room -= sum(len(line) + 1 for line in kept)
             if kept:
                 parts.append("\n".join(kept))
@@ -50,11 +52,11 @@ def excerpts(folder: Readable, wanted: Mapping[str, Iterable[Range]], most: int)
     return texts, left_out
 
 
-def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
+def _merge_ranges(ranges: Iterable[LineRange]) -> Iterator[LineRange]:
     """From the top, those that overlap or nearly touch as one; the whole file where none is named."""
-    pending: Range | None = None
+    pending: LineRange | None = None
     for first, last in sorted(ranges) or [(1, END)]:
-        if pending is not None and first <= pending[1] + NEAR + 1:
+        if pending is not None and first <= pending[1] + MERGE_DISTANCE + 1:
             pending = (pending[0], max(pending[1], last))
             continue
         if pending is not None:
@@ -64,14 +66,14 @@ def _joined(ranges: Iterable[Range]) -> Iterator[Range]:
         yield pending
 
 
-def _within(ranges: Iterable[Range], count: int) -> Iterator[Range]:
+def _clip_ranges(ranges: Iterable[LineRange], count: int) -> Iterator[LineRange]:
     """As far as the file goes."""
     for first, last in ranges:
         if first <= count:
             yield first, min(last, count)
 
 
-def _fitting(lines: list[str], room: int) -> list[str]:
+def _take_lines(lines: list[str], room: int) -> list[str]:
     for place, line in enumerate(lines):
         room -= len(line) + 1
         if room < 0:

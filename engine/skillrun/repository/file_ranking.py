@@ -22,14 +22,14 @@ _RECORD_NAME: Final = re.compile(
 )
 
 
-def worth(name: str) -> int:
+def rank_file(name: str) -> int:
     """CODE, TESTS, TEXTS or RECORDS (changelogs, lock files, what is generated), told by a file's path alone."""
-    *folders, own = name.split("/")
+    *folders, base_name = name.split("/")
     lowered = {folder.lower() for folder in folders}
-    if _RECORD_NAME.fullmatch(own):
+    if _RECORD_NAME.fullmatch(base_name):
         return RECORDS
-    if lowered & _TEST_FOLDERS or _TEST_NAME.fullmatch(own):
+    if lowered & _TEST_FOLDERS or _TEST_NAME.fullmatch(base_name):
         return TESTS
-    if lowered & _TEXT_FOLDERS or _TEXT_NAME.fullmatch(own):
+    if lowered & _TEXT_FOLDERS or _TEXT_NAME.fullmatch(base_name):
         return TEXTS
     return CODE

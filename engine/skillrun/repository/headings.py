@@ -15,37 +15,37 @@ TEXTS: Final = (*MARKDOWN, "rst", "txt")
 TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXTS)
 
 LONGEST: Final = 160  # characters of a title
-_MARKED: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_ATX_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
-_LINES: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
+_UNDERLINE: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
 
 
-def headings(lines: Sequence[str], *, marked: bool) -> list[Definition]:
+def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition]:
     """The headings with the lines up to the next one that is not below it. `marked`: it is markdown, where `#` makes
     one and two kinds of underlining count; otherwise all kinds do, the first one met the highest."""
     entries: list[tuple[int, int, str]] = []  # line, level, title
-    kinds = ["=", "-"] if marked else []
+    kinds = ["=", "-"] if is_markdown else []
     fence = ""
     for number, line in enumerate(lines, 1):
-        if marked and (mark := _FENCE.match(line[:200])) and (not fence or mark[1].startswith(fence)):
+        if is_markdown and (mark := _FENCE.match(line[:200])) and (not fence or mark[1].startswith(fence)):
             fence = "" if fence else mark[1]
             continue
         if fence:
             continue
         text = line[: LONGEST * 2].rstrip()
         title = lines[number - 2][: LONGEST * 2].rstrip() if number > 1 else ""
-        if marked and (mark := _MARKED.match(text)):
+        if is_markdown and (mark := _ATX_HEADING.match(text)):
             entries.append((number, len(mark[1]), (mark[2] or "").rstrip(" #")))
-        elif (under := _LINES.match(text)) and _is_title(title, text) and (not marked or under[1] in kinds):
+        elif (under := _UNDERLINE.match(text)) and _is_title(title, text) and (not is_markdown or under[1] in kinds):
             if under[1] not in kinds:
                 kinds.append(under[1])
             entries.append((number - 1, kinds.index(under[1]) + 1, title.strip()))
         if len(entries) == MAX_DEFINITIONS:
             break
-    return _with_ends(entries, len(lines))
+    return _add_line_ranges(entries, len(lines))
 
 
-def _with_ends(entries: Sequence[tuple[int, int, str]], count: int) -> list[Definition]:
+def _add_line_ranges(entries: Sequence[tuple[int, int, str]], count: int) -> list[Definition]:
     """The headings with their last lines: that before the next one of the same level or a higher."""
     ends: dict[int, int] = {}  # by level, of those that are still to come
     highest = min((level for _, level, _ in entries), default=1)

@@ -5,67 +5,81 @@ The size of a text is its lines, for that is what reading costs; that of a folde
 
 from __future__ import annotations
 
-from skillrun.repository.globs import glob_rules
-from skillrun.repository.readable_folder import MOST_FILES, SECONDS, Readable, one_line, parts_of
-from skillrun.repository.results import MAX_FILE, Failed, Room, as_answer, count_of, counted, is_binary
+from skillrun.repository.globs import parse_glob
+from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
+from skillrun.repository.results import (
+    MAX_FILE,
+    OutputBudget,
+    ToolError,
+    count_lines,
+    count_noun,
+    format_result,
+    is_binary,
+)
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 
-def glob(folder: Readable, room: Room, pattern: str) -> str:
+def glob(folder: ReadableFolder, budget: OutputBudget, pattern: str) -> str:
     """The names of the files that the pattern stands for. Raises Failed."""
-    rules = glob_rules(pattern)
+    rules = parse_glob(pattern)
     names: list[str] = []
-    ended = ""
+    remark = ""
     try:
-        names += (one_line(name) for name in folder.files() if rules.covers(parts_of(name), False, folder.check))
+        names += (
+            one_line(name) for name in folder.files() if rules.matches(split_path(name), False, folder.check_deadline)
+        )
     except TimeoutError:
-        ended = f"(stopped after {SECONDS:g} seconds; there may be more)"
-    return as_answer(names, room, ended, "(no files)")
+        remark = f"(stopped after {SECONDS:g} seconds; there may be more)"
+    return format_result(names, budget, remark, "(no files)")
 
 
-def list_folder(folder: Readable, room: Room, path: str = ".") -> str:
+def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -> str:
     """What is in a folder. Raises Failed, and what opening it raises."""
-    with folder.opened(path) as opened:
+    with folder.open_path(path) as opened:
         if not opened.is_folder:
-            raise Failed(f"{quoted(path)} is a file; use Read")
+            raise ToolError(f"{quote_value(path)} is a file; use Read")
         start = opened.name
     names = list(folder.names(start))
     plain = [f"{one_line(name)}{'/' if is_folder else ''}" for name, is_folder in names]
     sizes: dict[str, str] = {}
-    ended = ""
+    remark = ""
     try:
-        below, enough = _files_below(folder, start)
-        if enough:
-            ended = f"(of the files in folders the first {MOST_FILES:,} are counted)"
-        for name, is_folder in names[: len(room.fitting(plain))]:
-            count = below.get(name, 0)
-            size = (counted(count, "file") if count else "") if is_folder else _size(folder, _path(start, name))
+        file_counts, is_truncated = _count_files(folder, start)
+        if is_truncated:
+            remark = f"(of the files in folders the first {MAX_FILES:,} are counted)"
+        for name, is_folder in names[: len(budget.take_lines(plain))]:
+            count = file_counts.get(name, 0)
+            size = (
+                (count_noun(count, "file") if count else "")
+                if is_folder
+                else _describe_size(folder, _path(start, name))
+            )
             sizes[f"{one_line(name)}{'/' if is_folder else ''}"] = size
     except TimeoutError:
-        ended = f"(stopped after {SECONDS:g} seconds: sizes that are missing are not known)"
-    return as_answer(
-        [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], room, ended, "(the folder is empty)"
+        remark = f"(stopped after {SECONDS:g} seconds: sizes that are missing are not known)"
+    return format_result(
+        [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], budget, remark, "(the folder is empty)"
     )
 
 
-def _files_below(folder: Readable, start: str) -> tuple[dict[str, int], bool]:
+def _count_files(folder: ReadableFolder, start: str) -> tuple[dict[str, int], bool]:
     """How many files each folder in a folder has below it that may be read, and whether there may be more of them."""
     counts: dict[str, int] = {}
-    depth, total = len(parts_of(start)), 0
-    for name in folder.files(start, runs=True):
+    depth, total = len(split_path(start)), 0
+    for name in folder.files(start, include_runs=True):
         total += 1
-        parts = parts_of(name)
+        parts = split_path(name)
         if len(parts) > depth + 1:
             counts[parts[depth]] = counts.get(parts[depth], 0) + 1
-    return counts, total >= MOST_FILES
+    return counts, total >= MAX_FILES
 
 
-def _size(folder: Readable, name: str) -> str:
+def _describe_size(folder: ReadableFolder, name: str) -> str:
     """The lines of a text, the bytes of what is none or very long; nothing where it cannot be read."""
-    folder.check()
+    folder.check_deadline()
     try:
-        with folder.opened(name) as opened, open(opened.descriptor, "rb", closefd=False) as file:
+        with folder.open_path(name) as opened, open(opened.descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_FILE + 1)
             if len(content) > MAX_FILE or is_binary(content):
                 return f"{file.seek(0, 2):,} bytes"
@@ -73,7 +87,7 @@ def _size(folder: Readable, name: str) -> str:
         raise
     except (OSError, SkillrunError):
         return ""
-    return counted(count_of(content), "line")
+    return count_noun(count_lines(content), "line")
 
 
 def _path(folder: str, name: str) -> str:

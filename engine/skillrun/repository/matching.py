@@ -8,15 +8,15 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
-from skillrun.repository.confined_folder import LONGEST, Kind
+from skillrun.repository.confined_folder import LONGEST, EntryKind
 from skillrun.repository.paths import PathRefused
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
-ANY: Final = "**"  # as a part: any number of folders
+ANY_FOLDERS: Final = "**"  # as a part: any number of folders
 DEEPEST: Final = 100  # folders in each other that are looked into
 
 
-class Walked(Protocol):
+class SearchableFolder(Protocol):
     """What is searched: a folder that is open, or whatever else has files by name."""
 
     path: Path
@@ -25,48 +25,50 @@ class Walked(Protocol):
 
     def is_folder(self, name: str) -> bool: ...
 
-    def entries(self, name: str = ".") -> list[tuple[str, Kind]]: ...
+    def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]: ...
 
 
-def matching(tree: Walked, pattern: str) -> list[str]:
+def find_matching_files(folder: SearchableFolder, pattern: str) -> list[str]:
     """The names of the regular files that match a glob, or that it names, sorted.
 
     Files behind links count where the tree follows links. Raises PathRefused for a pattern that leads out itself.
     """
-    parts = _parts(pattern)
+    parts = _split_pattern(pattern)
     if not parts:
         return []
     names: set[str] = set()
-    _search(tree, "", parts, names)
+    _collect_matches(folder, "", parts, names)
     return sorted(names, key=PurePosixPath)
 
 
-def _parts(pattern: str) -> tuple[str, ...]:
+def _split_pattern(pattern: str) -> tuple[str, ...]:
     """The parts of a pattern; `a/..` goes back as in a path."""
     if "\0" in pattern or len(pattern) > LONGEST:
-        raise PathRefused(f"{quoted(pattern)} is no pattern for files")
+        raise PathRefused(f"{quote_value(pattern)} is no pattern for files")
     if pattern.startswith("/"):
-        raise PathRefused(f"{quoted(pattern)} leads out of its folder", "It is absolute; write it from the folder on.")
+        raise PathRefused(
+            f"{quote_value(pattern)} leads out of its folder", "It is absolute; write it from the folder on."
+        )
     parts: list[str] = []
     for part in pattern.split("/"):
         if part == "..":
             if not parts:
-                raise PathRefused(f"{quoted(pattern)} leads out of its folder", "It goes up with `..`.")
+                raise PathRefused(f"{quote_value(pattern)} leads out of its folder", "It goes up with `..`.")
             parts.pop()
-        elif part not in ("", ".") and not (part == ANY and parts[-1:] == [ANY]):
+        elif part not in ("", ".") and not (part == ANY_FOLDERS and parts[-1:] == [ANY_FOLDERS]):
             parts.append(part)
     return tuple(parts)
 
 
-def _search(tree: Walked, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
+def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
     """Add what matches `parts` below a folder; one that is not there, or cannot be read, has nothing."""
     part, rest = parts[0], parts[1:]
-    if part != ANY and not _is_pattern(part):
+    if part != ANY_FOLDERS and not _is_pattern(part):
         name = f"{folder}{part}"
         if not rest and tree.is_file(name):
             names.add(name)
         elif rest and tree.is_folder(name):
-            _search(tree, f"{name}/", rest, names)
+            _collect_matches(tree, f"{name}/", rest, names)
         return
     if folder.count("/") > DEEPEST:
         raise PathRefused(f"folders are nested more than {DEEPEST} deep in {tree.path}", "Move them away.")
@@ -74,21 +76,21 @@ def _search(tree: Walked, folder: str, parts: tuple[str, ...], names: set[str]) 
         entries = tree.entries(folder or ".")
     except OSError:
         return
-    if part == ANY:
+    if part == ANY_FOLDERS:
         if rest:
-            _search(tree, folder, rest, names)
+            _collect_matches(tree, folder, rest, names)
         for name, kind in entries:
             if kind == "folder":
-                _search(tree, f"{folder}{name}/", parts, names)
+                _collect_matches(tree, f"{folder}{name}/", parts, names)
         return
-    fits = _compiled(part)
+    regex = _compile_pattern(part)
     for name, kind in entries:
-        if fits.fullmatch(name) is None or kind == "other":
+        if regex.fullmatch(name) is None or kind == "other":
             continue
         if not rest and tree.is_file(f"{folder}{name}"):
             names.add(f"{folder}{name}")
         elif rest and tree.is_folder(f"{folder}{name}"):
-            _search(tree, f"{folder}{name}/", rest, names)
+            _collect_matches(tree, f"{folder}{name}/", rest, names)
 
 
 def _is_pattern(part: str) -> bool:
@@ -96,5 +98,5 @@ def _is_pattern(part: str) -> bool:
 
 
 @lru_cache
-def _compiled(part: str) -> re.Pattern[str]:
+def _compile_pattern(part: str) -> re.Pattern[str]:
     return re.compile(translate(part))

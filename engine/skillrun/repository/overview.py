@@ -8,137 +8,140 @@ from itertools import groupby
 from typing import Final
 
 from skillrun.repository.definitions import DefinitionFinder, open_finder
-from skillrun.repository.file_ranking import TEXTS, worth
-from skillrun.repository.globs import chosen
-from skillrun.repository.outline import Outlined, in_full, outline_of_file, outlined
-from skillrun.repository.readable_folder import MOST_FILES, SECONDS, Readable, one_line, parts_of
-from skillrun.repository.results import Binary, Failed, Room, as_answer, counted, text_content
+from skillrun.repository.file_ranking import TEXTS, rank_file
+from skillrun.repository.globs import filter_names
+from skillrun.repository.outline import FileOutline, build_outline, format_definition, render_file_outline
+from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
+from skillrun.repository.results import BinaryFileError, OutputBudget, ToolError, count_noun, format_result, read_text
 from skillrun.syntax.diagnostics import SkillrunError
 
-MOST_PARSED: Final = 400  # files of a folder; of one with more, folders are counted
+MAX_PARSED_FILES: Final = 400  # files of a folder; of one with more, folders are counted
 DEEPEST: Final = 6  # folders in folders that are told apart then
-MOST_DEEP: Final = 5  # definitions in definitions that are named
-IN_LINE: Final = 10  # files that are named in a line
-TAIL: Final = 300  # characters of the room for what is said of what is not shown
+MAX_MEMBER_DEPTH: Final = 5  # definitions in definitions that are named
+FILES_PER_LINE: Final = 10  # files that are named in a line
+SUMMARY_RESERVE: Final = 300  # characters of the room for what is said of what is not shown
 
-ALL, OUTER, MEMBERS, BARE, LINES = range(5)
-_DETAIL: Final = (  # of code, of tests, of all the rest; the first that fits is taken
-    (ALL, ALL, OUTER),
-    (ALL, BARE, LINES),
-    (ALL, LINES, LINES),
-    (MEMBERS, BARE, LINES),
-    (MEMBERS, LINES, LINES),
-    (BARE, LINES, LINES),
-    (LINES, LINES, LINES),
+ALL, TOP_LEVEL, MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS = range(5)
+_DETAIL_LEVELS: Final = (  # of code, of tests, of all the rest; the first that fits is taken
+    (ALL, ALL, TOP_LEVEL),
+    (ALL, TOP_LEVEL_NAMES, LINE_COUNTS),
+    (ALL, LINE_COUNTS, LINE_COUNTS),
+    (MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS),
+    (MEMBERS, LINE_COUNTS, LINE_COUNTS),
+    (TOP_LEVEL_NAMES, LINE_COUNTS, LINE_COUNTS),
+    (LINE_COUNTS, LINE_COUNTS, LINE_COUNTS),
 )
-_LESS: Final = {
-    OUTER: "only what stands outermost",
+_DETAIL_REMARKS: Final = {
+    TOP_LEVEL: "only what stands outermost",
     MEMBERS: "names and first lines",
-    BARE: "names and first lines of what stands outermost",
-    LINES: "only numbers of lines",
+    TOP_LEVEL_NAMES: "names and first lines of what stands outermost",
+    LINE_COUNTS: "only numbers of lines",
 }
 _KINDS: Final = ("code", "tests", "other texts")
 
 
-def outline(folder: Readable, room: Room, path: str = ".", glob: str | None = None) -> str:
+def outline(folder: ReadableFolder, budget: OutputBudget, path: str = ".", glob: str | None = None) -> str:
     """The outline of a file or a folder. Raises Failed, and what opening it raises."""
-    with folder.opened(path) as opened:
+    with folder.open_path(path) as opened:
         start, is_folder = opened.name, opened.is_folder
-    with open_finder(folder.until) as finder:
+    with open_finder(folder.deadline) as finder:
         if not is_folder:
-            return outline_of_file(folder, room, finder, path, start)
-        names = list(chosen(folder, folder.files(start), glob))
-        if len(names) > MOST_PARSED:
-            return _counted(names, len(parts_of(start)), room)
-        return _of_files(folder, room, finder, sorted(names, key=worth))
+            return render_file_outline(folder, budget, finder, path, start)
+        names = list(filter_names(folder, folder.files(start), glob))
+        if len(names) > MAX_PARSED_FILES:
+            return _count_by_folder(names, len(split_path(start)), budget)
+        return _outline_files(folder, budget, finder, sorted(names, key=rank_file))
 
 
-def _of_files(folder: Readable, room: Room, finder: DefinitionFinder, names: Sequence[str]) -> str:
-    files: list[Outlined] = []
-    ended = ""
+def _outline_files(folder: ReadableFolder, budget: OutputBudget, finder: DefinitionFinder, names: Sequence[str]) -> str:
+    files: list[FileOutline] = []
+    remark = ""
     try:
-        files.extend(file for name in names if (file := _of_one(folder, finder, name)) is not None)
+        files.extend(file for name in names if (file := _outline_file(folder, finder, name)) is not None)
     except TimeoutError:
-        ended = f"(stopped after {SECONDS:g} seconds, {len(files)} of {len(names)} files; use a narrower path)"
-    room = room.less(TAIL)
+        remark = f"(stopped after {SECONDS:g} seconds, {len(files)} of {len(names)} files; use a narrower path)"
+    budget = budget.minus(SUMMARY_RESERVE)
     lines: list[str] = []
-    detail = _DETAIL[-1]
-    for detail in _DETAIL:
-        lines = _lines(files, detail)
-        if room.holds(lines):
+    detail = _DETAIL_LEVELS[-1]
+    for detail in _DETAIL_LEVELS:
+        lines = _render_files(files, detail)
+        if budget.fits(lines):
             break
-    return as_answer(lines, room, "\n".join(filter(None, (_left_out(files, detail), ended))), "(no files)")
+    return format_result(
+        lines, budget, "\n".join(filter(None, (_render_omissions(files, detail), remark))), "(no files)"
+    )
 
 
-def _of_one(folder: Readable, finder: DefinitionFinder, name: str) -> Outlined | None:
+def _outline_file(folder: ReadableFolder, finder: DefinitionFinder, name: str) -> FileOutline | None:
     """A file of a folder; None for one that is no text, or cannot be read. Raises TimeoutError."""
     try:
-        return outlined(finder, name, text_content(folder, name, judged=True))
+        return build_outline(finder, name, read_text(folder, name, is_checked=True))
     except TimeoutError:
         raise
-    except Failed as error:
-        return None if isinstance(error, Binary) else Outlined(name, 0, (), str(error), failed=True)
+    except ToolError as error:
+        return None if isinstance(error, BinaryFileError) else FileOutline(name, 0, (), str(error), has_failed=True)
     except (SkillrunError, OSError):
         return None
 
 
-def _lines(files: Sequence[Outlined], detail: tuple[int, int, int]) -> list[str]:
+def _render_files(files: Sequence[FileOutline], detail: tuple[int, int, int]) -> list[str]:
     """What is shown of the files; those of which there are only numbers of lines stand together by folders."""
 
-    def together(file: Outlined) -> str | None:
-        if detail[_kind(file)] != LINES and file.definitions:
+    def group_key(file: FileOutline) -> str | None:
+        if detail[_file_category(file)] != LINE_COUNTS and file.definitions:
             return None
-        return None if file.failed else one_line(file.name.rpartition("/")[0])
+        return None if file.has_failed else one_line(file.name.rpartition("/")[0])
 
     lines: list[str] = []
-    for place, group in groupby(files, key=together):
+    for place, group in groupby(files, key=group_key):
         some = list(group)
         if place is None:
-            lines += [line for file in some for line in _in_detail(file, detail[_kind(file)])]
+            lines += [line for file in some for line in _render_file(file, detail[_file_category(file)])]
             continue
-        own = [f"{one_line(file.name.rpartition('/')[2])} {file.lines}" for file in some]
-        parts = [", ".join(own[at : at + IN_LINE]) for at in range(0, len(own), IN_LINE)]
+        entries = [f"{one_line(file.name.rpartition('/')[2])} {file.lines}" for file in some]
+        parts = [", ".join(entries[at : at + FILES_PER_LINE]) for at in range(0, len(entries), FILES_PER_LINE)]
         lines += [f"{place or '.'}/: {part}" for part in parts]
     return lines
 
 
-def _in_detail(file: Outlined, detail: int) -> list[str]:
-    if file.failed:
+def _render_file(file: FileOutline, detail: int) -> list[str]:
+    if file.has_failed:
         return [f"{file.title if file.lines else one_line(file.name)}: no outline, {file.reason}"]
-    if detail in (MEMBERS, BARE):
-        return [f"{file.title}: {_named(file, MOST_DEEP if detail == MEMBERS else 0)}"]
-    definitions = file.definitions if detail == ALL else file.outer
-    return [file.title, *(f"  {in_full(definition)}" for definition in definitions)]
+    if detail in (MEMBERS, TOP_LEVEL_NAMES):
+        return [f"{file.title}: {_format_names(file, MAX_MEMBER_DEPTH if detail == MEMBERS else 0)}"]
+    definitions = file.definitions if detail == ALL else file.top_level
+    return [file.title, *(f"  {format_definition(definition)}" for definition in definitions)]
 
 
-def _left_out(files: Sequence[Outlined], detail: tuple[int, int, int]) -> str:
+def _render_omissions(files: Sequence[FileOutline], detail: tuple[int, int, int]) -> str:
     """What is not shown, of which kinds of files."""
-    kinds = sorted({_kind(file) for file in files if file.definitions and detail[_kind(file)] != ALL})
-    remarks = "; ".join(f"{_KINDS[kind]}: {_LESS[detail[kind]]}" for kind in kinds)
+    kinds = sorted({_file_category(file) for file in files if file.definitions and detail[_file_category(file)] != ALL})
+    remarks = "; ".join(f"{_KINDS[kind]}: {_DETAIL_REMARKS[detail[kind]]}" for kind in kinds)
     return f"({remarks}; Outline of a file or a narrower folder shows more)" if remarks else ""
 
 
-def _kind(file: Outlined) -> int:
-    return min(worth(file.name), TEXTS)
+def _file_category(file: FileOutline) -> int:
+    return min(rank_file(file.name), TEXTS)
 
 
-def _counted(names: Sequence[str], depth: int, room: Room) -> str:
+def _count_by_folder(names: Sequence[str], depth: int, budget: OutputBudget) -> str:
     """The folders with the numbers of files below them, as deep as there is room for."""
-    many = f"{len(names):,}{' or more' if len(names) >= MOST_FILES else ''} files are more than are outlined at once"
+    many = f"{len(names):,}{' or more' if len(names) >= MAX_FILES else ''} files are more than are outlined at once"
     lines: list[str] = []
     for deep in range(1, DEEPEST):
-        counts = Counter(parts_of(name)[:-1][: depth + deep] for name in names)
+        counts = Counter(split_path(name)[:-1][: depth + deep] for name in names)
         deeper = [f"({many}; by folder:)"]
         deeper += [
-            f"{one_line('/'.join(place) or '.')}/  {counted(count, 'file')}" for place, count in sorted(counts.items())
+            f"{one_line('/'.join(place) or '.')}/  {count_noun(count, 'file')}"
+            for place, count in sorted(counts.items())
         ]
-        if lines and not room.holds(deeper):
+        if lines and not budget.fits(deeper):
             break
         lines = deeper
-    return as_answer(lines, room, "", "")
+    return format_result(lines, budget, "", "")
 
 
-def _named(file: Outlined, deepest: int) -> str:
+def _format_names(file: FileOutline, deepest: int) -> str:
     """The names and first lines of definitions, what one holds in brackets behind it."""
     text = ""
     depth = 0

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def is_own(status: os.stat_result, folder: Path | int) -> bool:
+def is_user_owned(status: os.stat_result, folder: Path | int) -> bool:
     """Whether what is in this folder, or the folder itself, is this user's or root's.
 
     On file systems that set the owner themselves (NFS with `all_squash`, SMB, 9p) it is who a new file belongs to.
@@ -17,11 +17,11 @@ def is_own(status: os.stat_result, folder: Path | int) -> bool:
     if status.st_uid in (os.geteuid(), 0):  # root reads and writes everything anyway
         return True
     with suppress(OSError):
-        return status.st_uid == _owner_of_new(folder)
+        return status.st_uid == _new_file_owner(folder)
     return False
 
 
-def _owner_of_new(folder: Path | int) -> int:
+def _new_file_owner(folder: Path | int) -> int:
     """The number of the user to whom a new file in the folder belongs; makes one and removes it. Raises OSError."""
     parent = folder if isinstance(folder, int) else os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

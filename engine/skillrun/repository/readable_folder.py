@@ -14,38 +14,38 @@ from functools import lru_cache
 from posixpath import normpath
 from typing import Final, Self
 
-from skillrun.repository.confined_folder import Kind, Opened, Tree, entries
-from skillrun.repository.gitignore import Ignored, Rules
+from skillrun.repository.confined_folder import ConfinedFolder, EntryKind, OpenPath, entries
+from skillrun.repository.gitignore import GitIgnore, IgnoreRules
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.wildcards import NoPattern, Wildcard
+from skillrun.repository.wildcards import InvalidPattern, Wildcard
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
-NEVER: Final = frozenset({".git", ".run"})
-LARGE: Final = frozenset({".venv", "__pycache__", "node_modules"})
-MOST_FILES: Final = 20_000
-MOST_ENTRIES: Final = 100_000  # of one folder
+ALWAYS_WITHHELD: Final = frozenset({".git", ".run"})
+LARGE_FOLDERS: Final = frozenset({".venv", "__pycache__", "node_modules"})
+MAX_FILES: Final = 20_000
+MAX_ENTRIES: Final = 100_000  # of one folder
 DEEPEST: Final = 64
 SECONDS: Final = 5.0
 
 Parts = tuple[str, ...]
 
 
-class Withheld(SkillrunError):
+class PathWithheld(SkillrunError):
     """A file or folder is not for models."""
 
 
-class Readable:
+class ReadableFolder:
     """The folder of a tree, without what `secrets` name and, unless told otherwise, without what git ignores.
 
     Everything together takes at most about `SECONDS` from when it is made, and raises TimeoutError then.
     """
 
-    def __init__(self, tree: Tree, secrets: tuple[str, ...] = (), *, ignores: bool = True) -> None:
+    def __init__(self, tree: ConfinedFolder, secrets: tuple[str, ...] = (), *, use_gitignore: bool = True) -> None:
         self.tree = tree
-        self.until = time.monotonic() + SECONDS
-        self._secrets = _rules(secrets)
-        self._ignored = Ignored(tree, self.check) if ignores else None
+        self.deadline = time.monotonic() + SECONDS
+        self._secrets = _secret_rules(secrets)
+        self._gitignore = GitIgnore(tree, self.check_deadline) if use_gitignore else None
 
     def __enter__(self) -> Self:
         return self
@@ -54,104 +54,110 @@ class Readable:
         self.tree.close()
 
     @contextmanager
-    def opened(self, name: str, *, ignored: bool = False, judged: bool = False) -> Iterator[Opened]:
+    def open_path(self, name: str, *, allow_ignored: bool = False, is_checked: bool = False) -> Iterator[OpenPath]:
         """The file or folder with this name, open. With `ignored` also one that git ignores; `judged` is a name that
         `files` has given. Raises Withheld, PathRefused, OSError."""
         try:
-            with self.tree.opened(name) as opened:
-                if not judged or opened.name != name:
-                    self._admit(name, parts_of(opened.name), opened.is_folder, ignored=ignored)
-                    self._admit(name, parts_of(name), opened.is_folder, ignored=ignored)
+            with self.tree.open_path(name) as opened:
+                if not is_checked or opened.name != name:
+                    self._check_access(name, split_path(opened.name), opened.is_folder, allow_ignored=allow_ignored)
+                    self._check_access(name, split_path(name), opened.is_folder, allow_ignored=allow_ignored)
                 yield opened
         except (FileNotFoundError, NotADirectoryError):
             for is_folder in (False, True):  # what is withheld is not said to be missing, whatever it would have been
-                self._admit(name, parts_of(name) or parts_of(normpath(name)), is_folder, ignored=ignored)
+                self._check_access(
+                    name, split_path(name) or split_path(normpath(name)), is_folder, allow_ignored=allow_ignored
+                )
             raise
 
-    def files(self, start: str = ".", wanted: Wildcard | None = None, *, runs: bool = False) -> Iterator[str]:
+    def files(self, start: str = ".", pattern: Wildcard | None = None, *, include_runs: bool = False) -> Iterator[str]:
         """The names of the files below a folder, a folder's own first: at most MOST_FILES, or those that are wanted.
 
         A link to a file is one, a link to a folder is not followed. Folders of runs are left out unless `runs`.
         """
-        left = MOST_FILES
+        remaining = MAX_FILES
         pending = [start]
         while pending:
             folder = pending.pop()
-            below = parts_of(folder)
+            parent_parts = split_path(folder)
             entries = self._entries(folder)
-            if not runs and folder != start and (".run", "folder") in entries:
+            if not include_runs and folder != start and (".run", "folder") in entries:
                 continue
-            for own, kind in entries:
-                parts = (*below, own)
-                if kind == "folder" or (wanted is not None and not wanted.matches(parts)):
+            for base_name, kind in entries:
+                parts = (*parent_parts, base_name)
+                if kind == "folder" or (pattern is not None and not pattern.matches(parts)):
                     continue
-                if not self._why(parts, False) and self._is_file("/".join(parts), kind):
+                if not self._withheld_reason(parts, False) and self._is_file("/".join(parts), kind):
                     yield "/".join(parts)
-                    left -= 1
-                    if not left:
+                    remaining -= 1
+                    if not remaining:
                         return
-            folders = [(*below, own) for own, kind in entries if kind == "folder"]
+            folders = [(*parent_parts, base_name) for base_name, kind in entries if kind == "folder"]
             pending += [
                 "/".join(parts)
-                for parts in reversed(folders if len(below) < DEEPEST else ())
-                if (wanted is None or wanted.may_match_below(parts)) and not self._why(parts, True)
+                for parts in reversed(folders if len(parent_parts) < DEEPEST else ())
+                if (pattern is None or pattern.may_match_below(parts)) and not self._withheld_reason(parts, True)
             ]
 
     def names(self, folder: str) -> Iterator[tuple[str, bool]]:
         """What is in a folder, by name, and whether each is a folder; a link is what it leads to."""
-        for own, kind in self._entries(folder):
-            parts = (*parts_of(folder), own)
-            if self._why(parts, kind == "folder"):
+        for base_name, kind in self._entries(folder):
+            parts = (*split_path(folder), base_name)
+            if self._withheld_reason(parts, kind == "folder"):
                 continue
             if kind in ("file", "folder"):
-                yield own, kind == "folder"
-            elif kind == "link" and (is_folder := self._leads_to("/".join(parts))) is not None:
-                yield own, is_folder
+                yield base_name, kind == "folder"
+            elif kind == "link" and (is_folder := self._links_to_folder("/".join(parts))) is not None:
+                yield base_name, is_folder
 
-    def _entries(self, folder: str) -> list[tuple[str, Kind]]:
+    def _entries(self, folder: str) -> list[tuple[str, EntryKind]]:
         """The entries of a folder by its real name; none of what is something else by now."""
-        self.check()
+        self.check_deadline()
         try:
-            with self.tree.opened(folder) as opened:
-                return entries(opened.descriptor, MOST_ENTRIES) if opened.is_folder and opened.name == folder else []
+            with self.tree.open_path(folder) as opened:
+                return entries(opened.descriptor, MAX_ENTRIES) if opened.is_folder and opened.name == folder else []
         except (OSError, PathRefused):
             return []
 
-    def _is_file(self, name: str, kind: Kind) -> bool:
-        return kind == "file" or (kind == "link" and self._leads_to(name) is False)
+    def _is_file(self, name: str, kind: EntryKind) -> bool:
+        return kind == "file" or (kind == "link" and self._links_to_folder(name) is False)
 
-    def _leads_to(self, name: str) -> bool | None:
+    def _links_to_folder(self, name: str) -> bool | None:
         """Whether a link leads to a folder; None where it leads to nothing that may be read."""
         try:
-            with self.opened(name) as opened:
+            with self.open_path(name) as opened:
                 return opened.is_folder
         except (OSError, SkillrunError):
             return None
 
-    def _admit(self, name: str, parts: Parts, is_folder: bool, *, ignored: bool) -> None:
+    def _check_access(self, name: str, parts: Parts, is_folder: bool, *, allow_ignored: bool) -> None:
         for end in range(1, len(parts) + 1):
-            if because := self._why(parts[:end], end < len(parts) or is_folder, ignored=ignored):
-                raise Withheld(f"{quoted(name)} is withheld: {because}")
+            if reason := self._withheld_reason(parts[:end], end < len(parts) or is_folder, allow_ignored=allow_ignored):
+                raise PathWithheld(f"{quote_value(name)} is withheld: {reason}")
 
-    def _why(self, parts: Parts, is_folder: bool, *, ignored: bool = False) -> str:
+    def _withheld_reason(self, parts: Parts, is_folder: bool, *, allow_ignored: bool = False) -> str:
         """Why a file or folder is withheld whose folder is not; empty where it is not."""
-        self.check()
-        plain = tuple(map(_plain, parts))
-        if plain[-1] in NEVER:
-            return f"`{plain[-1]}` is never shown"
-        if self._secrets.verdict(plain, is_folder, self.check):
+        self.check_deadline()
+        normalized = tuple(map(_normalize_name, parts))
+        if normalized[-1] in ALWAYS_WITHHELD:
+            return f"`{normalized[-1]}` is never shown"
+        if self._secrets.verdict(normalized, is_folder, self.check_deadline):
             return "its name is one of those that hold secrets"
-        if ignored or self._ignored is None:
+        if allow_ignored or self._gitignore is None:
             return ""
-        return f"`{plain[-1]}` is never shown" if plain[-1] in LARGE else self._ignored.why(parts, is_folder)
+        return (
+            f"`{normalized[-1]}` is never shown"
+            if normalized[-1] in LARGE_FOLDERS
+            else self._gitignore.ignore_reason(parts, is_folder)
+        )
 
-    def check(self) -> None:
+    def check_deadline(self) -> None:
         """Raises TimeoutError once there was enough time."""
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.deadline:
             raise TimeoutError
 
 
-def parts_of(name: str) -> Parts:
+def split_path(name: str) -> Parts:
     """The parts of a name, as far as they can be told without looking: none where it goes up again."""
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     return () if ".." in parts else parts
@@ -163,15 +169,15 @@ def one_line(name: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _rules(secrets: tuple[str, ...]) -> Rules:
+def _secret_rules(secrets: tuple[str, ...]) -> IgnoreRules:
     """The names that hold secrets. Raises SkillrunError for one that is no pattern."""
     try:
-        return Rules(map(_plain, secrets), strict=True)
-    except NoPattern as error:
-        raise SkillrunError(f"{quoted(str(error))} under `repository.withheld` is no pattern") from None
+        return IgnoreRules(map(_normalize_name, secrets), strict=True)
+    except InvalidPattern as error:
+        raise SkillrunError(f"{quote_value(str(error))} under `repository.withheld` is no pattern") from None
 
 
-def _plain(text: str) -> str:
+def _normalize_name(text: str) -> str:
     """A name as the least careful file system takes it: without regard to case, composition and what is not seen."""
     if text.isascii():
         return text.lower()

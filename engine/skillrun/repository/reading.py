@@ -4,36 +4,44 @@ from __future__ import annotations
 
 from typing import Final
 
-from skillrun.repository.outline import outline_below
-from skillrun.repository.readable_folder import Readable
-from skillrun.repository.results import Failed, Room, lines_of, numbered, text_content
-from skillrun.types.schemas import quoted
+from skillrun.repository.outline import render_outline_below
+from skillrun.repository.readable_folder import ReadableFolder
+from skillrun.repository.results import OutputBudget, ToolError, number_lines, read_text, split_lines
+from skillrun.types.schemas import quote_value
 
-WHOLE: Final = 24_000  # characters; a file that is no longer comes whole
-NOTE: Final = 120  # characters; for the words at the end
-BELOW: Final = 3_000  # characters; what is defined below the part that is shown
-RANGE: Final = 100_000  # characters; so much of a range that is asked for
+MAX_WHOLE_FILE: Final = 24_000  # characters; a file that is no longer comes whole
+NOTE_RESERVE: Final = 120  # characters; for the words at the end
+MAX_OUTLINE_BELOW: Final = 3_000  # characters; what is defined below the part that is shown
+MAX_RANGE: Final = 100_000  # characters; so much of a range that is asked for
 
 
-def read_lines(folder: Readable, room: Room, path: str, offset: int = 1, limit: int | None = None) -> str:
+def read_lines(
+    folder: ReadableFolder, budget: OutputBudget, path: str, offset: int = 1, limit: int | None = None
+) -> str:
     """The lines with their numbers. Raises Failed, and what opening the file raises."""
-    content = text_content(folder, path)
-    lines = lines_of(content)
+    content = read_text(folder, path)
+    lines = split_lines(content)
     if not lines:
         return "(the file is empty)"
     if offset > len(lines):
-        raise Failed(f"{quoted(path)} has {len(lines)} lines")
+        raise ToolError(f"{quote_value(path)} has {len(lines)} lines")
     wanted = lines[offset - 1 : None if limit is None else offset - 1 + limit]
-    numbered_lines = numbered(wanted, offset)
-    kept = room.of(WHOLE if limit is None else RANGE).less(NOTE).fitting(numbered_lines)
+    numbered_lines = number_lines(wanted, offset)
+    kept = (
+        budget.with_characters(MAX_WHOLE_FILE if limit is None else MAX_RANGE)
+        .minus(NOTE_RESERVE)
+        .take_lines(numbered_lines)
+    )
     if limit is None and len(kept) < len(numbered_lines):
-        kept = room.less(NOTE).fitting(numbered_lines)
+        kept = budget.minus(NOTE_RESERVE).take_lines(numbered_lines)
     if not kept:
-        raise Failed(f"there is no room left for line {offset} of {quoted(path)}; answer with what you have")
+        raise ToolError(f"there is no room left for line {offset} of {quote_value(path)}; answer with what you have")
     last = offset + len(kept) - 1
     if last < len(lines):
         kept.append(f"(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})")
-        left = room.of(BELOW).less(NOTE).after(kept)
-        if limit is None and (defined := outline_below(path, content, last + 1, folder.until, left)):
-            kept += ["(below:)", *defined]
+        remaining = budget.with_characters(MAX_OUTLINE_BELOW).minus(NOTE_RESERVE).subtract_lines(kept)
+        if limit is None and (
+            outline_lines := render_outline_below(path, content, last + 1, folder.deadline, remaining)
+        ):
+            kept += ["(below:)", *outline_lines]
     return "\n".join(kept)

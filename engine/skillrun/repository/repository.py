@@ -13,13 +13,13 @@ from typing import Any, Final
 from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.listing import glob, list_folder
 from skillrun.repository.overview import outline
-from skillrun.repository.readable_folder import SECONDS, Readable
+from skillrun.repository.readable_folder import SECONDS, ReadableFolder
 from skillrun.repository.reading import read_lines
-from skillrun.repository.results import Failed, Room
+from skillrun.repository.results import OutputBudget, ToolError
 from skillrun.repository.searching import grep
 from skillrun.scoring.patterns import MAX_PATTERN
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.schemas import Shape, quoted
+from skillrun.types.schemas import Shape, quote_value
 
 MAX_ARGUMENTS: Final = 20
 MAX_NUMBER: Final = 1_000_000_000
@@ -40,7 +40,7 @@ TOOLS: Final[Mapping[str, dict[str, Any]]] = {
 }
 """The tools and their parameters, as JSON Schema."""
 
-_TOOLS: Final[Mapping[str, Callable[..., str]]] = {
+_TOOL_FUNCTIONS: Final[Mapping[str, Callable[..., str]]] = {
     "Read": read_lines,
     "Outline": outline,
     "Grep": grep,
@@ -53,58 +53,62 @@ _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
 class Repository:
     """The tools for one folder; `opened` opens it, for one use of a tool."""
 
-    def __init__(self, opened: Callable[[], Readable]) -> None:
-        self._opened = opened
+    def __init__(self, open_folder: Callable[[], ReadableFolder]) -> None:
+        self._open_folder = open_folder
 
     async def run(self, name: str, arguments: Mapping[str, Any], tokens: int | None = None) -> str:
         """What the tool answers to a model, in at most about so many tokens; never an exception."""
-        answer = await asyncio.to_thread(self._answer, name, arguments, Room(tokens=tokens))
+        answer = await asyncio.to_thread(self._run_tool, name, arguments, OutputBudget(tokens=tokens))
         return answer.encode("utf-8", "replace").decode("utf-8")
 
-    def _answer(self, name: str, arguments: Mapping[str, Any], room: Room) -> str:
-        if name not in _TOOLS:
-            return f"error: there is no tool {quoted(name)}; there are {', '.join(TOOLS)}"
-        given = {key: value for key, value in arguments.items() if value is not None}
-        if wrong := _unusable(given) or "; ".join(error.message for error in Shape(TOOLS[name]).check(given)):
-            return f"error: {wrong}"
+    def _run_tool(self, name: str, arguments: Mapping[str, Any], budget: OutputBudget) -> str:
+        if name not in _TOOL_FUNCTIONS:
+            return f"error: there is no tool {quote_value(name)}; there are {', '.join(TOOLS)}"
+        provided = {key: value for key, value in arguments.items() if value is not None}
+        if problem := _argument_error(provided) or "; ".join(
+            error.message for error in Shape(TOOLS[name]).check(provided)
+        ):
+            return f"error: {problem}"
         try:
-            with self._opened() as folder:
-                return _TOOLS[name](folder, room, **given)
-        except Failed as error:
+            with self._open_folder() as folder:
+                return _TOOL_FUNCTIONS[name](folder, budget, **provided)
+        except ToolError as error:
             return f"error: {error}"
         except SkillrunError as error:
             return f"error: {error.message}. {error.next_step}".rstrip(". ") + "."
         except TimeoutError:
             return f"error: stopped after {SECONDS:g} seconds; use a narrower path"
         except (FileNotFoundError, NotADirectoryError):
-            return f"error: there is no {quoted(given.get('path', '.'))}"
+            return f"error: there is no {quote_value(provided.get('path', '.'))}"
         except OSError as error:
             return f"error: {error.strerror or 'it cannot be read'}"
 
 
-def specs(descriptions: Mapping[str, str], parameters: Mapping[str, Mapping[str, Any]] = TOOLS) -> list[dict[str, Any]]:
+def tool_specs(
+    descriptions: Mapping[str, str], parameters: Mapping[str, Mapping[str, Any]] = TOOLS
+) -> list[dict[str, Any]]:
     """Name, description and parameters of each tool named. A line "- `path`: …" describes that parameter."""
-    return [_spec(name, text, parameters[name]) for name, text in descriptions.items()]
+    return [_tool_spec(name, text, parameters[name]) for name, text in descriptions.items()]
 
 
-def _unusable(arguments: Mapping[str, Any]) -> str:
+def _argument_error(arguments: Mapping[str, Any]) -> str:
     """What is wrong with arguments before anything is done with them, however large they are."""
     if len(arguments) > MAX_ARGUMENTS:
         return f"{len(arguments)} arguments are too many"
     for name, value in arguments.items():
         if isinstance(value, (dict, list)):
-            return f"{quoted(name)} is no text and no number"
+            return f"{quote_value(name)} is no text and no number"
         if isinstance(value, (int, float)) and not abs(value) <= MAX_NUMBER:
-            return f"{quoted(name)} is a number that is too large"
+            return f"{quote_value(name)} is a number that is too large"
         if len(name) > MAX_PATTERN or (isinstance(value, str) and len(value) > LONGEST):
-            return f"{quoted(name)} is longer than {LONGEST:,} characters"
+            return f"{quote_value(name)} is longer than {LONGEST:,} characters"
     return ""
 
 
-def _spec(name: str, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    described = dict(_PARAMETER.findall(text))
+def _tool_spec(name: str, text: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    descriptions = dict(_PARAMETER.findall(text))
     properties = {
-        parameter: {**kind, **({"description": described[parameter]} if parameter in described else {})}
+        parameter: {**kind, **({"description": descriptions[parameter]} if parameter in descriptions else {})}
         for parameter, kind in parameters["properties"].items()
     }
     sentences = "\n".join(line for line in text.splitlines() if not _PARAMETER.fullmatch(line)).strip()

@@ -12,18 +12,26 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from skillrun.repository.definitions import DefinitionFinder, open_finder
-from skillrun.repository.file_ranking import CODE, worth
-from skillrun.repository.globs import glob_rules
-from skillrun.repository.outline import outlined, place_of
-from skillrun.repository.readable_folder import MOST_FILES, SECONDS, Readable, one_line, parts_of
-from skillrun.repository.results import Binary, Failed, Room, counted, lines_of, short, text_content
-from skillrun.scoring.patterns import lines_with, refused
+from skillrun.repository.file_ranking import CODE, rank_file
+from skillrun.repository.globs import parse_glob
+from skillrun.repository.outline import build_outline, enclosing_definitions
+from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
+from skillrun.repository.results import (
+    BinaryFileError,
+    OutputBudget,
+    ToolError,
+    count_noun,
+    read_text,
+    split_lines,
+    truncate_line,
+)
+from skillrun.scoring.patterns import find_lines, rejection_reason
 from skillrun.syntax.diagnostics import SkillrunError
 
 MAX_HITS: Final = 100
 LONGEST: Final = 200  # characters of a line
-MOST_PLACED: Final = 20  # files of code of whose hits it is said in what definition they stand
-SHARES: Final = (  # hits that a file of code, of tests, of texts, of records shows; the first with which all files fit
+MAX_LOCATED_FILES: Final = 20  # files of code of whose hits it is said in what definition they stand
+HITS_PER_FILE: Final = (  # shown for code, tests, texts and records; the first row with which all files fit is used
     (100, 100, 100, 100),
     (50, 25, 12, 6),
     (30, 8, 4, 2),
@@ -31,9 +39,9 @@ SHARES: Final = (  # hits that a file of code, of tests, of texts, of records sh
     (8, 2, 1, 1),
     (4, 1, 1, 1),
 )
-SEARCHING: Final = SECONDS * 0.6  # of the time that there is; the rest is for finding files
-MOST_NAMED: Final = 8
-TAIL: Final = 700  # characters of the room that are for what is said of the rest
+SEARCH_SECONDS: Final = SECONDS * 0.6  # of the time that there is; the rest is for finding files
+MAX_LISTED: Final = 8
+SUMMARY_RESERVE: Final = 700  # characters of the room that are for what is said of the rest
 
 
 @dataclass(frozen=True)
@@ -43,57 +51,57 @@ class FileHits:
     path: str
     lines: tuple[str, ...]
     count: int
-    worth: int = CODE
-    places: tuple[str, ...] = ()  # the definition in which each line stands
+    rank: int = CODE
+    definitions: tuple[str, ...] = ()  # the definition in which each line stands
 
     @property
     def name(self) -> str:
         return one_line(self.path)
 
 
-def grep(folder: Readable, room: Room, pattern: str, path: str = ".", glob: str | None = None) -> str:
+def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str = ".", glob: str | None = None) -> str:
     """The answer to a search. Raises Failed, and what opening `path` raises."""
-    if reason := refused(pattern):
-        raise Failed(reason)
+    if reason := rejection_reason(pattern):
+        raise ToolError(reason)
     hits: list[FileHits] = []
     remarks: list[str] = []
     name = path
     try:
-        names = _names(folder, path, glob, remarks)
-        for name in sorted(names, key=worth):
+        names = _files_to_search(folder, path, glob, remarks)
+        for name in sorted(names, key=rank_file):
             try:
-                content = text_content(folder, name, judged=True)
+                content = read_text(folder, name, is_checked=True)
             except TimeoutError:
                 raise
-            except Binary:
+            except BinaryFileError:
                 continue
-            except Failed as error:
+            except ToolError as error:
                 remarks.append(f"(not searched: {error})")
                 continue
             except (SkillrunError, OSError):
                 continue
-            if (in_file := _hits(pattern, lines_of(content), name, folder.until)) is not None:
-                hits.append(in_file)
+            if (file_hits := _search_file(pattern, split_lines(content), name, folder.deadline)) is not None:
+                hits.append(file_hits)
     except TimeoutError:
         slow = f"stopped in {one_line(name)} after {SECONDS:g} seconds"
         remarks.append(f"({slow}; use a simpler pattern or a narrower path)")
     if not hits:
-        return "\n".join(["(no hits)"] * (not remarks) + _few(remarks))
-    return "\n".join([*_fitting_lines(_placed(folder, hits, remarks), room), *_few(remarks)])
+        return "\n".join(["(no hits)"] * (not remarks) + _limit_remarks(remarks))
+    return "\n".join([*_select_lines(_locate_hits(folder, hits, remarks), budget), *_limit_remarks(remarks)])
 
 
-def _names(folder: Readable, path: str, glob: str | None, remarks: list[str]) -> list[str]:
+def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remarks: list[str]) -> list[str]:
     """The files to search: one, or those below a folder. Not those of runs: a search would find the run's own words."""
-    with folder.opened(path) as opened:
+    with folder.open_path(path) as opened:
         start, is_folder = opened.name, opened.is_folder
-    rules = glob_rules(glob) if glob else None
+    rules = parse_glob(glob) if glob else None
     names: list[str] = []
     count = 0
     for name in folder.files(start) if is_folder else (start,):
         count += 1
-        if rules is None or rules.covers(parts_of(name), False, folder.check):
+        if rules is None or rules.matches(split_path(name), False, folder.check_deadline):
             names.append(name)
-        if count >= MOST_FILES or time.monotonic() > folder.until - SEARCHING:
+        if count >= MAX_FILES or time.monotonic() > folder.deadline - SEARCH_SECONDS:
             break
     else:
         return names
@@ -102,88 +110,88 @@ def _names(folder: Readable, path: str, glob: str | None, remarks: list[str]) ->
     return names
 
 
-def _hits(pattern: str, lines: list[str], name: str, until: float) -> FileHits | None:
+def _search_file(pattern: str, lines: list[str], name: str, deadline: float) -> FileHits | None:
     """What is found in a file; None where nothing is. Raises TimeoutError."""
     kept: list[str] = []
     count = 0
-    for number, line in lines_with(pattern, lines, until - time.monotonic()):
+    for number, line in find_lines(pattern, lines, deadline - time.monotonic()):
         count += 1
         if count <= MAX_HITS:
-            kept.append(f"{number}:{short(line.rstrip(), LONGEST)}")
-    return FileHits(name, tuple(kept), count, worth(name)) if count else None
+            kept.append(f"{number}:{truncate_line(line.rstrip(), LONGEST)}")
+    return FileHits(name, tuple(kept), count, rank_file(name)) if count else None
 
 
-def _fitting_lines(hits: list[FileHits], room: Room) -> list[str]:
+def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
     """As much as fits: all files with the largest shares that let them in, or with the smallest those of most worth."""
-    for shares in SHARES:
-        lines = [line for file in hits for line in _group(file, shares)]
-        if sum(len(_kept(file, shares)) for file in hits) <= MAX_HITS and room.holds(lines):
+    for shares in HITS_PER_FILE:
+        lines = [line for file in hits for line in _render_hits(file, shares)]
+        if sum(len(_shown_hits(file, shares)) for file in hits) <= MAX_HITS and budget.fits(lines):
             return lines
-    left = room.less(TAIL)
+    remaining = budget.minus(SUMMARY_RESERVE)
     lines, count = [], 0
     for place, file in enumerate(hits):
-        group = _group(file, SHARES[-1])
-        count += len(_kept(file, SHARES[-1]))
-        if count > MAX_HITS or not left.holds([*lines, *group]):
-            return [*lines, _rest(hits[place:])]
+        group = _render_hits(file, HITS_PER_FILE[-1])
+        count += len(_shown_hits(file, HITS_PER_FILE[-1]))
+        if count > MAX_HITS or not remaining.fits([*lines, *group]):
+            return [*lines, _summarize_rest(hits[place:])]
         lines += group
     return lines
 
 
-def _group(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
+def _render_hits(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
     """A file's name, its first hits with the definitions they stand in, and how many more there are."""
-    kept = _kept(hits, shares)
+    kept = _shown_hits(hits, shares)
     lines = [hits.name]
     for number, line in enumerate(kept):
-        place = hits.places[number] if hits.places else ""
-        if place and (number == 0 or hits.places[number - 1] != place):
-            lines.append(f"[{place}]")
+        definition = hits.definitions[number] if hits.definitions else ""
+        if definition and (number == 0 or hits.definitions[number - 1] != definition):
+            lines.append(f"[{definition}]")
         lines.append(line)
     more = hits.count - len(kept)
     return [*lines, *([f"(and {more:,} more in this file)"] if more else [])]
 
 
-def _kept(hits: FileHits, shares: tuple[int, ...]) -> tuple[str, ...]:
+def _shown_hits(hits: FileHits, shares: tuple[int, ...]) -> tuple[str, ...]:
     """The hits of a file that are shown; where only one is left, it is shown and not told of."""
-    share = shares[hits.worth]
+    share = shares[hits.rank]
     return hits.lines[: share + (hits.count == share + 1)]
 
 
-def _placed(folder: Readable, hits: list[FileHits], remarks: list[str]) -> list[FileHits]:
+def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str]) -> list[FileHits]:
     """The hits, those in code with the definitions in which they stand, as far as its language is known."""
-    placed = list(hits)
+    located = list(hits)
     try:
-        with open_finder(folder.until) as finder:
-            for number, file in enumerate(hits[:MOST_PLACED]):
-                if file.worth == CODE and finder.supports(file.path, b""):
-                    placed[number] = replace(file, places=_places(folder, finder, file))
+        with open_finder(folder.deadline) as finder:
+            for number, file in enumerate(hits[:MAX_LOCATED_FILES]):
+                if file.rank == CODE and finder.supports(file.path, b""):
+                    located[number] = replace(file, definitions=_hit_definitions(folder, finder, file))
     except TimeoutError:
         remarks.append("(there was no time to say in which definitions all hits stand)")
-    return placed
+    return located
 
 
-def _places(folder: Readable, finder: DefinitionFinder, hits: FileHits) -> tuple[str, ...]:
+def _hit_definitions(folder: ReadableFolder, finder: DefinitionFinder, hits: FileHits) -> tuple[str, ...]:
     """The definition in which each hit of a file stands. Raises TimeoutError."""
     try:
-        file = outlined(finder, hits.path, text_content(folder, hits.path, judged=True))
+        file = build_outline(finder, hits.path, read_text(folder, hits.path, is_checked=True))
     except TimeoutError:
         raise
-    except (Failed, SkillrunError, OSError):
+    except (ToolError, SkillrunError, OSError):
         return ()  # it has gone meanwhile
-    return tuple(place_of(file.definitions, int(line.partition(":")[0])) for line in hits.lines)
+    return tuple(enclosing_definitions(file.definitions, int(line.partition(":")[0])) for line in hits.lines)
 
 
-def _rest(hits: list[FileHits]) -> str:
+def _summarize_rest(hits: list[FileHits]) -> str:
     """What is not shown: how much there is, and where most of it is."""
-    most = sorted(hits, key=lambda file: (-file.count, file.name))[:MOST_NAMED]
-    named = Room(TAIL - 200).fitting([f"{file.name} {file.count:,}" for file in most])
-    others = [f"and {counted(len(hits) - len(named), 'other file')}"] if len(hits) > len(named) else []
-    total = counted(sum(file.count for file in hits), "hit")
+    most = sorted(hits, key=lambda file: (-file.count, file.name))[:MAX_LISTED]
+    named = OutputBudget(SUMMARY_RESERVE - 200).take_lines([f"{file.name} {file.count:,}" for file in most])
+    others = [f"and {count_noun(len(hits) - len(named), 'other file')}"] if len(hits) > len(named) else []
+    total = count_noun(sum(file.count for file in hits), "hit")
     return f"(not shown: {total} in {', '.join([*named, *others])}; use a narrower pattern, path or glob)"
 
 
-def _few(remarks: Iterable[str]) -> list[str]:
+def _limit_remarks(remarks: Iterable[str]) -> list[str]:
     """The remarks, of which there may be one for each of very many files."""
     lines = list(remarks)
-    more = len(lines) - MOST_NAMED
-    return lines if more <= 0 else [*lines[:MOST_NAMED], f"(and {more:,} such remarks more)"]
+    more = len(lines) - MAX_LISTED
+    return lines if more <= 0 else [*lines[:MAX_LISTED], f"(and {more:,} such remarks more)"]

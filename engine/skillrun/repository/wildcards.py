@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-Part = Callable[[str], object]
+NameMatcher = Callable[[str], object]
 """Whether a pattern's part is the name of a file or folder."""
 
 _STAR: Final = "*"
 _ESCAPED: Final = r"\*"
-_LOOSE: Final = re.compile(r"([^*?\[\\]*[^*?\[\\/])\*{2,}((?:/.*)?)", re.DOTALL)
+_INNER_DOUBLE_STAR: Final = re.compile(r"([^*?\[\\]*[^*?\[\\/])\*{2,}((?:/.*)?)", re.DOTALL)
 """`a**/b`: git compares what stands before the first wildcard by itself, and takes the rest, `**/b`, for any folders.
 So it is `ab`, or a `b` somewhere below `a*`."""
 _CLASSES: Final = {
@@ -34,7 +34,7 @@ _CLASSES: Final = {
 }
 
 
-class NoPattern(ValueError):
+class InvalidPattern(ValueError):
     """A pattern that names nothing: a bracket without its end, a backslash with nothing behind it."""
 
 
@@ -42,47 +42,49 @@ class NoPattern(ValueError):
 class Wildcard:
     """A pattern for whole paths. `ways` are the ways to read it: lists of parts, where None is any folders or none."""
 
-    ways: tuple[tuple[Part | None, ...], ...]
+    alternatives: tuple[tuple[NameMatcher | None, ...], ...]
 
     def matches(self, parts: Sequence[str]) -> bool:
         """Whether the path with these parts is one that the pattern names."""
-        return any(_named(way[-1], parts[-1]) and len(way) in _after(way, parts) for way in self.ways)
+        return any(
+            _matches_name(way[-1], parts[-1]) and len(way) in _positions_after(way, parts) for way in self.alternatives
+        )
 
     def may_match_below(self, parts: Sequence[str]) -> bool:
         """Whether something in the folder with these parts could be."""
-        return any(any(place < len(way) for place in _after(way, parts)) for way in self.ways)
+        return any(any(place < len(way) for place in _positions_after(way, parts)) for way in self.alternatives)
 
 
-def wildcard(pattern: str) -> Wildcard:
-    """The pattern for paths; a `/` at its start counts for nothing. Raises NoPattern."""
+def compile_wildcard(pattern: str) -> Wildcard:
+    """The pattern for paths; a `/` at its start counts for nothing. Raises InvalidPattern."""
     pattern = pattern.removeprefix("/")
     ways = [pattern]
-    if match := _LOOSE.fullmatch(pattern):
+    if match := _INNER_DOUBLE_STAR.fullmatch(pattern):
         start, end = match.groups()
         ways = [start + end[1:] if end else f"{start}*", f"{start}*/**{end}"]
-    return Wildcard(tuple(_way(_split(way)) for way in ways))
+    return Wildcard(tuple(_compile_parts(_tokenize(way)) for way in ways))
 
 
-def name(pattern: str) -> Part:
-    """The pattern for the name of a file or folder, whatever folder it is in. Raises NoPattern."""
-    (tokens,) = _split(pattern)
-    return _part(tokens)
+def compile_name(pattern: str) -> NameMatcher:
+    """The pattern for the name of a file or folder, whatever folder it is in. Raises InvalidPattern."""
+    (tokens,) = _tokenize(pattern)
+    return _compile_part(tokens)
 
 
-def _named(part: Part | None, name: str) -> bool:
+def _matches_name(part: NameMatcher | None, name: str) -> bool:
     return part is None or bool(part(name))
 
 
-def _after(way: Sequence[Part | None], parts: Iterable[str]) -> set[int]:
+def _positions_after(pattern_parts: Sequence[NameMatcher | None], parts: Iterable[str]) -> set[int]:
     """How far a pattern can have come behind these parts, as places in it."""
-    places = _open(way, {0})
+    places = _skip_folders(pattern_parts, {0})
     for part in parts:
-        places = _open(
-            way,
+        places = _skip_folders(
+            pattern_parts,
             {
                 place if fits is None else place + 1
                 for place in places
-                if place < len(way) and ((fits := way[place]) is None or fits(part))
+                if place < len(pattern_parts) and ((fits := pattern_parts[place]) is None or fits(part))
             },
         )
         if not places:
@@ -90,21 +92,23 @@ def _after(way: Sequence[Part | None], parts: Iterable[str]) -> set[int]:
     return places
 
 
-def _open(way: Sequence[Part | None], places: set[int]) -> set[int]:
-    return places | {place + 1 for place in places if place < len(way) and way[place] is None}
+def _skip_folders(pattern_parts: Sequence[NameMatcher | None], places: set[int]) -> set[int]:
+    return places | {place + 1 for place in places if place < len(pattern_parts) and pattern_parts[place] is None}
 
 
-def _way(split: Iterable[list[str]]) -> tuple[Part | None, ...]:
-    way: list[Part | None] = []
+def _compile_parts(split: Iterable[list[str]]) -> tuple[NameMatcher | None, ...]:
+    way: list[NameMatcher | None] = []
     for tokens in split:
         if tokens != ["**"]:
-            way.append(_part(tokens))
+            way.append(_compile_part(tokens))
         elif not way or way[-1] is not None:
             way.append(None)
-    return (*way, _part([_STAR])) if way[-1] is None else tuple(way)  # a `**` at the end is not the folder itself
+    return (
+        (*way, _compile_part([_STAR])) if way[-1] is None else tuple(way)
+    )  # a `**` at the end is not the folder itself
 
 
-def _split(pattern: str) -> list[list[str]]:
+def _tokenize(pattern: str) -> list[list[str]]:
     """The parts of a pattern as tokens: a character, `*`, `**` where it is alone in its part, or else a regular
     expression for one character."""
     parts: list[list[str]] = [[]]
@@ -114,7 +118,7 @@ def _split(pattern: str) -> list[list[str]]:
         at += 1
         if character == "\\":
             if at == len(pattern):
-                raise NoPattern(pattern)
+                raise InvalidPattern(pattern)
             character = pattern[at]
             at += 1
             if character == "/":
@@ -132,33 +136,33 @@ def _split(pattern: str) -> list[list[str]]:
         elif character == "?":
             parts[-1].append("(?:.)")
         elif character == "[":
-            bracket, at = _class(pattern, at)
+            bracket, at = _parse_bracket(pattern, at)
             parts[-1].append(bracket)
         else:
             parts[-1].append(character)
     return parts
 
 
-def _class(pattern: str, at: int) -> tuple[str, int]:
-    """A bracket's characters as a regular expression, and the place behind it. Raises NoPattern."""
+def _parse_bracket(pattern: str, at: int) -> tuple[str, int]:
+    """A bracket's characters as a regular expression, and the place behind it. Raises InvalidPattern."""
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
     pieces: list[str] = []
     before, first = "", True
     while first or pattern[at : at + 1] != "]":
         first = False
-        character, at = _taken(pattern, at)
+        character, at = _next_character(pattern, at)
         if character == "-" and before and pattern[at : at + 1] not in ("", "]"):
-            last, at = _taken(pattern, at, escaped=True)
+            last, at = _next_character(pattern, at, escaped=True)
             pieces.append(f"{re.escape(before)}-{re.escape(last)}" if before <= last else "")
             before = ""
         elif character == "[" and pattern[at : at + 1] == ":":
             end = pattern.find("]", at)
             if end < 0:
-                raise NoPattern(pattern)
+                raise InvalidPattern(pattern)
             if end > at + 1 and pattern[end - 1] == ":":
                 if pattern[at + 1 : end - 1] not in _CLASSES:
-                    raise NoPattern(pattern)
+                    raise InvalidPattern(pattern)
                 pieces.append(_CLASSES[pattern[at + 1 : end - 1]])
                 at, before = end + 1, ""
             else:
@@ -166,7 +170,7 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
                 before = "["
         else:
             if character == "\\":
-                character, at = _taken(pattern, at)
+                character, at = _next_character(pattern, at)
             pieces.append(re.escape(character))
             before = character
     inside = "".join(pieces)
@@ -175,15 +179,15 @@ def _class(pattern: str, at: int) -> tuple[str, int]:
     return f"[{'^' if negated else ''}{inside}]", at + 1
 
 
-def _taken(pattern: str, at: int, *, escaped: bool = False) -> tuple[str, int]:
+def _next_character(pattern: str, at: int, *, escaped: bool = False) -> tuple[str, int]:
     if escaped and pattern[at : at + 1] == "\\":
         at += 1
     if at >= len(pattern):
-        raise NoPattern(pattern)
+        raise InvalidPattern(pattern)
     return pattern[at], at + 1
 
 
-def _part(tokens: list[str]) -> Part:
+def _compile_part(tokens: list[str]) -> NameMatcher:
     """What tokens name. Each piece between two stars is looked for where it stands first: no other place for it leaves
     more to the rest, so nothing is ever tried again."""
     fixed: list[list[str]] = [[]]
@@ -197,7 +201,7 @@ def _part(tokens: list[str]) -> Part:
         if len(literal) == 1:
             return literal[0].__eq__
         if len(literal) == 2 and not literal[0]:
-            return _ending(literal[1])
+            return _match_ending(literal[1])
     begin, *middle = ("".join(re.escape(t) if len(t) == 1 else t for t in piece) for piece in fixed)
     if not middle:
         return re.compile(begin, re.DOTALL).fullmatch
@@ -205,5 +209,5 @@ def _part(tokens: list[str]) -> Part:
     return re.compile(f"{begin}{inner}.*{middle[-1]}", re.DOTALL).fullmatch
 
 
-def _ending(text: str) -> Part:
+def _match_ending(text: str) -> NameMatcher:
     return lambda name: name.endswith(text)

@@ -16,7 +16,7 @@ ACTIONS: Final[tuple[Action, ...]] = ("fall back", "skip", "ask", "sequential")
 
 
 @dataclass(frozen=True)
-class Limit:
+class BreakerSettings:
     """How many failures in a row it takes, what happens then, and of a question its words and those of its choices."""
 
     limit: int = 2
@@ -28,34 +28,36 @@ class Limit:
 class Breakers:
     """The breakers as one phase sees them: `before` are the counts that it starts with."""
 
-    def __init__(self, settings: Mapping[str, Any], before: Mapping[str, int] | None = None) -> None:
-        self._limits = {name: _limit(entry) for name, entry in settings.items() if isinstance(entry, Mapping)}
-        self._before = dict(before or {})
-        self.failures: dict[str, int] = dict(self._before)
+    def __init__(self, settings: Mapping[str, Any], initial: Mapping[str, int] | None = None) -> None:
+        self._settings = {
+            name: _parse_settings(entry) for name, entry in settings.items() if isinstance(entry, Mapping)
+        }
+        self._initial = dict(initial or {})
+        self.failures: dict[str, int] = dict(self._initial)
 
-    def limit(self, name: str) -> Limit:
-        return self._limits.get(name, Limit())
+    def settings_for(self, name: str) -> BreakerSettings:
+        return self._settings.get(name, BreakerSettings())
 
-    def known(self, name: str) -> bool:
-        return name in self._limits
+    def is_defined(self, name: str) -> bool:
+        return name in self._settings
 
-    def failed(self, name: str) -> bool:
+    def record_failure(self, name: str) -> bool:
         """Count a failure; whether the limit is reached."""
         self.failures[name] = self.failures.get(name, 0) + 1
-        return self.failures[name] >= self.limit(name).limit
+        return self.failures[name] >= self.settings_for(name).limit
 
-    def succeeded(self, name: str) -> None:
+    def record_success(self, name: str) -> None:
         self.failures.pop(name, None)
 
-    def changed(self) -> dict[str, int]:
+    def changes(self) -> dict[str, int]:
         """The counts that are other than before; 0 after a success."""
-        names = sorted(self._before.keys() | self.failures.keys())
+        names = sorted(self._initial.keys() | self.failures.keys())
         counts = {name: self.failures.get(name, 0) for name in names}
-        return {name: count for name, count in counts.items() if count != self._before.get(name, 0)}
+        return {name: count for name, count in counts.items() if count != self._initial.get(name, 0)}
 
 
-def _limit(entry: Mapping[str, Any]) -> Limit:
+def _parse_settings(entry: Mapping[str, Any]) -> BreakerSettings:
     then, choices = entry.get("then"), entry.get("choices")
     words = {str(way): str(word) for way, word in choices.items()} if isinstance(choices, Mapping) else {}
     ask = str(entry.get("ask") or "")
-    return Limit(int(entry.get("limit", 2)), then if then in ACTIONS else "fall back", ask, words)
+    return BreakerSettings(int(entry.get("limit", 2)), then if then in ACTIONS else "fall back", ask, words)

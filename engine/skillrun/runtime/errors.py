@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from skillrun.runtime.results import EachResult, Failure, MemberReply
-from skillrun.store.next_step import NOTHING, NextStep
+from skillrun.store.next_step import NO_NEXT_STEP, NextStep
 from skillrun.syntax.diagnostics import SkillrunError
 
 
@@ -16,7 +16,7 @@ class StepFailed(Exception):
     """Why: what became of the reply or of the call of a member, or else just this."""
     replies: Sequence[MemberReply] = ()
 
-    def __init__(self, reason: str, address: str = "", next_step: NextStep = NOTHING) -> None:
+    def __init__(self, reason: str, address: str = "", next_step: NextStep = NO_NEXT_STEP) -> None:
         super().__init__(reason)
         self.reason = reason
         self.address = address
@@ -35,7 +35,9 @@ def failure_value(failure: StepFailed) -> Failure:
 class AgentFailed(StepFailed):
     """Too few members answered; what they said is kept."""
 
-    def __init__(self, reason: str, address: str, replies: list[MemberReply], next_step: NextStep = NOTHING) -> None:
+    def __init__(
+        self, reason: str, address: str, replies: list[MemberReply], next_step: NextStep = NO_NEXT_STEP
+    ) -> None:
         super().__init__(reason, address, next_step)
         self.replies = replies
         self.kind = next((reply.get("kind", self.kind) for reply in replies if reply["status"] != "success"), self.kind)
@@ -44,16 +46,16 @@ class AgentFailed(StepFailed):
 class EachFailed(StepFailed):
     """Too few items succeeded; what the step gives all the same is kept."""
 
-    def __init__(self, reason: str, address: str, result: EachResult, next_step: NextStep = NOTHING) -> None:
+    def __init__(self, reason: str, address: str, result: EachResult, next_step: NextStep = NO_NEXT_STEP) -> None:
         super().__init__(reason, address, next_step)
         self.result = result
 
 
-class StoppedByPerson(SkillrunError):
+class StoppedByUser(SkillrunError):
     """A person ends the run at a failure: nothing stands in for it, and nothing tries it again by itself."""
 
 
-class Back(Exception):
+class GoToPhase(Exception):
     """The phase ends here and the run goes back to `target`."""
 
     def __init__(self, target: str, step: str) -> None:
@@ -71,7 +73,7 @@ class Stopped(Exception):
         self.reason = reason
 
 
-class BudgetSpent(SkillrunError):
+class BudgetExhausted(SkillrunError):
     """A limit of the run is reached; nothing more is sent until it is raised."""
 
     exit_code = 75

@@ -15,33 +15,35 @@ from skillrun.types.records import is_number, is_whole
 Figures = Mapping[str, Any]
 
 
-def tell_choice(run: Run, phase: str, answers: Iterable[Mapping[str, Any]]) -> None:
+def emit_choice_estimate(run: Run, phase: str, answers: Iterable[Mapping[str, Any]]) -> None:
     """Say what the run comes to with an answer that makes another one of it."""
     before = run.state.estimate or {}
     for answer in answers:
-        chosen = _with(before, answer)
-        if chosen is not None and _figures(chosen) != _figures(before):
-            run.emit(Expected(phase, f"with {answer['id']} = {answer['answer']}", *_figures(chosen)))
+        chosen = _estimate_with_answer(before, answer)
+        if chosen is not None and _read_figures(chosen) != _read_figures(before):
+            run.emit(Expected(phase, f"with {answer['id']} = {answer['answer']}", *_read_figures(chosen)))
 
 
-def tell_way_back(run: Run, phase: str, ahead: Iterable[str]) -> None:
+def emit_goto_estimate(run: Run, phase: str, ahead: Iterable[str]) -> None:
     """Say what is still to come, with the phases that are evaluated again; for rounds before, nothing is counted."""
     estimate: Figures = run.state.estimate or {}
     for entry in run.journal.entries("answer"):
         given = entry.body.get("answers")
         for answer in given if isinstance(given, list) else ():
-            estimate = (_with(run.state.estimate or {}, answer) if isinstance(answer, Mapping) else None) or estimate
+            estimate = (
+                _estimate_with_answer(run.state.estimate or {}, answer) if isinstance(answer, Mapping) else None
+            ) or estimate
     phases = estimate.get("phases")
     if not isinstance(phases, Mapping):
         return
-    parts = [_figures(phases[name]) for name in ahead if isinstance(phases.get(name), Mapping)]
+    parts = [_read_figures(phases[name]) for name in ahead if isinstance(phases.get(name), Mapping)]
     calls, turns, tokens = (sum(int(figures[at] or 0) for figures in parts) for at in range(3))
     prices = [price for *_, price in parts if price is not None]
     price = round(sum(prices), 2) if len(prices) == len(parts) else None
     run.emit(Expected(phase, "from here on", calls, turns, tokens, price))
 
 
-def tell_items(run: Run, phase: str, place: str, number: int) -> None:
+def emit_items_estimate(run: Run, phase: str, place: str, number: int) -> None:
     """Say what the run comes to once it is known for how many items the `each` there is."""
     estimate: Figures = run.outermost.state.estimate or {}
     eaches = estimate.get("each")
@@ -49,7 +51,7 @@ def tell_items(run: Run, phase: str, place: str, number: int) -> None:
     if not isinstance(item, Mapping) or not is_whole(item.get("items")) or item["items"] == number:
         return
     more = number - item["items"]
-    calls, turns, tokens, price = _figures(estimate)
+    calls, turns, tokens, price = _read_figures(estimate)
     of_item = [float(item[key]) if is_number(item.get(key)) else 0.0 for key in ("calls", "tokens", "price")]
     sums = max(0, calls + round(more * of_item[0])), max(0, tokens + round(more * of_item[1]))
     known = (
@@ -59,7 +61,7 @@ def tell_items(run: Run, phase: str, place: str, number: int) -> None:
     run.emit(Expected(phase, because, sums[0], turns, sums[1], known))
 
 
-def _with(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:
+def _estimate_with_answer(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:
     """The estimate for this answer, where there is one for each choice of its question."""
     answers = estimate.get("answers")
     choices = answers.get(str(answer.get("id")).replace("-", "_")) if isinstance(answers, Mapping) else None
@@ -67,7 +69,7 @@ def _with(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:
     return figures if isinstance(figures, Mapping) else None
 
 
-def _figures(figures: Figures) -> tuple[int, int, int, float | None]:
+def _read_figures(figures: Figures) -> tuple[int, int, int, float | None]:
     """Calls, turns with tools, tokens and price; of a state that somebody has changed whatever is a number."""
     calls, turns, tokens = (
         int(figures[key]) if is_whole(figures.get(key)) else 0 for key in ("calls", "turns", "tokens")

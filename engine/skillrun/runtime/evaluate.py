@@ -16,58 +16,58 @@ from skillrun.repository.paths import PathRefused
 from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, failure_value
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.scope import frame_names, truth
-from skillrun.runtime.steps import VERBS, Act
-from skillrun.runtime.steps.partial_result import Partial
+from skillrun.runtime.scope import frame_names, is_true
+from skillrun.runtime.steps import VERBS, StepHandler
+from skillrun.runtime.steps.partial_result import PartialResult
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError, Template
 
-UNCOUNTED = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
-ASKING = frozenset({"agent", "panel", "run", "each"})  # what stands in for one of these is less than it
+UNCOUNTED_VERBS = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
+MODEL_VERBS = frozenset({"agent", "panel", "run", "each"})  # what stands in for one of these is less than it
 ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
-AGAIN: Final = "again"
+TRY_AGAIN: Final = "again"
 FAILURE: Final = "failure"
-IN_TURN: Final = "sequential"
+SEQUENTIAL: Final = "sequential"
 
 
-async def evaluate(step: Step, frame: Frame) -> None:
+async def run_step(step: Step, frame: Frame) -> None:
     """Evaluate a step and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
     try:
-        if step.when is not None and not _holds(step.when, frame, step):
+        if step.when is not None and not _is_condition_true(step.when, frame, step):
             return
-        frame.open.carriers += (carriers := int(step.otherwise is not None and step.verb != "goto"))
+        frame.phase.fallback_depth += (fallbacks := int(step.otherwise is not None and step.verb != "goto"))
         try:
-            result = await _attempts(step, frame)
+            result = await _run_attempts(step, frame)
         finally:
-            frame.open.carriers -= carriers
+            frame.phase.fallback_depth -= fallbacks
     except StepFailed as failure:
-        with knowing(frame, failure):
-            if step.verb == "goto" or not _stands_in(step.otherwise, frame):
+        with failure_in_scope(frame, failure):
+            if step.verb == "goto" or not _has_fallback(step.otherwise, frame):
                 raise
-            frame.run.emit(Said(frame.open.name, f"{step.id or step.verb}: {failure.reason}", "info"))
-            if isinstance(failure, AgentFailed) or step.verb in ASKING:
-                frame.open.account.degrade(failure.reason)
+            frame.run.emit(Said(frame.phase.name, f"{step.id or step.verb}: {failure.reason}", "info"))
+            if isinstance(failure, AgentFailed) or step.verb in MODEL_VERBS:
+                frame.phase.record.degrade(failure.reason)
             assert step.otherwise is not None
-            await _otherwise(step, step.otherwise, frame)
+            await _run_fallback(step, step.otherwise, frame)
     else:
         if step.id is not None and result is not None:
             frame.bind(step.id, result)
 
 
-def _stands_in(otherwise: Step | None, frame: Frame) -> bool:
+def _has_fallback(otherwise: Step | None, frame: Frame) -> bool:
     """Whether there is a step that stands in for a failed one; its `when` says under which condition it does."""
-    return otherwise is not None and (otherwise.when is None or _holds(otherwise.when, frame, otherwise))
+    return otherwise is not None and (otherwise.when is None or _is_condition_true(otherwise.when, frame, otherwise))
 
 
 @contextmanager
-def knowing(frame: Frame, failure: StepFailed) -> Iterator[None]:
+def failure_in_scope(frame: Frame, failure: StepFailed) -> Iterator[None]:
     """What stands in for a failed step sees why it failed."""
-    with frame.scoped(FAILURE):
+    with frame.name_scope(FAILURE):
         frame.names[FAILURE] = failure_value(failure)
         yield
 
 
-class failing:  # noqa: N801 (a function to who reads it; as one it would cost each call more)
+class convert_template_errors:  # noqa: N801 (a function to who reads it; as one it would cost each call more)
     """A template that cannot be rendered, or what it gave and cannot be used, fails the step or else the phase."""
 
     def __init__(self, frame: Frame, step: Step | None = None) -> None:
@@ -83,61 +83,61 @@ class failing:  # noqa: N801 (a function to who reads it; as one it would cost e
             raise StepFailed(f"{error}{hint}", where) from error
 
 
-def _holds(condition: Template, frame: Frame, step: Step) -> bool:
-    with failing(frame, step):
-        return truth(condition.render(frame_names(frame)))
+def _is_condition_true(condition: Template, frame: Frame, step: Step) -> bool:
+    with convert_template_errors(frame, step):
+        return is_true(condition.render(frame_names(frame)))
 
 
-async def after_failure(frame: Frame, breaker: str, where: str, reason: str, *, can_go_on: bool) -> str:
+async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *, can_continue: bool) -> str:
     """Count a failure and say what comes next: `again`, what the breaker does at its limit, or nothing more.
 
-    In turn, and after a person's word, it goes on from there. Raises StoppedByPerson.
+    In turn, and after a person's word, it goes on from there. Raises StoppedByUser.
     """
-    breakers = frame.open.breakers
-    if not breakers.failed(breaker):
-        return AGAIN
-    limit = breakers.limit(breaker)
+    breakers = frame.phase.breakers
+    if not breakers.record_failure(breaker):
+        return TRY_AGAIN
+    limit = breakers.settings_for(breaker)
     then = limit.then
-    frame.run.emit(Tripped(breaker, frame.open.name, breakers.failures[breaker], then, limit.limit))
-    if then == IN_TURN and frame.in_turn:
+    frame.run.emit(Tripped(breaker, frame.phase.name, breakers.failures[breaker], then, limit.limit))
+    if then == SEQUENTIAL and frame.sequential:
         return ""
-    if then in (IN_TURN, "ask"):
-        frame.open.attempts.vain.clear()  # in turn, or when the person says so, it may be of use
-        frame.run.refused.clear()
-    if then == "ask" and await offer_retry(frame, where, reason, limit, can_go_on=can_go_on):
-        breakers.succeeded(breaker)
-        return AGAIN
+    if then in (SEQUENTIAL, "ask"):
+        frame.phase.attempts.permanent_failures.clear()  # in turn, or when the person says so, it may be of use
+        frame.run.refusals.clear()
+    if then == "ask" and await offer_retry(frame, address, reason, limit, can_continue=can_continue):
+        breakers.record_success(breaker)
+        return TRY_AGAIN
     return then
 
 
-async def _otherwise(step: Step, other: Step, frame: Frame) -> None:
-    frame.degraded.append(step.id or step.verb)
-    with frame.below(f"{step.id or step.verb}.otherwise"):
-        await evaluate(other, frame)
+async def _run_fallback(step: Step, fallback: Step, frame: Frame) -> None:
+    frame.degraded_steps.append(step.id or step.verb)
+    with frame.address_scope(f"{step.id or step.verb}.otherwise"):
+        await run_step(fallback, frame)
 
 
-async def _attempts(step: Step, frame: Frame) -> Any:
+async def _run_attempts(step: Step, frame: Frame) -> Any:
     """Attempts until one has everything, or the breaker trips; then what the breaker says."""
     act = VERBS[step.verb]
-    if step.verb in UNCOUNTED:
-        with failing(frame, step):
+    if step.verb in UNCOUNTED_VERBS:
+        with convert_template_errors(frame, step):
             return await act(step, frame)
     most = ATTEMPTS if step.verb == "agent" else 1
     for number in count(1):
-        tried = await _attempt(act, step, frame)
-        if not tried.reason:
+        attempt = await _attempt(act, step, frame)
+        if not attempt.reason:
             if step.retry is not None:
-                frame.open.breakers.succeeded(step.retry)
-            return tried.result
+                frame.phase.breakers.record_success(step.retry)
+            return attempt.result
         if step.retry is None:
-            then = AGAIN if number < most else ""
+            then = TRY_AGAIN if number < most else ""
         else:
-            can_go_on = tried.failure is None or frame.open.carried
-            then = await after_failure(frame, step.retry, frame.at(step), tried.reason, can_go_on=can_go_on)
-        if then == IN_TURN:
-            frame.in_turn = True
-        elif then != AGAIN:
-            return _settled(step, frame, tried, skip=then == "skip")
+            can_go_on = attempt.failure is None or frame.phase.has_fallback
+            then = await apply_breaker(frame, step.retry, frame.at(step), attempt.reason, can_continue=can_go_on)
+        if then == SEQUENTIAL:
+            frame.sequential = True
+        elif then != TRY_AGAIN:
+            return _finish_attempts(step, frame, attempt, skip=then == "skip")
     raise AssertionError("the loop has no end")
 
 
@@ -150,36 +150,40 @@ class StepAttempt:
     failure: StepFailed | None = None
 
 
-async def _attempt(act: Act, step: Step, frame: Frame) -> StepAttempt:
+async def _attempt(act: StepHandler, step: Step, frame: Frame) -> StepAttempt:
     try:
-        with failing(frame, step):
+        with convert_template_errors(frame, step):
             result = await act(step, frame)
     except StepFailed as failure:
         return StepAttempt(reason=failure.reason, failure=failure)
-    return StepAttempt(result.result, "; ".join(result.missing)) if isinstance(result, Partial) else StepAttempt(result)
+    return (
+        StepAttempt(result.result, "; ".join(result.missing))
+        if isinstance(result, PartialResult)
+        else StepAttempt(result)
+    )
 
 
-def _settled(step: Step, frame: Frame, tried: StepAttempt, *, skip: bool) -> Any:
+def _finish_attempts(step: Step, frame: Frame, attempt: StepAttempt, *, skip: bool) -> Any:
     """No more attempts: partial results stand, a step that may be skipped is absent, and anything else has failed."""
     name = step.id or step.verb
-    if tried.failure is None:
-        _degraded(frame, name, f"{name}: {tried.reason}", f"{name}: went on without {tried.reason}")
-        return tried.result
-    with knowing(frame, tried.failure):
-        stands_in = _stands_in(step.otherwise, frame)
-    if skip and not stands_in:
-        text = f"{name} was skipped: {tried.reason}"
-        _degraded(frame, name, text, text)
+    if attempt.failure is None:
+        _record_degradation(frame, name, f"{name}: {attempt.reason}", f"{name}: went on without {attempt.reason}")
+        return attempt.result
+    with failure_in_scope(frame, attempt.failure):
+        has_fallback = _has_fallback(step.otherwise, frame)
+    if skip and not has_fallback:
+        text = f"{name} was skipped: {attempt.reason}"
+        _record_degradation(frame, name, text, text)
         return None
-    if isinstance(tried.failure, AgentFailed) and step.id is not None and step.otherwise is not None:
-        frame.bind(step.id, {"replies": tried.failure.replies, "degraded": True})
-    if isinstance(tried.failure, EachFailed) and step.otherwise is not None:
-        frame.bind(step.id, tried.failure.result)
-    raise tried.failure
+    if isinstance(attempt.failure, AgentFailed) and step.id is not None and step.otherwise is not None:
+        frame.bind(step.id, {"replies": attempt.failure.replies, "degraded": True})
+    if isinstance(attempt.failure, EachFailed) and step.otherwise is not None:
+        frame.bind(step.id, attempt.failure.result)
+    raise attempt.failure
 
 
-def _degraded(frame: Frame, name: str, because: str, warning: str) -> None:
+def _record_degradation(frame: Frame, name: str, because: str, warning: str) -> None:
     """The flow goes on, and says so."""
-    frame.degraded.append(name)
-    frame.open.account.degrade(because)
-    frame.open.warn(warning)
+    frame.degraded_steps.append(name)
+    frame.phase.record.degrade(because)
+    frame.phase.warn(warning)

@@ -15,12 +15,12 @@ from skillrun.events import (
 )
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.runtime.run import Session
-from skillrun.runtime.session import rehearse
+from skillrun.runtime.session import simulate_run
 from skillrun.store.stored_run import StoredRun
 
 
 @dataclass(frozen=True)
-class WouldAsk:
+class PredictedCall:
     """A call that the journal does not answer. `again`: the same step and member have been asked before.
 
     `certain`: nothing before it in its phase, or in those that its phase follows, is a guess.
@@ -39,11 +39,11 @@ class WouldAsk:
 class Forecast:
     """The calls that a run would make, and how many calls it would take from its journal."""
 
-    calls: list[WouldAsk]
+    calls: list[PredictedCall]
     reused: int
 
 
-async def forecast(
+async def forecast_calls(
     session: Session, run: StoredRun, rules: Iterable[Rule] = (), *, from_start: bool = False
 ) -> Forecast:
     """The calls that resuming a run would make if the models replied by these rules; other replies are generated.
@@ -52,7 +52,7 @@ async def forecast(
     step of a phase that calls a model, unless an answer or a reply before it is generated. After a generated reply
     nothing goes back.
     """
-    calls: list[WouldAsk] = []
+    calls: list[PredictedCall] = []
     reused: set[tuple[str, str]] = set()  # by address and reply: a later round may take the same reply again
     known: set[str] = set()
     guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
@@ -69,15 +69,15 @@ async def forecast(
         elif isinstance(event, CallEnded) and event.replayed:
             reused.add((event.address, event.text))
         elif isinstance(event, CallEnded):
-            quiet.straight = True
+            simulated_session.ignore_gotos = True
             step, first = event.address.rsplit("/", 2)[0], event.address.endswith("/1.1")
             certain = event.phase in sure and guessed.setdefault(event.phase, step) == step and first
             tokens, again = event.usage.get("input", 0), event.address in known
-            calls.append(WouldAsk(event.address, event.phase, event.model, tokens, event.price, again, certain))
+            calls.append(PredictedCall(event.address, event.phase, event.model, tokens, event.price, again, certain))
 
     gateway = ScriptedGateway([replace(rule, delay=0) for rule in rules], price=session.catalogue.price)
-    quiet = replace(session, gateway=gateway, listeners=[listen], keeps_reads=not from_start)
-    with closing(run.journal_to_read()) as journal:
+    simulated_session = replace(session, gateway=gateway, listeners=[listen], reuse_reads=not from_start)
+    with closing(run.read_only_journal()) as journal:
         known.update(entry.address for entry in journal.entries("reply"))
-    await rehearse(quiet, {}, base=run, from_start=from_start)
+    await simulate_run(simulated_session, {}, base=run, from_start=from_start)
     return Forecast(calls, len(reused))

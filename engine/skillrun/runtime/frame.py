@@ -13,19 +13,19 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.outcome import Outcome
 from skillrun.templates.expressions import ABSENT, Absent
-from skillrun.types.authored_schemas import written_shape
-from skillrun.types.schemas import Shape, quoted
+from skillrun.types.authored_schemas import parse_json_schema
+from skillrun.types.schemas import Shape, quote_value
 from skillrun.types.types import identifier
 
 
 class Evaluator(Protocol):
     """Evaluates what a step has inside of it."""
 
-    def step(self, step: Step, frame: Frame) -> Awaitable[None]:
+    def run_step(self, step: Step, frame: Frame) -> Awaitable[None]:
         """Evaluate a step in a frame. Raises StepFailed when it fails and nothing stands in for it."""
         ...
 
-    def workflow(self, run: Run) -> InlineRun:
+    def inline_run(self, run: Run) -> InlineRun:
         """A workflow that runs inside a phase."""
         ...
 
@@ -38,12 +38,12 @@ class InlineRun(Protocol):
         ...
 
     @property
-    def pause(self) -> str:
+    def pause_type(self) -> str:
         """How the phase waits that is the first to wait: empty where none does."""
         ...
 
     @property
-    def failed(self) -> list[PhaseRun]:
+    def failed_phases(self) -> list[PhaseRun]:
         """The phases that have failed for good, and so have no summary."""
         ...
 
@@ -66,7 +66,7 @@ class Task:
 class Frame:
     """Where steps are evaluated: names, sections, and the address that their calls get."""
 
-    open: PhaseRun
+    phase: PhaseRun
     address: str
     names: dict[str, Any]
     prompts: Mapping[str, Prompt]
@@ -74,24 +74,24 @@ class Frame:
     task: Task | None = None
     fresh: bool = False
     criteria: str = ""
-    in_turn: bool = False
+    sequential: bool = False
     sessions: dict[str, dict[str, tuple[Message, ...]]] = field(default_factory=dict)  # by member, then by step
-    degraded: list[str] = field(default_factory=list)
+    degraded_steps: list[str] = field(default_factory=list)
 
     @property
     def run(self) -> Run:
-        return self.open.run
+        return self.phase.run
 
     def evaluate(self, step: Step) -> Awaitable[None]:
         """Evaluate a step here, and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
-        return self.evaluator.step(step, self)
+        return self.evaluator.run_step(step, self)
 
-    def below(self, part: str) -> Below:
+    def address_scope(self, part: str) -> AddressScope:
         """What is evaluated here has its addresses below this one's `part`."""
-        return Below(self, part)
+        return AddressScope(self, part)
 
     @contextmanager
-    def scoped(self, name: str) -> Iterator[None]:
+    def name_scope(self, name: str) -> Iterator[None]:
         """What is bound to the name here is forgotten after."""
         missing = object()
         outer = self.names.get(name, missing)
@@ -103,7 +103,7 @@ class Frame:
             else:
                 self.names[name] = outer
 
-    def absent(self, names: Iterable[str]) -> None:
+    def mark_absent(self, names: Iterable[str]) -> None:
         """Start with these names absent: nothing has bound them yet."""
         self.names.update(dict.fromkeys(names, ABSENT))
 
@@ -132,18 +132,18 @@ class Frame:
     def shape(self, step: Step) -> Shape | None:
         """The shape that a step's reply must have, with its templates rendered."""
         if step.schema is not None:
-            return written_shape(step.schema)
+            return parse_json_schema(step.schema)
         spec = step.output
         if spec is not None and spec.name:
             text = self.run.program.library.text(spec.name)
             spec = text.output if text is not None else None
         if spec is None:
             return None
-        if spec.task:
+        if spec.is_task:
             return self.task.shape if self.task is not None else None
         return spec.resolve(self.names)
 
-    def breaker(self, step: Step) -> str | None:
+    def breaker_name(self, step: Step) -> str | None:
         """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
         value = self.value(step, "at_most", step.retry)
         return value if isinstance(value, str) and not value.isdigit() else None
@@ -153,20 +153,20 @@ class Frame:
         value = self.value(step, name, fallback)
         number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
         if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
-            raise StepFailed(f"`{name}` is {quoted(value)}; expected {expected}", self.at(step))
+            raise StepFailed(f"`{name}` is {quote_value(value)}; expected {expected}", self.at(step))
         return int(number)
 
     def cap(self, step: Step) -> int:
         """The number behind `at_most`, or the limit of the breaker. Raises StepFailed."""
-        name = self.breaker(step)
+        name = self.breaker_name(step)
         if name is not None:
-            if not self.open.breakers.known(name):
+            if not self.phase.breakers.is_defined(name):
                 raise StepFailed(f"`at_most` is `{name}`, which is neither a number nor a breaker", self.at(step))
-            return self.open.breakers.limit(name).limit
+            return self.phase.breakers.settings_for(name).limit
         return self.whole(step, "at_most", 1, "a whole number, or the name of a breaker")
 
 
-class Below:
+class AddressScope:
     """A frame with its address further down, for as long as it is entered."""
 
     __slots__ = ("frame", "outer", "part")

@@ -10,21 +10,21 @@ from typing import Any
 
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Workflow
-from skillrun.library.input_names import unknown_names
+from skillrun.library.input_names import check_input_names
 from skillrun.syntax.diagnostics import UsageError
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 from skillrun.types.fields import Field
-from skillrun.types.input_values import given_values
+from skillrun.types.input_values import resolve_inputs
 
 
-def checked_inputs(
+def validate_inputs(
     program: Program, given: Mapping[str, Any], project: Path | None = None, elsewhere: Collection[str] = ()
 ) -> tuple[dict[str, object], list[str]]:
     """The workflow's inputs with their defaults, and warnings; those of `elsewhere` are paths on other machines.
 
     Raises UsageError with everything that is wrong.
     """
-    values, errors, warnings = given_values(program.workflow.inputs, given, {"config": program.config})
+    values, errors, warnings = resolve_inputs(program.workflow.inputs, given, {"config": program.config})
     for field in path_inputs(program.workflow):
         if field.name in values and field.name not in elsewhere:
             path = (project or Path.cwd()) / values[field.name]
@@ -36,10 +36,10 @@ def checked_inputs(
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")
     errors += [f"`{name}` is not UTF-8" for name, value in values.items() if not _is_text(value)]
-    errors += unknown_names(program.library, program.workflow, values)
+    errors += check_input_names(program.library, program.workflow, values)
     if errors:
         raise UsageError("; ".join(errors), f"`skillrun {program.workflow.name} --help` shows the inputs")
-    return clean(values), warnings
+    return sanitize(values), warnings
 
 
 def _is_text(value: Any) -> bool:

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 
 from skillrun.events import RunEnded, RunStarted
-from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.run import Run
-from skillrun.runtime.scheduler import Scheduler, spent_of
-from skillrun.store.clock import moment
-from skillrun.store.errors import file_trouble
-from skillrun.store.lease import RunLost
+from skillrun.runtime.scheduler import Scheduler, total_usage
+from skillrun.store.clock import utc_timestamp
+from skillrun.store.errors import file_error
+from skillrun.store.lease import LeaseLost
 from skillrun.store.next_step import RESUME_RUN, NextStep
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
@@ -26,7 +26,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         RunStarted(
             run.name,
             workflow.name,
-            run.store.place(),
+            run.store.location(),
             tuple(workflow.phases),
             run.state.inputs,
             dict(run.state.models),
@@ -36,8 +36,8 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     run.save()
     try:
         outcome = await Scheduler(run).run()
-    except BudgetSpent as spent:
-        outcome = Outcome("waiting", str(spent), run.limits.next_step())
+    except BudgetExhausted as spent:
+        outcome = Outcome("waiting", str(spent), run.budget.next_step())
     except SkillrunError as error:
         outcome = _failure(error)
     except asyncio.CancelledError:
@@ -47,36 +47,38 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         with suppress(OSError):
             run.save()
         raise
-    if unwritten := run.journal.unwritten():
+    if unwritten := run.journal.write_error():
         outcome = _failure(unwritten)
     try:
-        _keep(run, outcome)
+        _save_outcome(run, outcome)
     except (OSError, SkillrunError) as error:
-        outcome = _unkept(outcome, error if isinstance(error, SkillrunError) else file_trouble(error))
+        outcome = _outcome_of_failed_save(outcome, error if isinstance(error, SkillrunError) else file_error(error))
         with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
-            _keep(run, outcome)
-    here = run.store.called(run.session.project)
-    typed = outcome.next_step.typed(here, {**run.session.person.typed, **run.session.flags})
-    run.emit(RunEnded(run.name, outcome.status, outcome.reason, spent_of(run).to_dict(), typed))
-    return replace(outcome, next_step=NextStep.of(typed))
+            _save_outcome(run, outcome)
+    run_name = run.store.command_argument(run.session.project)
+    next_step_text = outcome.next_step.render(
+        run_name, {**run.session.responder.resume_flags, **run.session.command_flags}
+    )
+    run.emit(RunEnded(run.name, outcome.status, outcome.reason, total_usage(run).to_dict(), next_step_text))
+    return replace(outcome, next_step=NextStep.of(next_step_text))
 
 
 def _failure(error: SkillrunError) -> Outcome:
-    if isinstance(error, RunLost):  # it says all of it: it may be that nothing can be resumed
+    if isinstance(error, LeaseLost):  # it says all of it: it may be that nothing can be resumed
         return Outcome("failed", str(error), NextStep.of(error.next_step))
-    return Outcome("failed", str(error), NextStep.read(error.next_step).then_resume())
+    return Outcome("failed", str(error), NextStep.parse(error.next_step).then_resume())
 
 
-def _keep(run: Run, outcome: Outcome) -> None:
+def _save_outcome(run: Run, outcome: Outcome) -> None:
     """Have the folder say how the run ended."""
     if outcome.status == "completed":
         run.store.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
-    run.log.append(f"{moment()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
+    run.log.append(f"{utc_timestamp()} {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
     run.save()
 
 
-def _unkept(outcome: Outcome, error: SkillrunError) -> Outcome:
+def _outcome_of_failed_save(outcome: Outcome, error: SkillrunError) -> Outcome:
     """How a run has ended whose folder does not say so."""
     if outcome.status in ("completed", "waiting"):
         return _failure(error)

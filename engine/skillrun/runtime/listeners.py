@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from skillrun import registry
 from skillrun.events import Event
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 
 
 class RunContext(NamedTuple):
@@ -67,7 +67,7 @@ class ObservedGateway:
     def __init__(self, inner: Gateway, observers: Iterable[RunListener]) -> None:
         self._inner, self._observers = inner, list(observers)
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         for observer in self._observers:
             with suppress(Exception):
                 observer.on_request(address, request)

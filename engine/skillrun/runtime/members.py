@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from skillrun.definitions.definitions import Role
-from skillrun.library.input_names import model_of
+from skillrun.library.input_names import member_models
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.scoring.compaction import estimate_tokens
@@ -16,7 +16,7 @@ from skillrun.types.fields import Member, MemberError, parse_member
 
 
 @dataclass(frozen=True)
-class Seated:
+class SeatedMember:
     """A member with its role, and what templates see of it."""
 
     member: Member
@@ -33,15 +33,15 @@ def _tokens(text: str) -> int:
     return estimate_tokens(text)
 
 
-async def seat_all(frame: Frame, several: list[Any]) -> list[Seated]:
+async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember]:
     """The members that are named, in their order, on models that are settled. Raises StepFailed."""
     library = frame.run.program.library
     ids = (member.get("id") if isinstance(member, Mapping) else member for member in several)
-    await frame.run.settle(name for written in ids for name in model_of(library, str(written)))
-    return [seat(frame, member) for member in several]
+    await frame.run.pin_models(name for written in ids for name in member_models(library, str(written)))
+    return [resolve_member(frame, member) for member in several]
 
 
-def seat(frame: Frame, written: Any) -> Seated:
+def resolve_member(frame: Frame, written: Any) -> SeatedMember:
     """The member that `written` names (its written form, or the member itself). Raises StepFailed."""
     if isinstance(written, Mapping):
         written = written.get("id")
@@ -55,11 +55,11 @@ def seat(frame: Frame, written: Any) -> Seated:
     lens = role.variants.get(member.variant) if member.variant else None
     if member.variant and lens is None:
         raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")
-    resolved = frame.run.resolve(member.model or role.model)
-    names: dict[str, object] = {"id": member.id, "role": member.role, "model": resolved.short}
+    resolved = frame.run.resolve_model(member.model or role.model)
+    names: dict[str, object] = {"id": member.id, "role": member.role, "model": resolved.short_name}
     if member.variant:
         names |= {"variant": member.variant, "lens": lens}
     skills = map(frame.run.program.library.agent_skill, role.skills)
     texts = (role.body, lens or "", *(skill.body for skill in skills if skill is not None))
     names |= {"lines": len(role.body.splitlines()), "tokens": _tokens("\n".join(texts)), "skills": list(role.skills)}
-    return Seated(member, role, names)
+    return SeatedMember(member, role, names)

@@ -9,150 +9,156 @@ from typing import cast
 
 from skillrun.definitions.definitions import PhaseUse, Step
 from skillrun.events import PhaseEnded, PhaseStarted, Said
-from skillrun.runtime.errors import Back, StepFailed, Stopped, StoppedByPerson
-from skillrun.runtime.evaluate import AGAIN, IN_TURN, after_failure, failing, knowing
+from skillrun.runtime.errors import GoToPhase, StepFailed, Stopped, StoppedByUser
+from skillrun.runtime.evaluate import SEQUENTIAL, TRY_AGAIN, apply_breaker, convert_template_errors, failure_in_scope
 from skillrun.runtime.frame import Evaluator, Frame
-from skillrun.runtime.recovery import rebuilt_summary, state_before
+from skillrun.runtime.recovery import rebuild_summary, state_at_phase_start
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.scope import new_frame, open_phase, truth
-from skillrun.runtime.summaries import bare_summary, degraded_of, outputs_of, summary_of
-from skillrun.store.errors import Waiting
-from skillrun.store.next_step import NOTHING, NextStep
+from skillrun.runtime.scope import is_true, new_frame, open_phase
+from skillrun.runtime.summaries import base_summary, build_summary, degraded_flags, evaluate_outputs
+from skillrun.store.errors import WaitingForUser
+from skillrun.store.next_step import NO_NEXT_STEP, NextStep
 from skillrun.store.outcome import Status
-from skillrun.store.summary import WAITS, Summary
+from skillrun.store.summary import WAITING_STATUS, Summary
 
 
 @dataclass(frozen=True)
-class Ended:
+class PhaseResult:
     """How a phase ended: completed, skipped, back, failed, needs-user-input or stopped."""
 
     status: str
     summary: Summary | None = None
     reason: str = ""
-    next_step: NextStep = NOTHING
-    ends: Status = "failed"
+    next_step: NextStep = NO_NEXT_STEP
+    run_status: Status = "failed"
     """The status that `stop` gives the run."""
-    in_turn: PhaseRun | None = None
+    deferred_attempt: PhaseRun | None = None
     """The failed attempt of a phase that is to be tried again when nothing runs beside it."""
-    left: PhaseRun | None = None
+    failed_phase: PhaseRun | None = None
     """What a phase that has failed has on record: it has no summary."""
-    pause: str = ""
+    pause_type: str = ""
 
 
-async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, before: PhaseRun | None = None) -> Ended:
+async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, previous: PhaseRun | None = None) -> PhaseResult:
     """Evaluate a phase to its end, with its breaker; in turn after an attempt that failed beside others.
 
     Its summary is on disk when it is completed, skipped or back.
     """
     started = time.monotonic()
-    phase = open_phase(run, use, _state(run, use), before)
-    if use.when is not None and not truth(use.when.render(phase.names)):
+    phase = open_phase(run, use, _state(run, use), previous)
+    if use.when is not None and not is_true(use.when.render(phase.names)):
         reason = f"only when {use.when.text.value}"
-        ended = Ended("skipped", bare_summary(phase, "skipped").with_fields(reason=reason), reason)
+        result = PhaseResult("skipped", base_summary(phase, "skipped").with_fields(reason=reason), reason)
     else:
         run.emit(PhaseStarted(use.name, run.state.round, phase.entry_type))
         try:
-            ended = await _attempts(use, phase, evaluator, in_turn=before is not None)
-        except Waiting as waiting:
-            ended = await _paused(phase, waiting)
-        except StoppedByPerson as stopped:
-            if run.inline:  # the run ends, not only this workflow
+            result = await _run_attempts(use, phase, evaluator, sequential=previous is not None)
+        except WaitingForUser as waiting:
+            result = await _pause_phase(phase, waiting)
+        except StoppedByUser as stopped:
+            if run.inline_address:  # the run ends, not only this workflow
                 raise
-            ended = await _failed(phase, str(stopped))
+            result = await _fail_phase(phase, str(stopped))
         except Stopped as stopped:
-            ended = Ended("stopped", reason=stopped.reason, ends=cast(Status, stopped.status))
-    if ended.summary is not None:
-        await run.store.summaries.put(use.name, ended.summary)
-    run.emit(PhaseEnded(use.name, run.state.round, ended.status, time.monotonic() - started, reason=ended.reason))
-    return ended
+            result = PhaseResult("stopped", reason=stopped.reason, run_status=cast(Status, stopped.status))
+    if result.summary is not None:
+        await run.store.summaries.put(use.name, result.summary)
+    run.emit(PhaseEnded(use.name, run.state.round, result.status, time.monotonic() - started, reason=result.reason))
+    return result
 
 
 def _state(run: Run, use: PhaseUse) -> dict[str, object]:
     """A copy of the state for a phase to work on; a lost one sees what it saw then."""
-    return state_before(run, use) if use.name in run.lost else dict(run.state.state)
+    return state_at_phase_start(run, use) if use.name in run.lost_phases else dict(run.state.state)
 
 
-async def _attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *, in_turn: bool) -> Ended:
+async def _run_attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *, sequential: bool) -> PhaseResult:
     run = phase.run
-    if use.name in run.lost:
-        summary = await rebuilt_summary(phase, evaluator)
+    if use.name in run.lost_phases:
+        summary = await rebuild_summary(phase, evaluator)
         if summary is not None:
-            return Ended(summary.status, summary)
-        if use.name not in run.lost:
+            return PhaseResult(summary.status, summary)
+        if use.name not in run.lost_phases:
             phase = open_phase(run, use, _state(run, use), phase)
     while True:
-        frame = new_frame(phase, phase.address(), phase.phase, phase.names, evaluator, in_turn=in_turn)
+        frame = new_frame(phase, phase.address(), phase.phase, phase.names, evaluator, in_turn=sequential)
         try:
-            return await _evaluated(phase, frame, phase.phase.steps, use.retry)
+            return await _run_steps(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as error:
             failure, then = error, ""
         if use.retry is not None:
-            then = await after_failure(frame, use.retry, phase.address(), failure.reason, can_go_on=phase.carried)
-        if then == IN_TURN:
-            return Ended("failed", reason=failure.reason, in_turn=phase)
-        if then != AGAIN:
-            return await _gave_up(use, phase, frame, failure, skip=then == "skip")
+            then = await apply_breaker(
+                frame, use.retry, phase.address(), failure.reason, can_continue=phase.has_fallback
+            )
+        if then == SEQUENTIAL:
+            return PhaseResult("failed", reason=failure.reason, deferred_attempt=phase)
+        if then != TRY_AGAIN:
+            return await _fail_or_fall_back(use, phase, frame, failure, skip=then == "skip")
         run.emit(Said(use.name, f"failed, and is tried again: {failure.reason}"))
         phase = open_phase(run, use, _state(run, use), phase)
 
 
-async def _gave_up(use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed, *, skip: bool) -> Ended:
+async def _fail_or_fall_back(
+    use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed, *, skip: bool
+) -> PhaseResult:
     """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
     if use.otherwise is None and not skip:
-        return await _failed(phase, failure.reason, failure.next_step)
+        return await _fail_phase(phase, failure.reason, failure.next_step)
     text = f"{use.name} failed: {failure.reason}"
     phase.warn(text)
-    phase.account.degrade(text)
+    phase.record.degrade(text)
     steps = [use.otherwise] if use.otherwise is not None else []
     try:
-        with knowing(frame, failure):
-            return await _evaluated(phase, frame, steps, None, status="failed")
+        with failure_in_scope(frame, failure):
+            return await _run_steps(phase, frame, steps, None, status="failed")
     except StepFailed as second:
-        return await _failed(phase, second.reason, second.next_step)
+        return await _fail_phase(phase, second.reason, second.next_step)
 
 
-async def _failed(phase: PhaseRun, reason: str, next_step: NextStep = NOTHING) -> Ended:
+async def _fail_phase(phase: PhaseRun, reason: str, next_step: NextStep = NO_NEXT_STEP) -> PhaseResult:
     """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
-    tries = {key: count for key, count in phase.attempts.tries.items() if key not in phase.attempts.answers}
-    if not phase.run.inline:
+    tries = {key: count for key, count in phase.attempts.tries.items() if key not in phase.attempts.results}
+    if not phase.run.inline_address:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
-    return Ended("failed", reason=reason, next_step=next_step, left=phase)
+    return PhaseResult("failed", reason=reason, next_step=next_step, failed_phase=phase)
 
 
-async def _paused(phase: PhaseRun, waiting: Waiting) -> Ended:
+async def _pause_phase(phase: PhaseRun, waiting: WaitingForUser) -> PhaseResult:
     """The phase waits for a person; its record says so until it is over."""
-    flags = {"pause_type": waiting.pause, "block_reason": waiting.reason}
-    summary = bare_summary(phase, WAITS).with_fields(
-        flags=flags | degraded_of(phase),
+    flags = {"pause_type": waiting.pause_type, "block_reason": waiting.reason}
+    summary = base_summary(phase, WAITING_STATUS).with_fields(
+        flags=flags | degraded_flags(phase),
         entry_type=phase.entry_type,
-        quality_warnings=phase.account.warnings,
-        usage=phase.account.spent.to_dict(),
+        quality_warnings=phase.record.warnings,
+        usage=phase.record.usage.to_dict(),
     )
     await phase.run.store.summaries.put(phase.name, summary)
-    return Ended(WAITS, reason=waiting.reason, next_step=waiting.next_step, pause=waiting.pause)
+    return PhaseResult(
+        WAITING_STATUS, reason=waiting.reason, next_step=waiting.next_step, pause_type=waiting.pause_type
+    )
 
 
-async def _evaluated(
+async def _run_steps(
     phase: PhaseRun, frame: Frame, steps: Iterable[Step], breaker: str | None, status: str = "completed"
-) -> Ended:
+) -> PhaseResult:
     """Evaluate the steps of a phase, or what stands in for it. Raises StepFailed.
 
     Its outputs and its summary are made before it goes back; those of a failed phase have no outputs and no call.
     """
-    back: Back | None = None
+    back: GoToPhase | None = None
     try:
         for step in steps:
             phase.checkpoint = step.id or step.verb
             await frame.evaluate(step)
-    except Back as going:
+    except GoToPhase as going:
         back = going
-    except Waiting as waiting:
-        return await _paused(phase, waiting)
+    except WaitingForUser as waiting:
+        return await _pause_phase(phase, waiting)
     if breaker is not None:
-        phase.breakers.succeeded(breaker)
-    with failing(frame):
-        outputs = outputs_of(phase, frame.names) if status == "completed" else {}
-    summary = await summary_of(phase, outputs, status, back=back is not None)
+        phase.breakers.record_success(breaker)
+    with convert_template_errors(frame):
+        outputs = evaluate_outputs(phase, frame.names) if status == "completed" else {}
+    summary = await build_summary(phase, outputs, status, goes_back=back is not None)
     if back is not None:
         summary = summary.with_fields(goto={"target": back.target, "step": back.step})
-    return Ended("back" if back is not None else status, summary)
+    return PhaseResult("back" if back is not None else status, summary)

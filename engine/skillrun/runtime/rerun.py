@@ -11,10 +11,10 @@ class Rerun:
     """`places`: a phase (`draft`) or a step in it (`draft/words`). It outlives an evaluation that was broken off."""
 
     places: Collection[str] = ()
-    asked: set[str] = field(default_factory=set)
+    called_addresses: set[str] = field(default_factory=set)
     """The addresses of the calls that were sent since it was wished for."""
 
-    def wants(self, address: str) -> bool:
+    def is_pending(self, address: str) -> bool:
         """Whether a call there is still to be asked again."""
         path = address.partition("/")[2]
-        return address not in self.asked and any(f"{path}/".startswith(f"{place}/") for place in self.places)
+        return address not in self.called_addresses and any(f"{path}/".startswith(f"{place}/") for place in self.places)

@@ -15,7 +15,7 @@ class Decision(TypedDict, total=False):
     because: object
 
 
-class Spoken(TypedDict):
+class BaseMemberReply(TypedDict):
     """What became of one member of a step: its reply, or why there is none."""
 
     member: str
@@ -29,7 +29,7 @@ class Spoken(TypedDict):
     kind: NotRequired[str]
 
 
-class MemberReply(Spoken):
+class MemberReply(BaseMemberReply):
     """The same, with what was left out of it."""
 
     dropped: list[dict[str, object]]

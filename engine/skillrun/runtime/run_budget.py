@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillrun.library.budgets import NAMES, WORDS
+from skillrun.library.budgets import LIMIT_NAMES, WORDS
 from skillrun.models.messages import Usage
-from skillrun.runtime.errors import BudgetSpent
+from skillrun.runtime.errors import BudgetExhausted
 from skillrun.store.journal import Journal
-from skillrun.store.next_step import NextStep, Resume
+from skillrun.store.next_step import NextStep, ResumeCommand
 
 
 @dataclass
@@ -34,10 +34,10 @@ class WaitingCall:
     """A call that finds no room while others may leave some."""
 
     held: Reservation
-    let_in: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    admission: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Limits:
+class RunBudget:
     """What may still be spent. Counts new calls only: what the journal answers is free.
 
     A call is let in when all that is under way, at its most, and its own most fit below every limit. Where they do not
@@ -46,70 +46,70 @@ class Limits:
     """
 
     def __init__(self, budget: Mapping[str, Any], journal: Journal) -> None:
-        self.budget = {name: float(budget[name]) for name in NAMES if isinstance(budget.get(name), int | float)}
-        self.spent = dict.fromkeys(NAMES, 0.0)
-        self.spent["calls"] = journal.calls
+        self.limits = {name: float(budget[name]) for name in LIMIT_NAMES if isinstance(budget.get(name), int | float)}
+        self.spent = dict.fromkeys(LIMIT_NAMES, 0.0)
+        self.spent["calls"] = journal.call_count
         self._under_way: set[int] = set()
-        self._held = Reservation(calls=0)
+        self._reservations = Reservation(calls=0)
         self._waiting: deque[WaitingCall] = deque()
-        self._kept_back = 0
+        self._refused_calls = 0
         self._started = time.monotonic()
         for entry in journal.entries("reply"):
             self._add(Usage(**entry.body["usage"]), entry.body["price"])
 
-    async def let_in(self, most: Callable[[bool], Reservation]) -> Reservation:
-        """Room for one call, to be given back by `end`. Raises BudgetSpent where there will be none.
+    async def reserve(self, estimate: Callable[[bool], Reservation]) -> Reservation:
+        """Room for one call, to be given back by `end`. Raises BudgetExhausted where there will be none.
 
         `most` says what it may use: quickly and perhaps too much, or exactly.
         """
         self.check_minutes()
-        held = most(False)
+        held = estimate(False)
         if self._waiting or not self._fits(held):
-            held = most(True)
+            held = estimate(True)
         if self._waiting or not self._fits(held):
             if not self._under_way:
-                self._refuse_spent()
+                self._check_limits()
             else:
                 return await self._turn(held)
         return self._take(held)
 
-    def sent(self, held: Reservation) -> None:
+    def count_call(self, reservation: Reservation) -> None:
         """The call goes out: it counts, whatever becomes of it."""
-        self.spent["calls"] += held.calls
-        self._held.calls -= held.calls
-        held.calls = 0
+        self.spent["calls"] += reservation.calls
+        self._reservations.calls -= reservation.calls
+        reservation.calls = 0
 
-    def answered(self, held: Reservation, usage: Usage, price: float | None) -> None:
+    def record_usage(self, reservation: Reservation, usage: Usage, price: float | None) -> None:
         """The call has used this, and holds no more."""
-        self._held.tokens -= held.tokens
-        self._held.price -= held.price
-        held.tokens = held.price = 0
+        self._reservations.tokens -= reservation.tokens
+        self._reservations.price -= reservation.price
+        reservation.tokens = reservation.price = 0
         self._add(usage, price)
 
-    def end(self, held: Reservation) -> None:
+    def release(self, reservation: Reservation) -> None:
         """The call is over; whoever waits may have room now."""
-        self._under_way.discard(id(held))
-        self._hold(held, -1)
+        self._under_way.discard(id(reservation))
+        self._adjust_reservations(reservation, -1)
         if not self._under_way:
-            self._held = Reservation(calls=0)  # without what rounding has left
+            self._reservations = Reservation(calls=0)  # without what rounding has left
         while self._waiting:
             first = self._waiting[0]
             over = bool(self._over())
             if not over and self._under_way and not self._fits(first.held):
                 return
             self._waiting.popleft()
-            if first.let_in.done():
+            if first.admission.done():
                 continue
             if over:
-                first.let_in.set_exception(self._refusal())
+                first.admission.set_exception(self._budget_error())
             else:
                 self._take(first.held)
-                first.let_in.set_result(None)
+                first.admission.set_result(None)
 
     def check_minutes(self) -> None:
-        """Raises BudgetSpent when the time is over."""
-        if self._minutes() >= self.budget.get("minutes", math.inf):
-            raise self._refusal()
+        """Raises BudgetExhausted when the time is over."""
+        if self._minutes() >= self.limits.get("minutes", math.inf):
+            raise self._budget_error()
 
     def _minutes(self) -> float:
         return (time.monotonic() - self._started) / 60
@@ -119,57 +119,57 @@ class Limits:
         back."""
         raised = []
         for name in self._over():
-            limit, spent = self.budget[name], self.spent[name] if name != "minutes" else 0
-            kept_back = self._kept_back if name == "calls" else 0
+            limit, spent = self.limits[name], self.spent[name] if name != "minutes" else 0
+            kept_back = self._refused_calls if name == "calls" else 0
             raised.append(f"{name}={_number(name, max(2 * max(limit, spent), spent + kept_back) or 1)}")
-        return NextStep.of("resume with ", Resume(f"--budget {','.join(raised)}" if raised else ""))
+        return NextStep.of("resume with ", ResumeCommand(f"--budget {','.join(raised)}" if raised else ""))
 
-    async def _turn(self, held: Reservation) -> Reservation:
-        waiting = WaitingCall(held)
+    async def _turn(self, reservation: Reservation) -> Reservation:
+        waiting = WaitingCall(reservation)
         self._waiting.append(waiting)
         try:
-            await waiting.let_in
+            await waiting.admission
         except asyncio.CancelledError:
-            if waiting.let_in.done() and not waiting.let_in.cancelled() and waiting.let_in.exception() is None:
-                self.end(held)
+            if waiting.admission.done() and not waiting.admission.cancelled() and waiting.admission.exception() is None:
+                self.release(reservation)
             raise
-        return held
+        return reservation
 
-    def _take(self, held: Reservation) -> Reservation:
-        self._under_way.add(id(held))
-        self._hold(held, 1)
-        return held
+    def _take(self, reservation: Reservation) -> Reservation:
+        self._under_way.add(id(reservation))
+        self._adjust_reservations(reservation, 1)
+        return reservation
 
-    def _hold(self, held: Reservation, sign: int) -> None:
-        whole = self._held
-        whole.calls += sign * held.calls
-        whole.tokens += sign * held.tokens
-        whole.price += sign * held.price
+    def _adjust_reservations(self, reservation: Reservation, sign: int) -> None:
+        whole = self._reservations
+        whole.calls += sign * reservation.calls
+        whole.tokens += sign * reservation.tokens
+        whole.price += sign * reservation.price
 
-    def _fits(self, held: Reservation) -> bool:
+    def _fits(self, reservation: Reservation) -> bool:
         """Whether a call fits below every limit with all that is under way."""
-        most, spent, others = self.budget, self.spent, self._held
+        most, spent, others = self.limits, self.spent, self._reservations
         return (
-            spent["calls"] + others.calls + held.calls <= most.get("calls", math.inf)
-            and spent["tokens"] + others.tokens + held.tokens <= most.get("tokens", math.inf)
-            and spent["price"] + others.price + held.price <= most.get("price", math.inf)
+            spent["calls"] + others.calls + reservation.calls <= most.get("calls", math.inf)
+            and spent["tokens"] + others.tokens + reservation.tokens <= most.get("tokens", math.inf)
+            and spent["price"] + others.price + reservation.price <= most.get("price", math.inf)
         )
 
     def _over(self) -> list[str]:
         """The limits that leave no room for one call more, when nothing else is under way."""
         self.spent["minutes"] = self._minutes()
-        least = {"calls": self.spent["calls"] + 1 > self.budget.get("calls", math.inf)}
-        return [name for name, limit in self.budget.items() if least.get(name, self.spent[name] >= limit)]
+        least = {"calls": self.spent["calls"] + 1 > self.limits.get("calls", math.inf)}
+        return [name for name, limit in self.limits.items() if least.get(name, self.spent[name] >= limit)]
 
-    def _refuse_spent(self) -> None:
+    def _check_limits(self) -> None:
         if self._over():
-            raise self._refusal()
+            raise self._budget_error()
 
-    def _refusal(self) -> BudgetSpent:
+    def _budget_error(self) -> BudgetExhausted:
         """What is said of a call that is kept back."""
-        self._kept_back += 1
-        spent = [_counted(name, self.budget[name]) for name in self._over()]
-        return BudgetSpent(f"the budget of {' and '.join(spent)} is spent", str(self.next_step()))
+        self._refused_calls += 1
+        spent = [_format_amount(name, self.limits[name]) for name in self._over()]
+        return BudgetExhausted(f"the budget of {' and '.join(spent)} is spent", str(self.next_step()))
 
     def _add(self, usage: Usage, price: float | None) -> None:
         self.spent["tokens"] += usage.input + usage.output
@@ -183,7 +183,7 @@ def _number(name: str, amount: float) -> str:
     return _plain(math.ceil(amount * 100) / 100 if name == "price" else amount)
 
 
-def _counted(name: str, amount: float) -> str:
+def _format_amount(name: str, amount: float) -> str:
     number = _plain(amount)
     return f"{number} {WORDS[name].removesuffix('s') if number == '1' else WORDS[name]}"
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from skillrun.definitions.definitions import PhaseUse, Score, Step
+from skillrun.definitions.definitions import PhaseUse, Procedure, Step
 from skillrun.runtime.asking.forms import form_answers
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.calls.tools import tell_repository
+from skillrun.runtime.calls.tools import report_repository
 from skillrun.runtime.frame import Evaluator, Frame, Task
-from skillrun.runtime.phase_record import Account, Prompts
-from skillrun.runtime.run import Before, PhaseRun, Run
-from skillrun.runtime.usage_totals import Spent
+from skillrun.runtime.phase_record import PhaseRecord, Prompts
+from skillrun.runtime.run import PhaseRun, PriorPhases, Run
+from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.files import sha256_of
 from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import ABSENT, Absent
-from skillrun.templates.limits import Fault
+from skillrun.templates.limits import TemplateError
 from skillrun.types.types import identifier
 
 SUMMARY_DEFAULTS: Mapping[str, Any] = {
@@ -31,38 +31,38 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def summaries_before(run: Run, use: PhaseUse) -> dict[str, Summary]:
+def prior_summaries(run: Run, use: PhaseUse) -> dict[str, Summary]:
     """The summaries of the phases that `use` follows, in file order."""
     ancestors = run.program.workflow.ancestors(use.name)
-    return run.store.summaries.of(name for name in run.program.workflow.phases if name in ancestors)
+    return run.store.summaries.completed_summaries(name for name in run.program.workflow.phases if name in ancestors)
 
 
 def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
     """The summaries of all that has certainly ended before this phase starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
-    summaries = run.store.summaries.all(run.state.round, summaries_before(run, use))
+    summaries = run.store.summaries.all_summaries(run.state.round, prior_summaries(run, use))
     return sorted(summaries, key=lambda summary: (summary.record.get("round", 0), order.get(summary.phase, ())))
 
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: PhaseRun | None = None) -> PhaseRun:
     """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
-    workflow, before, over = run.program.workflow, summaries_before(run, use), past_summaries(run, use)
-    completed = {name: summary for name, summary in before.items() if summary.status == "completed"}
+    workflow, prior, over = run.program.workflow, prior_summaries(run, use), past_summaries(run, use)
+    completed = {name: summary for name, summary in prior.items() if summary.status == "completed"}
     names = base_values(run, state) | {
         "phases": {name: phase_value(run, summary, use.name) for name, summary in completed.items()},
         "history": [earlier.template_value() for earlier in run.store.summaries.history(run.state.round)],
     }
     folder = workflow.repository.evaluate(names) if workflow.repository is not None else None
     names["repository"] = str(folder) if folder else ""
-    tell_repository(run, names["repository"])
+    report_repository(run, names["repository"])
     failures: dict[str, int] = {}
     for summary in over:
         failures |= summary.failures
     breakers = Breakers(run.config(state).get("breakers") or {}, {name: n for name, n in failures.items() if n})
     asked = frozenset(question for summary in over for question in summary.asked)
-    if run.within is not None:
-        asked |= run.within.before.asked | frozenset(run.within.account.asked)
+    if run.parent_phase is not None:
+        asked |= run.parent_phase.prior.question_ids | frozenset(run.parent_phase.record.question_ids)
     phase = PhaseRun(
         run,
         use.name,
@@ -71,18 +71,18 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: Phas
         state,
         names,
         breakers,
-        Before(before, asked, Spent.of(over)),
+        PriorPhases(prior, asked, UsageTotals.from_summaries(over)),
     )
-    phase.carriers = int(use.otherwise is not None)
+    phase.fallback_depth = int(use.otherwise is not None)
     names["run"]["answers"] = form_answers(run, phase, workflow.ancestors(use.name))
     if previous is not None:
-        phase.breakers, failed = previous.breakers, previous.account
-        phase.account = Account(failed.spent, artifacts=failed.artifacts, prompts=Prompts(failed.prompts.made))
-    held = previous or run.within
-    if held is not None:
-        phase.attempts = held.attempts
-    phase.tell_usage()
-    phase.returned = run.journal.find("note", phase.pause_address, "") is not None
+        phase.breakers, failed = previous.breakers, previous.record
+        phase.record = PhaseRecord(failed.usage, artifacts=failed.artifacts, prompts=Prompts(failed.prompts.count))
+    attempts_owner = previous or run.parent_phase
+    if attempts_owner is not None:
+        phase.attempts = attempts_owner.attempts
+    phase.update_usage()
+    phase.is_reentry = run.journal.find("note", phase.pause_address, "") is not None
     return phase
 
 
@@ -94,9 +94,13 @@ def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, objec
     """
     artifacts = {}
     for name in summary.artifacts:
-        text = run.store.ledger.text(name)
+        text = run.store.artifacts.text(name)
         if text is not None:
-            known = run.journal.find("note", overwritten(run, reader, name), sha256_of(text)) if reader else None
+            known = (
+                run.journal.find("note", overwritten_text_address(run, reader, name), sha256_of(text))
+                if reader
+                else None
+            )
             artifacts[name] = known.get("text", text) if known is not None else text
     record = {
         **SUMMARY_DEFAULTS,
@@ -105,10 +109,12 @@ def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, objec
     return {"summary": record, "outputs": dict(summary.outputs), "artifacts": artifacts}
 
 
-def overwritten(run: Run, phase: str, name: str) -> str:
+def overwritten_text_address(run: Run, phase: str, name: str) -> str:
     """Where the journal keeps what an artifact was when this phase was opened that has written over it."""
-    rounds = f"{run.within.rounds}.{run.state.round}" if run.within is not None else str(run.state.round)
-    return f"{run.inline or run.program.workflow.name}/{phase}@{rounds}/{name}"
+    rounds = (
+        f"{run.parent_phase.round_path}.{run.state.round}" if run.parent_phase is not None else str(run.state.round)
+    )
+    return f"{run.inline_address or run.program.workflow.name}/{phase}@{rounds}/{name}"
 
 
 def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
@@ -120,7 +126,7 @@ def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
         "answers": [],
         "started_at": run.state.started_at,
         "environment": run.state.environment,
-        "window": min(run.resolve(name).window for name in run.session.catalogue.tiers),
+        "window": min(run.resolve_model(name).window for name in run.session.catalogue.tiers),
         "models": {name: run.state.models[name] for name in run.session.catalogue.tiers if name in run.state.models},
     }
     if run.state.estimate is not None:
@@ -136,12 +142,12 @@ def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
 
 
 def new_frame(
-    phase: PhaseRun, address: str, score: Score, names: dict[str, Any], evaluator: Evaluator, **more: Any
+    phase: PhaseRun, address: str, score: Procedure, names: dict[str, Any], evaluator: Evaluator, **more: Any
 ) -> Frame:
     """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
     frame = Frame(phase, address, names, score.prompts, evaluator, **more)
-    frame.absent(locals_of(score.steps).names)
-    frame.absent(["failure"])
+    frame.mark_absent(locals_of(score.steps).names)
+    frame.mark_absent(["failure"])
     return with_functions(frame)
 
 
@@ -202,13 +208,13 @@ def _model(run: Run) -> Callable[[Any], Any]:
         if isinstance(name, Absent):
             return name
         if not isinstance(name, str):
-            raise Fault("`model` takes the name of a model, or a list of names")
+            raise TemplateError("`model` takes the name of a model, or a list of names")
         try:
-            resolved = run.resolve(name)
+            resolved = run.resolve_model(name)
         except SkillrunError as error:
-            raise Fault(str(error), error.next_step) from None
+            raise TemplateError(str(error), error.next_step) from None
         facts = {key: getattr(resolved, key) for key in ("provider", "window", "tools")}
-        return {"name": name, "id": resolved.model, "model": resolved.short, **facts}
+        return {"name": name, "id": resolved.model, "model": resolved.short_name, **facts}
 
     return model
 
@@ -229,11 +235,11 @@ def _bank(frame: Frame) -> Callable[..., list[dict[str, object]]]:
 
     def bank(name: str, group: str, n: int = 3) -> list[dict[str, object]]:
         groups = frame.run.program.library.bank(name) or {}
-        asked = frame.open.before.asked | set(frame.open.account.asked)
+        asked = frame.phase.prior.question_ids | set(frame.phase.record.question_ids)
         return [dict(question) for question in groups.get(str(group), []) if question["id"] not in asked][:n]
 
     return bank
 
 
-def truth(value: Any) -> bool:
+def is_true(value: Any) -> bool:
     return bool(value) and value is not ABSENT

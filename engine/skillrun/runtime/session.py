@@ -15,29 +15,29 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.events import (
-    Events,
+    EventStream,
     Listener,
     Notice,
 )
-from skillrun.library.budgets import budgets
-from skillrun.library.input_names import models_in
-from skillrun.runtime.foreign_runs import admitted, check_decided, shares
+from skillrun.library.budgets import load_budget
+from skillrun.library.input_names import referenced_models
+from skillrun.runtime.foreign_runs import apply_foreign_state, check_adoption_decision, is_shared
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.run import Run, Session
-from skillrun.runtime.run_budget import Limits
-from skillrun.runtime.state_migration import brought_forward, files_of
-from skillrun.store.clock import moment
-from skillrun.store.index import AGAIN
+from skillrun.runtime.run_budget import RunBudget
+from skillrun.runtime.state_migration import file_hashes, migrate_state
+from skillrun.store.clock import utc_timestamp
+from skillrun.store.index import REUSED_SUFFIX
 from skillrun.store.journal import Journal, JournalUnwritable
-from skillrun.store.lease import RunLost
+from skillrun.store.lease import LeaseLost
 from skillrun.store.memory import MemoryFiles, MemoryJournal
 from skillrun.store.outcome import Outcome
-from skillrun.store.run_data import RunStore
+from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE, State
-from skillrun.store.stored_run import Runs, StoredRun
+from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.types.input_values import given_values
+from skillrun.types.input_values import resolve_inputs
 
 EMBEDDED: Final = (
     "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
@@ -45,25 +45,25 @@ EMBEDDED: Final = (
 )
 
 
-async def begin_run(session: Session, inputs: Mapping[str, object], runs: Runs, name: str) -> Outcome:
+async def start_run(session: Session, inputs: Mapping[str, object], runs: Store, name: str) -> Outcome:
     """A new run of that name. Raises UsageError when there is one already."""
     state = initial_state(session, inputs)
-    run = runs.new(name, shared=state.share)
+    run = runs.create_run(name, shared=state.share)
     _check_new(session, run)
     run.check()
-    with run.lease.hold(), run.undone(), closing(run.new_journal()) as journal:
+    with run.lease.hold(), run.rollback_on_failure(), closing(run.open_or_create_journal()) as journal:
         _check_new(session, run)  # one of that name may have run since, from its beginning to its end
-        if not journal.empty:  # that of a run that was killed before its first line is
+        if not journal.is_empty:  # that of a run that was killed before its first line is
             raise UsageError(
-                f"{run.place} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
+                f"{run.location} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
             )
-        return await _evaluated(session, run, journal, state, [], resumed=False)
+        return await _evaluate(session, run, journal, state, [], resumed=False)
 
 
 def _check_new(session: Session, run: StoredRun) -> None:
     """Raises UsageError where there is a run already."""
     if run.has_state:
-        name, command_name = run.name, run.called(session.project)
+        name, command_name = run.name, run.command_argument(session.project)
         raise UsageError(
             f"the run `{name}` already exists",
             f"resume with `skillrun resume {command_name}`, or choose another `--name`",
@@ -77,48 +77,50 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
     read from the project is read again.
     """
     run.check()
-    check_decided(session, run)
-    run.check_inside()
-    with run.lease.hold(), closing(run.journal()) as journal:
-        store = run.store(journal)
+    check_adoption_decision(session, run)
+    run.check_engine_files()
+    with run.lease.hold(), closing(run.open_journal()) as journal:
+        store = run.data(journal)
         written, _ = store.state.read()
         sealed = run.is_sealed(session.program, written, session.project)
-        state, log, changes = await brought_forward(session.program, store)
-        notices = changes if sealed else [*changes, *admitted(session, state)]
+        state, log, changes = await migrate_state(session.program, store)
+        notices = changes if sealed else [*changes, *apply_foreign_state(session, state)]
         if sealed:
             state.project = _project(session, run, state)
-        state.share = state.share or shares(session)
+        state.share = state.share or is_shared(session)
         state.budget = {**state.budget, **session.budget}
         if from_start:
-            session, state = replace(session, keeps_reads=False), _restart_state(session, state)
-        lost = journal.unanswered()
+            session, state = replace(session, reuse_reads=False), _restart_state(session, state)
+        unanswered_calls = journal.pending_calls()
         for entry in journal.entries("answer"):
-            session.person.asked_before(entry.address, entry.body.get("answers") or [])
-        return await _evaluated(session, run, journal, state, log, resumed=True, lost=lost, notices=notices)
+            session.responder.mark_answers_used(entry.address, entry.body.get("answers") or [])
+        return await _evaluate(
+            session, run, journal, state, log, resumed=True, unanswered_calls=unanswered_calls, notices=notices
+        )
 
 
 def _restart_state(session: Session, state: State) -> State:
     """The state of a run that is evaluated again from its first phase, with the same inputs, models and budget."""
-    fresh = initial_state(replace(session, override=state.override, typed=state.typed), state.inputs)
+    fresh = initial_state(replace(session, override=state.override, explicit_inputs=state.typed), state.inputs)
     kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
     return replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
 
 
-async def run_again(session: Session, run: StoredRun, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
+async def reevaluate_run(session: Session, run: StoredRun, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
     """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
 
     The caller holds the lock and keeps the journal; one without a state is new.
     """
-    state, log = _from_the_start(session, run, inputs)
-    return await _evaluated(session, run, journal, state, log, resumed=True)
+    state, log = _initial_state_and_log(session, run, inputs)
+    return await _evaluate(session, run, journal, state, log, resumed=True)
 
 
-def _from_the_start(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
+def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
     """The state of a run that is evaluated from its first phase, with the end of its log."""
     fresh = initial_state(session, inputs)
     log: list[str] = []
     if run.has_state:
-        state, log = run.store().state.read()
+        state, log = run.data().state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
         if run.is_sealed(session.program, state, session.project):
             fresh.models = state.models
@@ -126,18 +128,18 @@ def _from_the_start(session: Session, run: StoredRun, inputs: Mapping[str, objec
     return fresh, log[-100:]
 
 
-async def rehearse_again(session: Session, folder: StoredRun, inputs: Mapping[str, object]) -> Outcome:
+async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
     """What `run_again` would do, in memory; also while a process has the run."""
-    files, journal = MemoryFiles(runs=session.runs), folder.journal_so_far()
-    folder.copy_files(files)
-    state, log = _from_the_start(session, folder, inputs)
+    files, journal = MemoryFiles(runs=session.runs), stored.journal_snapshot()
+    stored.copy_files(files)
+    state, log = _initial_state_and_log(session, stored, inputs)
     state.budget = {}
-    run = _opened(session, RunStore(files, journal), journal, state, log)
+    run = _build_run(session, RunData(files, journal), journal, state, log)
     await _pin(run)
     return await run_workflow(run, resumed=True)
 
 
-async def rehearse(
+async def simulate_run(
     session: Session,
     inputs: Mapping[str, object],
     *,
@@ -157,45 +159,47 @@ async def rehearse(
     files, journal = files or MemoryFiles(runs=session.runs), journal or MemoryJournal()
     if base is not None:
         base.copy_files(files)
-        journal = base.journal_to_read()
-        store = RunStore(files, journal)
+        journal = base.read_only_journal()
+        store = RunData(files, journal)
         written, _ = store.state.read()
-        state, log, _ = await brought_forward(session.program, store)
+        state, log, _ = await migrate_state(session.program, store)
         if not base.is_sealed(session.program, written, session.project):
-            admitted(replace(session, adopt=bool(session.adopt)), state)
+            apply_foreign_state(replace(session, adopt=bool(session.adopt)), state)
         if from_start:
             state = _restart_state(session, state)
     else:
-        store, state, log = RunStore(files, journal), state or initial_state(session, inputs), []
+        store, state, log = RunData(files, journal), state or initial_state(session, inputs), []
     state.budget = {}
-    run_ = _opened(session, store, journal, state, log)
-    await _pin(run_)
-    return await run_workflow(run_, resumed=base is not None)
+    simulated_run = _build_run(session, store, journal, state, log)
+    await _pin(simulated_run)
+    return await run_workflow(simulated_run, resumed=base is not None)
 
 
 def _project(session: Session, run: StoredRun, state: State) -> str:
     """The run's project; where the run was copied, or the project has gone, the one that it is resumed in."""
-    return str(session.project) if run.is_of(session.project) or not Path(state.project).is_dir() else state.project
+    return (
+        str(session.project) if run.belongs_to(session.project) or not Path(state.project).is_dir() else state.project
+    )
 
 
 def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
     program = session.program
-    values, errors, _ = given_values(program.workflow.state, {}, {"config": program.config, "inputs": inputs})
+    values, errors, _ = resolve_inputs(program.workflow.state, {}, {"config": program.config, "inputs": inputs})
     if errors:
         raise SkillrunError(f"the state of `{program.workflow.name}` cannot be set up: {'; '.join(errors)}")
     return State(
         workflow=program.workflow.name,
-        started_at=moment(),
+        started_at=utc_timestamp(),
         inputs=dict(inputs),
         state=values,
         environment=environment(session.environ),
-        files=files_of(program),
-        budget={**budgets(program.library), **session.budget},
+        files=file_hashes(program),
+        budget={**load_budget(program.library), **session.budget},
         project=str(session.project),
         override=session.override,
-        share=shares(session),
+        share=is_shared(session),
         estimate=dict(session.estimate) if session.estimate is not None else None,
-        typed=[field.name for field in path_inputs(program.workflow) if field.name in session.typed],
+        typed=[field.name for field in path_inputs(program.workflow) if field.name in session.explicit_inputs],
     )
 
 
@@ -206,7 +210,7 @@ def environment(environ: Mapping[str, str]) -> str:
     return "editor" if environ.get("TERM_PROGRAM") in ("vscode", "zed") or environ.get("INSIDE_EMACS") else "terminal"
 
 
-async def _evaluated(
+async def _evaluate(
     session: Session,
     stored: StoredRun,
     journal: Journal,
@@ -214,40 +218,42 @@ async def _evaluated(
     log: list[str],
     *,
     resumed: bool,
-    lost: Iterable[tuple[str, str]] = (),
+    unanswered_calls: Iterable[tuple[str, str]] = (),
     notices: Iterable[str] = (),
 ) -> Outcome:
     """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
-    transcript = stored.transcript()
-    run = _opened(session, stored.store(journal, shared=state.share), journal, state, log, transcript.heard)
+    transcript = stored.open_transcript()
+    run = _build_run(session, stored.data(journal, shared=state.share), journal, state, log, transcript.write_event)
     try:
-        notices = [*filter(None, [journal.doubt]), *notices]
-        for text in (*_sealing(run, stored), *notices):
+        notices = [*filter(None, [journal.warning]), *notices]
+        for text in (*_load_sealing_key(run, stored), *notices):
             run.emit(Notice(text, "warn"))
         run.store.refusals.listen(lambda text: run.emit(Notice(f"not followed: {text}", "warn")))
-        stored.settle_modes(shared=state.share)
-        run.store.files.sweep()
-        for address, fingerprint in lost:
-            await _tell_lost(run, address, fingerprint)
+        stored.apply_permissions(shared=state.share)
+        run.store.files.remove_leftovers()
+        for address, fingerprint in unanswered_calls:
+            await _warn_of_unanswered_call(run, address, fingerprint)
         await _pin(run)
         work = run_workflow(run, resumed=resumed)
-        return await (_interruptible(work) if session.minds_signals else work)
+        return await (_interruptible(work) if session.handle_signals else work)
     finally:
-        await _note_again(run)
+        await _record_reused_prompts(run)
         error = transcript.close()
         if error is not None:
-            run.events.drop(transcript.heard, error)
+            run.events.drop_listener(transcript.write_event, error)
 
 
-async def _note_again(run: Run) -> None:
+async def _record_reused_prompts(run: Run) -> None:
     """Note which calls have gone back to an earlier prompt, as after an edit that was undone: it is the present one."""
-    again = [place for place in run.used.items() if run.journal.present(place[0]) not in ("", place[1])]
-    with contextlib.suppress(JournalUnwritable, RunLost):
-        notes = (run.journal.record("note", f"{address}{AGAIN}", prompt, {}) for address, prompt in again)
+    again = [
+        place for place in run.latest_prompts.items() if run.journal.latest_fingerprint(place[0]) not in ("", place[1])
+    ]
+    with contextlib.suppress(JournalUnwritable, LeaseLost):
+        notes = (run.journal.record("note", f"{address}{REUSED_SUFFIX}", prompt, {}) for address, prompt in again)
         await asyncio.gather(*notes)
 
 
-async def _tell_lost(run: Run, address: str, fingerprint: str) -> None:
+async def _warn_of_unanswered_call(run: Run, address: str, fingerprint: str) -> None:
     """Say once of a call that nobody knows its answer; of one that is sent again and lost again, once more."""
     sent = [
         entry for entry in run.journal.entries("sent") if (entry.address, entry.fingerprint) == (address, fingerprint)
@@ -259,7 +265,7 @@ async def _tell_lost(run: Run, address: str, fingerprint: str) -> None:
         await run.journal.record("note", f"{address}/unknown", fingerprint, {"sent": len(sent)})
 
 
-def _sealing(run: Run, stored: StoredRun) -> list[str]:
+def _load_sealing_key(run: Run, stored: StoredRun) -> list[str]:
     """Have the state sealed from now on; why it is not, where the user's key cannot be had."""
     try:
         run.key = stored.sealing_key()
@@ -268,23 +274,25 @@ def _sealing(run: Run, stored: StoredRun) -> list[str]:
     return []
 
 
-def _opened(session: Session, store: RunStore, journal: Journal, state: State, log: list[str], *heard: Listener) -> Run:
-    state.files = files_of(session.program)
+def _build_run(
+    session: Session, store: RunData, journal: Journal, state: State, log: list[str], *extra_listeners: Listener
+) -> Run:
+    state.files = file_hashes(session.program)
     return Run(
         name=store.name,
         session=session,
         program=session.program,
         store=store,
         journal=journal,
-        events=Events(*session.listeners, *heard),
+        events=EventStream(*session.listeners, *extra_listeners),
         state=state,
         log=log,
-        limits=Limits(state.budget, journal),
-        forgiven=_forgiven(journal),
+        budget=RunBudget(state.budget, journal),
+        voided_attempts=_voided_attempts(journal),
     )
 
 
-def _forgiven(journal: Journal) -> dict[str, dict[int, int]]:
+def _voided_attempts(journal: Journal) -> dict[str, dict[int, int]]:
     """How many attempts do not count any more, by what was asked and by the round in which the run failed on it."""
     counts: dict[str, dict[int, int]] = {}
     for entry in journal.entries("void"):
@@ -298,17 +306,17 @@ async def _pin(run: Run) -> None:
     """Settle what each tier and each input means before the first call; say what an embedded model is."""
     session, state = run.session, run.state
     library, workflow = session.program.library, session.program.workflow
-    tiers = _tiers(session)
-    await run.settle([*tiers, *models_in(library, workflow, state.inputs)])
-    for provider, place in session.catalogue.places(state.models.values()).items():
+    tiers = _tiers_in_use(session)
+    await run.pin_models([*tiers, *referenced_models(library, workflow, state.inputs)])
+    for provider, place in session.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
-    typed = {name: value for name, value in state.inputs.items() if name in session.typed}
-    used = [*tiers, *models_in(library, workflow, typed)]  # a default may be of no use in this run
-    if any(run.resolve(name).provider == "embedded" for name in used):
+    typed = {name: value for name, value in state.inputs.items() if name in session.explicit_inputs}
+    used = [*tiers, *referenced_models(library, workflow, typed)]  # a default may be of no use in this run
+    if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
 
 
-def _tiers(session: Session) -> list[str]:
+def _tiers_in_use(session: Session) -> list[str]:
     """The tiers, and of those that are elsewhere only what a role of the workflow asks for: no provider is told of that
     nobody uses."""
     library = session.program.library

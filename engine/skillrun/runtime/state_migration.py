@@ -7,14 +7,14 @@ from typing import Any
 
 from skillrun.checker.program import Program
 from skillrun.store.files import sha256_of
-from skillrun.store.run_data import RunStore
+from skillrun.store.run_data import RunData
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.input_values import fallen_back, given_values
+from skillrun.types.input_values import apply_fallbacks, resolve_inputs
 
 
-async def brought_forward(program: Program, store: RunStore) -> tuple[State, list[str], list[str]]:
+async def migrate_state(program: Program, store: RunData) -> tuple[State, list[str], list[str]]:
     """The state as today's workflow declares it, its log, and what is to be said of it.
 
     Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
@@ -29,29 +29,29 @@ async def brought_forward(program: Program, store: RunStore) -> tuple[State, lis
     past = [summary for earlier in store.summaries.history(state.round) for summary in earlier.phases.values()]
     for name in workflow.phases:
         with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
-            past.append(store.summaries.ended(name) or Summary())
+            past.append(store.summaries.find_completed(name) or Summary())
     sets: dict[str, object] = {}
     for summary in past:
         sets |= summary.set
     names: dict[str, Any] = {"config": program.config}
-    inputs, _, _ = given_values(workflow.inputs, state.inputs, names)
+    inputs, _, _ = resolve_inputs(workflow.inputs, state.inputs, names)
     state.inputs = {**inputs, **state.inputs}
-    values, _, _ = given_values(workflow.state, {}, {**names, "inputs": state.inputs})
+    values, _, _ = resolve_inputs(workflow.state, {}, {**names, "inputs": state.inputs})
     values |= {field.name: sets[field.name] for field in workflow.state if field.name in sets}
     state.state = {**{name: value for name, value in values.items() if value is not None}, **state.state}
-    notices = fallen_back(workflow.inputs, state.inputs, names)
-    notices += fallen_back(workflow.state, state.state, {**names, "inputs": state.inputs})
+    notices = apply_fallbacks(workflow.inputs, state.inputs, names)
+    notices += apply_fallbacks(workflow.state, state.state, {**names, "inputs": state.inputs})
     return state, log, list(dict.fromkeys(notices))
 
 
-def files_of(program: Program) -> dict[str, str]:
+def file_hashes(program: Program) -> dict[str, str]:
     """Every file that the program was read from, with the beginning of its hash."""
     return {source.label: sha256_of(source.text)[:16] for source in program.library.files.values()}
 
 
 def changed_files(program: Program, state: State) -> list[str]:
     """The files that are other than when the run was last evaluated."""
-    before, after = state.files, files_of(program)
+    before, after = state.files, file_hashes(program)
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after
     )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.definitions.verbs import SUMMARY_KEYS
-from skillrun.runtime.calls.member import answer
-from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
-from skillrun.runtime.calls.values import tell_dropped
+from skillrun.runtime.calls.member import converse
+from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
+from skillrun.runtime.calls.values import report_pruned_items
 from skillrun.runtime.errors import StepFailed
-from skillrun.runtime.prompts.context import Asking, request_in
-from skillrun.runtime.prompts.material import Piece
-from skillrun.runtime.prompts.shared_prefix import pieces_of
-from skillrun.runtime.prompts.step_records import phase_record
+from skillrun.runtime.prompts.context import PromptTarget, assemble_request
+from skillrun.runtime.prompts.material import MaterialBlock
+from skillrun.runtime.prompts.shared_prefix import material_blocks
+from skillrun.runtime.prompts.step_records import merge_step_records
 from skillrun.runtime.run import PhaseRun
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.summary import Summary
@@ -28,7 +28,7 @@ TEMPLATE: Final = "system/summarise"
 MOST_NAMED: Final = 40  # artifacts
 
 
-def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_outputs(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
     """The phase's declared outputs; absent ones are left out."""
     outputs = {}
     for name, value in phase.phase.outputs.items():
@@ -38,29 +38,33 @@ def outputs_of(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
     return outputs
 
 
-async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *, back: bool = False) -> Summary:
+async def build_summary(
+    phase: PhaseRun, outputs: Mapping[str, Any], status: str, *, goes_back: bool = False
+) -> Summary:
     """The summary of a phase that is over, its fields in the order in which they are written; `back`: an earlier phase
     comes next.
 
     A model says something of the phase only where something later reads it.
     """
-    program, account = phase.run.program, phase.account
+    program, account = phase.run.program, phase.record
     prompts = account.prompts
-    read = phase.name in (program.remembered if back else program.summarised | program.remembered)
+    read = phase.name in (program.history_phases if goes_back else program.summarized_phases | program.history_phases)
     given: dict[str, Any] = {key: outputs[key] for key in SUMMARY_KEYS if key in outputs}
     if isinstance(outputs.get("summary"), str):
         given["summary"] = outputs["summary"]
-    recorded, asked = phase_record(phase) if status == "completed" else ({}, frozenset[str]())
+    recorded, asked = merge_step_records(phase) if status == "completed" else ({}, frozenset[str]())
     known = {**dict.fromkeys(asked), **recorded, **given}
-    fields = await _model_summary(phase, outputs, known) if read and prompts.made and status == "completed" else {}
+    fields = (
+        await _summarize_with_model(phase, outputs, known) if read and prompts.count and status == "completed" else {}
+    )
     fields = {**fields, **recorded, **given}
-    flags = {key: value for key, value in (given.get("flags") or {}).items() if _tells(value)}
-    if account.degraded:
+    flags = {key: value for key, value in (given.get("flags") or {}).items() if _is_flag_set(value)}
+    if account.degraded_reasons:
         flags = {**flags, "degraded": True}
-        flags.setdefault("degraded_because", degraded_of(phase)["degraded_because"])
-    if account.dropped:
-        flags["dropped"] = sum(account.dropped.values())
-    if phase.name in phase.run.lost:
+        flags.setdefault("degraded_because", degraded_flags(phase)["degraded_because"])
+    if account.dropped_counts:
+        flags["dropped"] = sum(account.dropped_counts.values())
+    if phase.name in phase.run.lost_phases:
         flags["recovered"] = True
     summary: dict[str, object] = {"flags": flags}
     if fields.get("summary"):
@@ -68,30 +72,30 @@ async def summary_of(phase: PhaseRun, outputs: Mapping[str, Any], status: str, *
     for key in SUMMARY_KEYS[1:]:
         summary[key] = _records(fields.get(key))
     summary["quality_warnings"] = list(account.warnings)
-    if prompts.dropped:
-        summary["context_dropped"] = plain_data(prompts.dropped)
+    if prompts.dropped_records:
+        summary["context_dropped"] = plain_data(prompts.dropped_records)
     if prompts.longest:
         summary["prompts"] = {step: dict(longest.parts) for step, longest in prompts.longest.items()}
-    if prompts.left_out:
-        summary["left_out"] = [f"{step}: {omission.text}" for (step, _), omission in prompts.left_out.items()]
-    if account.asked:
-        summary["asked"] = list(account.asked)
+    if prompts.omissions:
+        summary["left_out"] = [f"{step}: {omission.text}" for (step, _), omission in prompts.omissions.items()]
+    if account.question_ids:
+        summary["asked"] = list(account.question_ids)
     summary["outputs"] = {key: value for key, value in outputs.items() if key != "flags"}
     summary["set"] = plain_data(account.sets)
-    if failures := phase.breakers.changed():
+    if failures := phase.breakers.changes():
         summary["failures"] = failures
-    summary["usage"] = account.spent.to_dict()
-    return bare_summary(phase, status).with_fields(**summary)
+    summary["usage"] = account.usage.to_dict()
+    return base_summary(phase, status).with_fields(**summary)
 
 
-def _tells(value: Any) -> bool:
+def _is_flag_set(value: Any) -> bool:
     """Whether a flag says something: 0 does, false does not."""
     return value is not False and value is not None and value not in ("", [], {})
 
 
-def bare_summary(phase: PhaseRun, status: str) -> Summary:
+def base_summary(phase: PhaseRun, status: str) -> Summary:
     """What every summary begins with, also that of a phase which waits, was skipped or was recovered."""
-    artifacts = phase.account.artifacts
+    artifacts = phase.record.artifacts
     named, more = artifacts[:MOST_NAMED], len(artifacts) - MOST_NAMED
     wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
     return Summary().with_fields(
@@ -106,9 +110,9 @@ def bare_summary(phase: PhaseRun, status: str) -> Summary:
     )
 
 
-def degraded_of(phase: PhaseRun) -> dict[str, object]:
+def degraded_flags(phase: PhaseRun) -> dict[str, object]:
     """The flags of a phase that went on without something, and why."""
-    reasons = phase.account.degraded
+    reasons = phase.record.degraded_reasons
     return {"degraded": True, "degraded_because": "; ".join(reasons)} if reasons else {}
 
 
@@ -116,7 +120,9 @@ def _records(value: Any) -> list[Any]:
     return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else []
 
 
-async def _model_summary(phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+async def _summarize_with_model(
+    phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the fast tier says of the phase beside what is `given`; nothing, and a flag, when it gives no usable reply.
 
     What a step was asked for beside its document is not asked for again, also where it did not come.
@@ -129,7 +135,7 @@ async def _model_summary(phase: PhaseRun, outputs: Mapping[str, Any], given: Map
     shape = Shape(_without(text.output.resolve({}).schema, given))
     if not shape.schema["properties"]:
         return {}
-    texts = ((path, phase.run.store.ledger.text(path)) for path in phase.account.artifacts)
+    texts = ((path, phase.run.store.artifacts.text(path)) for path in phase.record.artifacts)
     artifacts = [{"path": path, "text": body} for path, body in texts if body]
     known = phase.names["phases"].values()
     questions = [question for earlier in known for question in earlier["summary"].get("open_questions") or []]
@@ -141,28 +147,28 @@ async def _model_summary(phase: PhaseRun, outputs: Mapping[str, Any], given: Map
         "open_questions": questions,
     }
     try:
-        material = pieces_of(phase.run, text.material, names)
-        asked = _asked(phase, text.template.render_text(names), shape, material)
+        material = material_blocks(phase.run, text.material, names)
+        asked = _build_request(phase, text.template.render_text(names), shape, material)
     except RenderError as error:  # what the phase has come to is not lost for want of a record of it
-        phase.account.degraded.append(f"summary: {error.message}")
+        phase.record.degraded_reasons.append(f"summary: {error.message}")
         return {}
-    reply = MemberAnswer("error", reason="not asked")
+    reply = MemberResult("error", reason="not asked")
     for attempt in (1, 2):
-        reply = await answer(phase, asked, attempt)
+        reply = await converse(phase, asked, attempt)
         if reply.ok:
-            tell_dropped(phase, asked.address, asked.member, reply.dropped)
+            report_pruned_items(phase, asked.address, asked.member, reply.dropped)
             return dict(reply.data)
-        if reply.vain:
+        if reply.is_permanent:
             break
-    phase.account.degrade(f"summary: {reply.reason}")
+    phase.record.degrade(f"summary: {reply.reason}")
     phase.warn(f"the summary is what the outputs say: {reply.reason}")
     return {}
 
 
-def _asked(phase: PhaseRun, prompt: str, shape: Shape, material: list[Piece]) -> MemberRequest:
-    asking = Asking(phase, phase.run.resolve(TIER), "summary", TIER, shape.schema)
+def _build_request(phase: PhaseRun, prompt: str, shape: Shape, material: list[MaterialBlock]) -> MemberRequest:
+    asking = PromptTarget(phase, phase.run.resolve_model(TIER), "summary", TIER, shape.schema)
     try:
-        request = request_in(asking, prompt, material)
+        request = assemble_request(asking, prompt, material)
     except StepFailed as failure:
         raise SkillrunError(
             failure.reason, f"shorten skills/{TEMPLATE}.md, or take a larger model as `{TIER}`"

@@ -10,7 +10,7 @@ from skillrun.store.summary import TOKENS, Summary, UsageRecord
 
 
 @dataclass(frozen=True)
-class Spent:
+class UsageTotals:
     """Calls, tokens and price; the price is None once that of one call is unknown.
 
     `replayed` are replies that were paid for elsewhere, in an earlier round: their tokens and price count there.
@@ -24,7 +24,7 @@ class Spent:
     kept: int = 0
 
     @classmethod
-    def of(cls, summaries: Iterable[Summary]) -> Spent:
+    def from_summaries(cls, summaries: Iterable[Summary]) -> UsageTotals:
         """What these summaries have recorded."""
         total = cls()
         for summary in summaries:
@@ -34,10 +34,10 @@ class Spent:
             total += cls(calls, usage, used.get("price", 0.0), replayed, kept)
         return total
 
-    def __add__(self, other: Spent) -> Spent:
+    def __add__(self, other: UsageTotals) -> UsageTotals:
         price = None if self.price is None or other.price is None else self.price + other.price
         again, kept = self.replayed + other.replayed, self.kept + other.kept
-        return Spent(self.calls + other.calls, self.usage + other.usage, price, again, kept)
+        return UsageTotals(self.calls + other.calls, self.usage + other.usage, price, again, kept)
 
     def to_dict(self) -> UsageRecord:
         price = None if self.price is None else round(self.price, 6)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-ANSWERED = "success"
+SUCCESS = "success"
 
 
 def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
@@ -39,10 +39,10 @@ def latest(*steps: Any) -> list[Mapping[str, Any]]:
             if not isinstance(reply, Mapping) or "member" not in reply:
                 continue
             earlier = last.get(reply["member"])
-            if earlier is None or _answered(reply) or not _answered(earlier):
+            if earlier is None or _is_answer(reply) or not _is_answer(earlier):
                 last[reply["member"]] = reply
     return list(last.values())
 
 
-def _answered(reply: Mapping[str, Any]) -> bool:
-    return bool(reply.get("text")) and reply.get("status", ANSWERED) == ANSWERED
+def _is_answer(reply: Mapping[str, Any]) -> bool:
+    return bool(reply.get("text")) and reply.get("status", SUCCESS) == SUCCESS

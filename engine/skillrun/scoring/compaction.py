@@ -23,7 +23,7 @@ _WORDS = {"risks_identified": "severity", "open_questions": "priority", "key_dec
 _LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
 _WIDE = {2: 1.0, 3: 1.5, 4: 3.0}
 _RULES = "-=*#~._"
-_LONGEST_REMEMBERED = 1 << 16  # characters
+_MAX_CACHED_LENGTH = 1 << 16  # characters
 _RUNS = "|".join(f"{re.escape(mark)}+" for mark in string.punctuation + "\n")
 _PIECE = re.compile(rf"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\S\t\r\n]+|{_RUNS}|.", re.DOTALL)
 
@@ -38,16 +38,16 @@ def estimate_tokens(text: str) -> int:
     Measured against cl100k, o200k and Claude's published tokenizer: English 1.0 to 1.2 times their counts, code 1.1 to
     1.4, CJK 1.0 to 2.5, base64 0.8.
     """
-    return _remembered(text) if len(text) <= _LONGEST_REMEMBERED else _counted(text)
+    return _count_tokens_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _count_tokens(text)
 
 
-def _counted(text: str) -> int:
+def _count_tokens(text: str) -> int:
     pieces = Counter(_PIECE.findall(text))
     total: float = sum(map(mul, pieces.values(), map(_price, pieces)))
     return ceil(total)
 
 
-_remembered = lru_cache(maxsize=1024)(_counted)
+_count_tokens_cached = lru_cache(maxsize=1024)(_count_tokens)
 """What is measured once is measured again and again: each prompt of a phase holds what the others hold."""
 
 
@@ -78,33 +78,33 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
     Then records go until the rest fits: what weighs least first, and of what weighs the same the oldest. `dropped`
     holds mappings of `kind` and `record`, in the order of leaving.
     """
-    kept: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
+    current_records: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):
         for kind in KINDS:
             for place, record in enumerate(_records(entry, kind)):
                 name = record.get("id")
                 key = (kind, name if isinstance(name, str) and name else (age, place))
-                kept.pop(key, None)
-                kept[key] = (kind, record)
+                current_records.pop(key, None)
+                current_records[key] = (kind, record)
         for decision in _records(entry, "key_decisions"):
             for question in _ids(decision.get("resolves")):
-                kept.pop(("open_questions", question), None)
-                kept.pop(("risks_identified", question), None)
-    records = list(kept.values())
+                current_records.pop(("open_questions", question), None)
+                current_records.pop(("risks_identified", question), None)
+    records = list(current_records.values())
     total = sum(record_cost(record) for _, record in records)
-    going: list[int] = []
+    dropped_order: list[int] = []
     for place in sorted(range(len(records)), key=lambda at: _weight(*records[at])):
         if total <= budget:
             break
         total -= record_cost(records[place][1])
-        going.append(place)
-    gone = set(going)
-    left: dict[str, list[Any]] = {
-        kind: [record for at, (other, record) in enumerate(records) if other == kind and at not in gone]
+        dropped_order.append(place)
+    dropped_indices = set(dropped_order)
+    result: dict[str, list[Any]] = {
+        kind: [record for at, (other, record) in enumerate(records) if other == kind and at not in dropped_indices]
         for kind in reversed(KINDS)
     }
-    left["dropped"] = [{"kind": records[at][0], "record": records[at][1]} for at in going]
-    return left
+    result["dropped"] = [{"kind": records[at][0], "record": records[at][1]} for at in dropped_order]
+    return result
 
 
 def _weight(kind: str, record: Mapping[str, Any]) -> int:

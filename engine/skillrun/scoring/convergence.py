@@ -63,9 +63,9 @@ def _text(reply: Any) -> str:
 
 def _count(texts: list[str], keywords: Iterable[str]) -> int:
     """How often whole keywords occur in all texts ("disagree" is no "agree")."""
-    return sum(len(_whole(word).findall(text)) for word in keywords if word.strip() for text in texts)
+    return sum(len(_keyword_pattern(word).findall(text)) for word in keywords if word.strip() for text in texts)
 
 
-def _whole(keyword: str) -> re.Pattern[str]:
+def _keyword_pattern(keyword: str) -> re.Pattern[str]:
     phrase = r"\s+".join(map(re.escape, keyword.split()))
     return re.compile(rf"(?<!\w){phrase}(?!\w)", re.IGNORECASE)

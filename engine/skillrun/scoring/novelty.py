@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from skillrun.scoring.overlap import overlap, words
 
-LEAST: Final = 5  # words
+MIN_NEW_WORDS: Final = 5  # words
 
 
-def news(
+def find_new_items(
     later: Iterable[Any],
     earlier: Iterable[Any],
     field: str,
-    least: int = LEAST,
-    spoken: Callable[[str], str] = str,
+    min_words: int = MIN_NEW_WORDS,
+    clean_text: Callable[[str], str] = str,
 ) -> list[dict[str, Any]]:
     """For each reply of `later` a record: `member`, `status`, `new` and `alike`.
 
@@ -26,16 +26,22 @@ def news(
     `earlier`; `spoken` takes out of a text what does not count. `alike` has the Jaccard overlap of each text field with
     that of the earlier reply. Who has not answered has nothing new; who had not answered before has only what is new.
     """
-    before = {reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _answered(reply)}
+    earlier_by_member = {
+        reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _has_answer(reply)
+    }
     records = []
     for reply in later:
         if not isinstance(reply, Mapping):
             continue
-        old = before.get(str(reply.get("member")), {})
+        old = earlier_by_member.get(str(reply.get("member")), {})
         data, old_data = _data(reply), _data(old)
         known = words("\n".join(_texts([old_data, old.get("text", "") if not old_data else ""])))
         items = data.get(field)
-        new = [item for item in items if _beyond(item, known, spoken) >= least] if isinstance(items, list) else []
+        new = (
+            [item for item in items if _count_new_words(item, known, clean_text) >= min_words]
+            if isinstance(items, list)
+            else []
+        )
         alike = {
             name: round(overlap(text, old_data[name]), 4)
             for name, text in data.items()
@@ -45,7 +51,7 @@ def news(
     return records
 
 
-def _answered(reply: Mapping[str, Any]) -> bool:
+def _has_answer(reply: Mapping[str, Any]) -> bool:
     return reply.get("status") == "success" and isinstance(reply.get("member"), str)
 
 
@@ -54,9 +60,9 @@ def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:
     return data if isinstance(data, Mapping) and reply.get("status") == "success" else {}
 
 
-def _beyond(item: Any, known: frozenset[str], spoken: Callable[[str], str]) -> int:
+def _count_new_words(item: Any, known: frozenset[str], clean_text: Callable[[str], str]) -> int:
     """How many of an item's words are not among those known."""
-    return len(words(spoken("\n".join(_texts(item)))) - known)
+    return len(words(clean_text("\n".join(_texts(item)))) - known)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -36,8 +36,8 @@ def dedupe(
     items: Iterable[Any],
     by: str | float | None = None,
     threshold: float = 0.6,
-    pay: Callable[[int], None] = lambda _: None,
-    most: float = inf,
+    charge: Callable[[int], None] = lambda _: None,
+    max_work: float = inf,
 ) -> list[Any]:
     """The items whose text overlaps none kept before them by `threshold` or more; order stays, the first stays.
 
@@ -52,13 +52,13 @@ def dedupe(
         threshold = by
     everything = list(items)
     texts = [item.get(by) if isinstance(item, Mapping) else item for item in everything]
-    pay(sum(8 + (len(text) >> 3) for text in texts if isinstance(text, str)))
+    charge(sum(8 + (len(text) >> 3) for text in texts if isinstance(text, str)))
     sets = {text: words(text) for text in texts if isinstance(text, str)}
-    leaders = _Leaders(threshold, Counter(word for distinct in sets.values() for word in distinct), pay, most)
+    leaders = _Leaders(threshold, Counter(word for distinct in sets.values() for word in distinct), charge, max_work)
     return [
         item
         for item, text in zip(everything, texts, strict=True)
-        if not isinstance(text, str) or leaders.lead(text, sets[text])
+        if not isinstance(text, str) or leaders.add_if_distinct(text, sets[text])
     ]
 
 
@@ -69,50 +69,52 @@ class _Leaders:
     a word that both have is among the first ones, all but a share t.
     """
 
-    def __init__(self, threshold: float, times: Mapping[str, int], pay: Callable[[int], None], most: float) -> None:
+    def __init__(
+        self, threshold: float, times: Mapping[str, int], charge: Callable[[int], None], max_work: float
+    ) -> None:
         self.threshold = threshold
         self.times = times  # how often each word occurs
-        self.pay = pay
-        self.left = most
+        self.charge = charge
+        self.remaining_work = max_work
         self.known: set[frozenset[str]] = set()
         self.wordless: set[str] = set()
         self.sets: list[frozenset[str]] = []
-        self.with_word: dict[str, list[int]] = {}
+        self.sets_by_word: dict[str, list[int]] = {}
 
-    def lead(self, text: str, mine: frozenset[str]) -> bool:
+    def add_if_distinct(self, text: str, mine: frozenset[str]) -> bool:
         """Whether a text is like none kept so far; it is then kept."""
         if self.threshold <= 0:  # everything is like everything
             alike = bool(self.sets or self.wordless)
         elif not mine:
             alike = self.threshold <= 1 and text.strip() in self.wordless
-        elif self.left < 0:
+        elif self.remaining_work < 0:
             alike = self.threshold <= 1 and mine in self.known
         else:
-            alike = any(self._overlap(mine, other) >= self.threshold for other in self._near(mine))
+            alike = any(self._overlap(mine, other) >= self.threshold for other in self._candidates(mine))
         if not alike:
-            self._keep(text, mine)
+            self._add(text, mine)
         return not alike
 
     def _spend(self, work: int) -> None:
-        self.pay(work)
-        self.left -= work
+        self.charge(work)
+        self.remaining_work -= work
 
-    def _keep(self, text: str, mine: frozenset[str]) -> None:
+    def _add(self, text: str, mine: frozenset[str]) -> None:
         if not mine:
             self.wordless.add(text.strip())
             return
         self.known.add(mine)
-        if self.left < 0:
+        if self.remaining_work < 0:
             return
-        for word in self._first(mine):
-            self.with_word.setdefault(word, []).append(len(self.sets))
+        for word in self._rarest_words(mine):
+            self.sets_by_word.setdefault(word, []).append(len(self.sets))
         self.sets.append(mine)
 
-    def _near(self, mine: frozenset[str]) -> Iterator[frozenset[str]]:
+    def _candidates(self, mine: frozenset[str]) -> Iterator[frozenset[str]]:
         """The sets that share one of the first words, and are of a size that allows the threshold."""
         seen: set[int] = set()
-        for word in self._first(mine):
-            places = self.with_word.get(word, ())
+        for word in self._rarest_words(mine):
+            places = self.sets_by_word.get(word, ())
             self._spend(1 + (len(places) >> 1))
             for place in places:
                 if place not in seen:
@@ -121,7 +123,7 @@ class _Leaders:
                     if min(len(mine), len(other)) >= self.threshold * max(len(mine), len(other)) - _SLACK:
                         yield other
 
-    def _first(self, mine: frozenset[str]) -> list[str]:
+    def _rarest_words(self, mine: frozenset[str]) -> list[str]:
         """The rarest words, so many that one of them is in each set that overlaps by the threshold."""
         count = len(mine) - ceil(self.threshold * len(mine) - _SLACK) + 1 if self.threshold <= 1 else 0
         return sorted(mine, key=lambda word: (self.times[word], word))[: max(0, count)]

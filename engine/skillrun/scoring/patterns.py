@@ -19,19 +19,19 @@ TEXT_CAP: Final = 200_000
 MAX_PATTERN: Final = 500  # characters
 MAX_STATES: Final = 600  # of the automaton over one-byte characters: a character, a class, a round of a repetition each
 MEMORY: Final = 8 << 20  # bytes for an automaton over all characters
-_HALVES: Final = re.compile("[\ud800-\udfff]")
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _WIDE: Final = re.compile(r"[^\x00-\xff]|\\x\{[0-9a-fA-F]{3,}\}")
-_NOT_OFFERED: Final = "look-around, back references, atomic groups and possessive repeats are not offered"
+_UNSUPPORTED: Final = "look-around, back references, atomic groups and possessive repeats are not offered"
 _REASONS: Final = {  # the beginning of what RE2 says, and what it means
-    "invalid perl operator": _NOT_OFFERED,
+    "invalid perl operator": _UNSUPPORTED,
     "invalid escape sequence": r"there are no back references, the end of the text is `\z`, and é is `\x{e9}`",
-    "bad repetition operator": _NOT_OFFERED,
+    "bad repetition operator": _UNSUPPORTED,
     "invalid repetition size": "a part is repeated at most 1,000 times, repetitions inside repetitions multiplied",
     "pattern too large": "it repeats too much, or has too many classes of letters",
 }
 
 
-def hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -> list[Hit]:
+def find_hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -> list[Hit]:
     """Place and words of each occurrence that is not empty, in the first TEXT_CAP characters.
 
     Raises ValueError for a pattern that is refused, and TimeoutError when finding them takes longer than `seconds` of
@@ -39,7 +39,7 @@ def hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -
     """
     until = time.thread_time() + seconds
     occurrences = []
-    for hit in _compiled(pattern, ignore_case).finditer(_whole(text[:TEXT_CAP])):
+    for hit in _compile(pattern, ignore_case).finditer(_replace_surrogates(text[:TEXT_CAP])):
         if hit.group():
             occurrences.append((hit.start(), hit.group()))
         if time.thread_time() > until:
@@ -47,22 +47,22 @@ def hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -
     return occurrences
 
 
-def lines_with(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[tuple[int, str]]:
+def find_lines(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[tuple[int, str]]:
     """Number and text of each line in whose first TEXT_CAP characters the pattern occurs; case matters.
 
     Raises ValueError for a pattern that is refused, and TimeoutError when `seconds` have passed.
     """
-    compiled, until = _compiled(pattern, False), time.monotonic() + seconds
+    compiled, until = _compile(pattern, False), time.monotonic() + seconds
     for number, line in enumerate(lines, 1):
         if time.monotonic() > until:
             raise TimeoutError
-        if compiled.search(_whole(line[:TEXT_CAP])):
+        if compiled.search(_replace_surrogates(line[:TEXT_CAP])):
             yield number, line
 
 
 def occurs(pattern: str, text: str) -> bool:
     """Whether the pattern occurs in the text; case matters. Raises ValueError for a pattern that is refused."""
-    return bool(_compiled(pattern, False).search(_whole(text)))
+    return bool(_compile(pattern, False).search(_replace_surrogates(text)))
 
 
 def distinct_words(hits: Iterable[Hit]) -> list[str]:
@@ -73,32 +73,34 @@ def distinct_words(hits: Iterable[Hit]) -> list[str]:
     return list(words.values())
 
 
-def refused(pattern: str) -> str | None:
+def rejection_reason(pattern: str) -> str | None:
     """Why a regular expression is not accepted; None where it is."""
     try:
-        _compiled(pattern, True)
+        _compile(pattern, True)
     except ValueError as error:
         return str(error)
     return None
 
 
 @lru_cache(maxsize=512)
-def _compiled(pattern: str, ignore_case: bool) -> Any:
+def _compile(pattern: str, ignore_case: bool) -> Any:
     """The pattern as RE2 has it. Raises ValueError with the reason why it is refused."""
-    quoted = _whole(pattern if len(pattern) <= 60 else f"{pattern[:60]}…")
+    quoted = _replace_surrogates(pattern if len(pattern) <= 60 else f"{pattern[:60]}…")
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"the pattern `{quoted}` is longer than {MAX_PATTERN} characters")
     import re2
 
-    written = _written(_whole(pattern))
+    re2_pattern = _translate_pattern(_replace_surrogates(pattern))
     try:
-        compiled = re2.compile(written, _options(re2, ignore_case))
+        compiled = re2.compile(re2_pattern, _options(re2, ignore_case))
     except re2.error as error:
         reason = error.args[0]
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        reason = reason.removesuffix(f": {written}")
-        meant = next((meant for words, meant in _REASONS.items() if reason.startswith(words)), "")
-        raise ValueError(f"`{quoted}` is not a regular expression: {reason}{f'; {meant}' if meant else ''}") from None
+        reason = reason.removesuffix(f": {re2_pattern}")
+        explanation = next((explanation for words, explanation in _REASONS.items() if reason.startswith(words)), "")
+        raise ValueError(
+            f"`{quoted}` is not a regular expression: {reason}{f'; {explanation}' if explanation else ''}"
+        ) from None
     # without counted repeats its length is bound enough
     if "{" in pattern and _states(re2, pattern, compiled.programsize) > MAX_STATES:
         message = f"`{quoted}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
@@ -126,34 +128,34 @@ def _options(re2: Any, ignore_case: bool, *, latin: bool = False) -> Any:
     return options
 
 
-def _whole(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """The text, of the same length, without halves of characters, which no search can take."""
-    return text if text.isascii() else _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
+    return text if text.isascii() else _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _written(pattern: str) -> str:
+def _translate_pattern(pattern: str) -> str:
     """The pattern with `\\w` for the letters and digits of every script, which for RE2 are ASCII's.
 
     Raises ValueError where that cannot be said: a `\\b` beside a letter outside ASCII, `\\W` inside brackets.
     """
     parts: list[str] = []
-    inside = False
+    in_brackets = False
     at = 0
     while at < len(pattern):
         piece = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
         if piece == "\\Q":  # up to `\E` all is text
             end = pattern.find("\\E", at)
             piece = pattern[at : end + 2 if end >= 0 else None]
-        elif piece == "\\b" and not inside and (beside := _foreign(pattern, at)):
+        elif piece == "\\b" and not in_brackets and (letter := _adjacent_non_ascii(pattern, at)):
             message = (
-                f"a word's end `\\b` beside `{beside}` is not offered: it knows the letters a to z, digits and `_`"
+                f"a word's end `\\b` beside `{letter}` is not offered: it knows the letters a to z, digits and `_`"
             )
             raise ValueError(f"`{pattern}`: {message}; write `(?:^|\\W)` in front, `(?:\\W|$)` behind")
-        elif piece == "\\W" and inside:
+        elif piece == "\\W" and in_brackets:
             raise ValueError(f"`{pattern}`: `\\W` is not offered inside brackets")
-        parts.append(_WORDS.get((piece, inside), piece))
-        if piece == "[" and not inside:
-            inside = True
+        parts.append(_WORDS.get((piece, in_brackets), piece))
+        if piece == "[" and not in_brackets:
+            in_brackets = True
             if pattern[at + 1 : at + 2] == "^":
                 piece = "[^"
                 parts[-1] = piece
@@ -161,7 +163,7 @@ def _written(pattern: str) -> str:
                 parts.append("]")
                 at += 1
         elif piece == "]":
-            inside = False
+            in_brackets = False
         at += len(piece)
     return "".join(parts)
 
@@ -173,7 +175,7 @@ _WORDS: Final = {
 }
 
 
-def _foreign(pattern: str, at: int) -> str:
+def _adjacent_non_ascii(pattern: str, at: int) -> str:
     """The letter outside ASCII that stands before or behind the `\\b` at a place."""
     beside = (pattern[at - 1 : at], pattern[at + 2 : at + 3])
     return next((sign for sign in beside if sign and not sign.isascii() and sign.isalnum()), "")

@@ -12,44 +12,48 @@ from typing import Any, Final
 from skillrun.repository.confined_folder import LONGEST
 from skillrun.repository.paths import PathRefused
 from skillrun.store.state import STATE
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 INBOX: Final = ".run/inbox"  # answers that people have left, until the run takes them
 SUMMARIES: Final = "summaries"
-NEVER: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
+FORBIDDEN_NAMES: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
 """Names in which version control finds a repository, with hooks and programs to start; `HEAD` makes a bare one."""
-LONGEST_PART: Final = 240  # bytes: what a file system allows, less what a name has while it is written
+MAX_PART_BYTES: Final = 240  # bytes: what a file system allows, less what a name has while it is written
 
 
-def artifact(name: str) -> str:
+def normalize_artifact_name(name: str) -> str:
     """The one name of an artifact, however its path is written.
 
     Raises PathRefused when it would lie outside of the run, or in a file of the engine's.
     """
     if not name.isprintable():
-        raise PathRefused(f"{quoted(name)} is not a name for an artifact: it has a character that is not seen")
-    if len(name) > LONGEST or any(len(part.encode(errors="replace")) > LONGEST_PART for part in name.split("/")):
-        raise PathRefused(f"{quoted(name)} is not a name for an artifact: it is too long")
+        raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it has a character that is not seen")
+    if len(name) > LONGEST or any(len(part.encode(errors="replace")) > MAX_PART_BYTES for part in name.split("/")):
+        raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it is too long")
     if name.startswith("/"):
-        raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+        raise PathRefused(
+            f"{quote_value(name)} leads out of its folder", "It is absolute; write it from the folder on."
+        )
     parts: list[str] = []
     for part in name.split("/"):
         if part == ".." and not parts:
-            raise PathRefused(f"{quoted(name)} leads out of its folder", "It goes up with `..`.")
+            raise PathRefused(f"{quote_value(name)} leads out of its folder", "It goes up with `..`.")
         if part == "..":
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
     for part in parts:
-        if part.casefold() in NEVER:
-            raise PathRefused(f"{quoted(name)} is not a name for an artifact: programs take orders from a `{part}`")
+        if part.casefold() in FORBIDDEN_NAMES:
+            raise PathRefused(
+                f"{quote_value(name)} is not a name for an artifact: programs take orders from a `{part}`"
+            )
     top = "".join(parts[:1]).casefold()  # some file systems know no case
     if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
         raise PathRefused(f"`{name}` is not a name for an artifact: it belongs to the run itself")
     return "/".join(parts)
 
 
-def names_beside(path: str) -> Iterator[str]:
+def variant_names(path: str) -> Iterator[str]:
     """`plan.new.md`, `plan.new-2.md` and so on: what stands there already may be somebody's work."""
     stem, dot, suffix = path.rpartition(".")
     for number in count(1):
@@ -57,9 +61,9 @@ def names_beside(path: str) -> Iterator[str]:
         yield f"{stem}.{new}.{suffix}" if dot and "/" not in suffix else f"{path}.{new}"
 
 
-def is_artifact(name: Any) -> bool:
+def is_artifact_name(name: Any) -> bool:
     """Whether a recorded name is one that a run has given to an artifact."""
     try:
-        return isinstance(name, str) and artifact(name) == name
+        return isinstance(name, str) and normalize_artifact_name(name) == name
     except PathRefused:
         return False

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 
-def reached(name: str) -> None:
+def kill_point(name: str) -> None:
     if hook is not None:
         hook(name)
 

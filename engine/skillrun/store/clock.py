@@ -3,6 +3,6 @@
 from datetime import UTC, datetime
 
 
-def moment() -> str:
+def utc_timestamp() -> str:
     """Now, in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

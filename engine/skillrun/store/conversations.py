@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skillrun.models.messages import Message, ModelError, Reply, Request, ToolCall
-from skillrun.store.index import AGAIN
+from skillrun.store.index import REUSED_SUFFIX
 from skillrun.store.journal import Journal, JournalEntry
 from skillrun.store.journal_bodies import SentBody
-from skillrun.types.records import fits
+from skillrun.types.records import matches_record
 
-FRESH: Final = re.compile(r"@[\d.]+$")
+PER_ROUND_SUFFIX: Final = re.compile(r"@[\d.]+$")
 """How the address of a step ends that asks anew in each round."""
 _ADDRESS: Final = re.compile(r"(.+)/(\d+)\.(\d+)")
 
@@ -30,7 +30,7 @@ class ToolUse:
 
 
 @dataclass(frozen=True)
-class Turn:
+class ConversationTurn:
     """One call of a conversation.
 
     `times`: how often it was asked and answered, in runs that ask again; the last reply is here. `is_exact`: the
@@ -68,7 +68,7 @@ class Conversation:
     address: str
     """That of its calls, without turn and attempt."""
     attempt: int
-    turns: tuple[Turn, ...]
+    turns: tuple[ConversationTurn, ...]
     version: int = 1
     versions: int = 1
 
@@ -84,29 +84,31 @@ class Conversation:
     @property
     def steps(self) -> list[str]:
         """The segments of the address between the phase and the member."""
-        return self._segments[: self._member_at]
+        return self._segments[: self._member_index]
 
     @property
     def member(self) -> str:
-        return "/".join(self._segments[self._member_at :])
+        return "/".join(self._segments[self._member_index :])
 
     @property
     def _segments(self) -> list[str]:
         return self.path.split("/")[1:]
 
     @property
-    def _member_at(self) -> int:
+    def _member_index(self) -> int:
         """A member on a model of its own has it behind an `@`, and its name may have slashes."""
         segments = self._segments
-        on_models = (at for at, segment in enumerate(segments) if "@" in segment and not FRESH.search(segment))
+        on_models = (
+            at for at, segment in enumerate(segments) if "@" in segment and not PER_ROUND_SUFFIX.search(segment)
+        )
         return next(on_models, len(segments) - 1)
 
     @property
-    def first(self) -> Turn:
+    def first(self) -> ConversationTurn:
         return self.turns[0]
 
     @property
-    def last(self) -> Turn:
+    def last(self) -> ConversationTurn:
         return self.turns[-1]
 
     @property
@@ -114,7 +116,7 @@ class Conversation:
         return self.version == self.versions
 
 
-def conversations(journal: Journal) -> tuple[list[Conversation], int]:
+def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
     """All of them by when they began, and how many records of requests are none. Raises SkillrunError."""
     sent: dict[tuple[str, str], JournalEntry] = {}
     used: dict[tuple[str, str], int] = {}  # where the journal says last that a prompt is the present one
@@ -122,67 +124,67 @@ def conversations(journal: Journal) -> tuple[list[Conversation], int]:
         sent.setdefault((entry.address, entry.fingerprint), entry)
         used[entry.address, entry.fingerprint] = entry.seq
     for entry in journal.entries("note"):
-        if entry.address.endswith(AGAIN):
-            used[entry.address.removesuffix(AGAIN), entry.fingerprint] = entry.seq
-    answers = _Answers.of(journal)
-    begun: dict[tuple[str, str], list[list[Turn]]] = {}
+        if entry.address.endswith(REUSED_SUFFIX):
+            used[entry.address.removesuffix(REUSED_SUFFIX), entry.fingerprint] = entry.seq
+    answers = _CallOutcomes.from_journal(journal)
+    by_attempt: dict[tuple[str, str], list[list[ConversationTurn]]] = {}
     order: list[tuple[tuple[str, str], int]] = []
-    wrong = 0
+    invalid_count = 0
     for entry in sent.values():
         place = _ADDRESS.fullmatch(entry.address)
-        if place is None or not fits(SentBody, entry.body):
-            wrong += 1
+        if place is None or not matches_record(SentBody, entry.body):
+            invalid_count += 1
             continue
         path, number, attempt = place.groups()
         turn = answers.turn(entry, int(number))
-        several = begun.setdefault((path, attempt), [])
-        earlier = next((turns for turns in reversed(several) if _goes_on(turns[0], turn)), None)
-        if earlier is not None:
-            earlier.append(turn)
+        variants = by_attempt.setdefault((path, attempt), [])
+        continued = next((turns for turns in reversed(variants) if _is_continuation(turns[0], turn)), None)
+        if continued is not None:
+            continued.append(turn)
         else:
-            several.append([turn])
-            order.append(((path, attempt), len(several) - 1))
-    made = []
+            variants.append([turn])
+            order.append(((path, attempt), len(variants) - 1))
+    result = []
     for (path, attempt), at in order:
-        several = begun[path, attempt]
-        last = [used[turns[0].address, turns[0].fingerprint] for turns in several]
+        variants = by_attempt[path, attempt]
+        last = [used[turns[0].address, turns[0].fingerprint] for turns in variants]
         version = 1 + sum(seq < last[at] for seq in last)
-        made.append(Conversation(path, int(attempt), _told(several[at]), version, len(several)))
-    return made, wrong
+        result.append(Conversation(path, int(attempt), _complete_turns(variants[at]), version, len(variants)))
+    return result, invalid_count
 
 
-def _goes_on(first: Turn, turn: Turn) -> bool:
+def _is_continuation(first: ConversationTurn, turn: ConversationTurn) -> bool:
     """Whether a turn is a later one of the conversation that begins with `first`."""
     before, after = first.request, turn.request
     return (
         turn.number > first.number
         and before.model == after.model
-        and _texts(after.messages[: len(before.messages)]) == _texts(before.messages)
+        and _message_texts(after.messages[: len(before.messages)]) == _message_texts(before.messages)
         and [block.text for block in before.system] == [block.text for block in after.system]
     )
 
 
-def _texts(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
+def _message_texts(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
     return [(message.role, [block.text for block in message.blocks]) for message in messages]
 
 
-def _told(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn, ...]:
     """The turns in their order, with what tools answered where only the next turn's prompt has it, and repairs."""
     ordered = sorted(turns, key=lambda turn: turn.number)
-    told = []
-    for before, turn, after in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
+    completed = []
+    for previous, turn, following in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
         last = turn.request.messages[-1] if turn.request.messages else None
-        again = before is not None and last is not None and last.role == "user"
-        text = "\n\n".join(block.text for block in last.blocks) if again and last is not None else ""
-        sent = dict(_results(after.request)) if after is not None else {}
+        is_repair = previous is not None and last is not None and last.role == "user"
+        text = "\n\n".join(block.text for block in last.blocks) if is_repair and last is not None else ""
+        later_results = dict(_tool_results(following.request)) if following is not None else {}
         tools = tuple(
-            use if use.result is not None else replace(use, result=sent.get(use.call.id)) for use in turn.tools
+            use if use.result is not None else replace(use, result=later_results.get(use.call.id)) for use in turn.tools
         )
-        told.append(replace(turn, tools=tools, asks_again=text))
-    return tuple(told)
+        completed.append(replace(turn, tools=tools, asks_again=text))
+    return tuple(completed)
 
 
-def _results(request: Request) -> Iterator[tuple[str, str]]:
+def _tool_results(request: Request) -> Iterator[tuple[str, str]]:
     """What tools have answered by what a prompt says, by the id of the call."""
     for message in request.messages:
         if message.role == "tool":
@@ -190,7 +192,7 @@ def _results(request: Request) -> Iterator[tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class _Answers:
+class _CallOutcomes:
     """What came of calls, by address and fingerprint."""
 
     journal: Journal
@@ -198,7 +200,7 @@ class _Answers:
     tried: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, journal: Journal) -> _Answers:
+    def from_journal(cls, journal: Journal) -> _CallOutcomes:
         answers = cls(journal)
         for entry in journal.entries("reply"):
             key = (entry.address, entry.fingerprint)
@@ -208,13 +210,13 @@ class _Answers:
             answers.tried.setdefault((entry.address, entry.fingerprint), []).append(message)
         return answers
 
-    def turn(self, entry: JournalEntry, number: int) -> Turn:
+    def turn(self, entry: JournalEntry, number: int) -> ConversationTurn:
         key = (entry.address, entry.fingerprint)
         request = Request.from_dict(entry.body)
         body = self.journal.find("reply", *key)
         reply = Reply.from_dict(body) if body is not None else None
         failed = self.journal.find("failed", *key)
-        return Turn(
+        return ConversationTurn(
             entry.address,
             number,
             entry.fingerprint,
@@ -225,9 +227,9 @@ class _Answers:
             self.times.get(key, 0),
             ModelError.from_dict(failed).message if failed is not None else "",
             tuple(self.tried.get(key, ())),
-            tuple(self._used(entry.address, call) for call in reply.calls) if reply is not None else (),
+            tuple(self._tool_use(entry.address, call) for call in reply.calls) if reply is not None else (),
         )
 
-    def _used(self, address: str, call: ToolCall) -> ToolUse:
-        known: dict[str, Any] | None = self.journal.find("tool", f"{address}/{call.id}", call.fingerprint())
-        return ToolUse(call, str(known.get("result", "")) if known is not None else None)
+    def _tool_use(self, address: str, call: ToolCall) -> ToolUse:
+        recorded: dict[str, Any] | None = self.journal.find("tool", f"{address}/{call.id}", call.fingerprint())
+        return ToolUse(call, str(recorded.get("result", "")) if recorded is not None else None)

@@ -5,35 +5,35 @@ from __future__ import annotations
 from contextlib import closing
 
 from skillrun.store.artifact_names import INBOX
-from skillrun.store.stored_run import Runs, StoredRun
+from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import UsageError
 
 
-def copied(run: StoredRun, runs: Runs, name: str) -> StoredRun:
+def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
     """The run as it is in its new place, under that name; the old one stays. Nobody runs either meanwhile.
 
     Raises UsageError where the name is taken, SkillrunError where the run is being run or cannot be read whole.
     """
     run.check()
-    run.check_inside()
+    run.check_engine_files()
     with run.lease.hold():
-        journal = run.journal_so_far()
+        journal = run.journal_snapshot()
         shared = run.state().share
-        copy = runs.new(name, shared=shared)
+        copy = target.create_run(name, shared=shared)
         if copy.has_state:
-            raise UsageError(f"the run `{name}` already exists in {runs.place}", "choose another `--name`")
-        with copy.lease.hold(), copy.undone(), closing(copy.new_journal()) as own:
-            if not own.empty:
-                raise UsageError(f"something of a run `{name}` is in {runs.place}", "choose another `--name`")
-            own.restore(journal.rows)
-            transcript = copy.transcript()
-            transcript.restore(run.lines())
+            raise UsageError(f"the run `{name}` already exists in {target.location}", "choose another `--name`")
+        with copy.lease.hold(), copy.rollback_on_failure(), closing(copy.open_or_create_journal()) as copied_journal:
+            if not copied_journal.is_empty:
+                raise UsageError(f"something of a run `{name}` is in {target.location}", "choose another `--name`")
+            copied_journal.restore(journal.rows)
+            transcript = copy.open_transcript()
+            transcript.restore(run.transcript_lines())
             error = transcript.close()
             if error is not None:
                 raise error
-            files, others = copy.store(own, shared=shared).files, run.store().files
+            files, source_files = copy.data(copied_journal, shared=shared).files, run.data().files
             run.copy_files(files)
-            for path in others.matching(f"{INBOX}/*"):  # answers that were left and not taken yet
-                files.write(path, others.read(path))
-            copy.settle_modes(shared=shared)
+            for path in source_files.matching(f"{INBOX}/*"):  # answers that were left and not taken yet
+                files.write(path, source_files.read(path))
+            copy.apply_permissions(shared=shared)
     return copy

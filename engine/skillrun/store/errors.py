@@ -6,11 +6,11 @@ import errno
 from collections.abc import Mapping
 from typing import Final
 
-from skillrun.store.next_step import NOTHING, NextStep
+from skillrun.store.next_step import NO_NEXT_STEP, NextStep
 from skillrun.syntax.diagnostics import SkillrunError
 
 ROOM: Final = "make room on the disk"
-WAYS: Final[Mapping[int, str]] = {
+OS_ERROR_HINTS: Final[Mapping[int, str]] = {
     errno.ENOSPC: ROOM,
     errno.EDQUOT: ROOM,
     errno.EACCES: "see who may write there",
@@ -22,19 +22,19 @@ WAYS: Final[Mapping[int, str]] = {
 }
 
 
-class Waiting(Exception):
+class WaitingForUser(Exception):
     """A person has to do something before this phase can go on."""
 
-    def __init__(self, reason: str, next_step: NextStep = NOTHING, pause: str = "interactive") -> None:
+    def __init__(self, reason: str, next_step: NextStep = NO_NEXT_STEP, pause_type: str = "interactive") -> None:
         super().__init__(reason)
         self.reason = reason
         self.next_step = next_step
-        self.pause = pause
+        self.pause_type = pause_type
         """`exit` where the person has something to do outside of the run, such as filling in a file."""
 
 
-def file_trouble(error: OSError) -> SkillrunError:
+def file_error(error: OSError) -> SkillrunError:
     """What is said of a file of the run that the system refuses, and what to do about it."""
     place = f"{error.filename} cannot be read or written: " if error.filename else ""
-    way = WAYS.get(error.errno or 0, "look at its permissions and at the room on the disk")
+    way = OS_ERROR_HINTS.get(error.errno or 0, "look at its permissions and at the room on the disk")
     return SkillrunError(f"{place}{error.strerror or error}", way)

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skillrun.events import Event
-from skillrun.types.records import checks_of, is_text
+from skillrun.types.records import field_checks, is_text
 
 Record = dict[str, Any]
 _encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
 
 
-def line_of(event: Event) -> str:
+def format_event_line(event: Event) -> str:
     """An event that happens now, as a line without its end."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     return _encode({"at": at, **event.to_dict()})
 
 
-def event_of(line: bytes | str) -> Record | None:
+def parse_event_line(line: bytes | str) -> Record | None:
     """The event of a line; None for what is none, and for one that lacks what its kind has."""
     try:
         event = json.loads(line)
@@ -29,11 +29,11 @@ def event_of(line: bytes | str) -> Record | None:
         return None
     if not isinstance(event, dict) or not is_text(event.get("event")):
         return None
-    kind = KINDS.get(event["event"])
+    kind = EVENT_TYPES.get(event["event"])
     if kind is None:
         return event
     defaults: Record = {}
-    checks = checks_of(kind)
+    checks = field_checks(kind)
     for field in fields(kind):
         if field.name in event:
             if not checks[field.name](event[field.name]):
@@ -45,7 +45,7 @@ def event_of(line: bytes | str) -> Record | None:
     return {**defaults, **event}
 
 
-def moment_of(at: object) -> float | None:
+def event_timestamp(at: object) -> float | None:
     """When an event happened, in seconds since 1970; None if its `at` cannot be read."""
     try:
         return datetime.fromisoformat(str(at)).timestamp() if is_text(at) else None
@@ -53,4 +53,4 @@ def moment_of(at: object) -> float | None:
         return None
 
 
-KINDS: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}
+EVENT_TYPES: Final[Mapping[str, type[Event]]] = {kind.__name__: kind for kind in Event.__subclasses__()}

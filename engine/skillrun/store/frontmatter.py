@@ -16,15 +16,15 @@ from frontmatter import Post, dumps
 from frontmatter.default_handlers import BaseHandler
 
 from skillrun.syntax.diagnostics import Problems, SkillrunError, render_problem
-from skillrun.syntax.document import as_mapping, report_unended
-from skillrun.syntax.reading import read_source, source_of
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.document import as_mapping, report_missing_end
+from skillrun.syntax.reading import decode_source, read_source
+from skillrun.syntax.sanitizing import sanitize
 from skillrun.syntax.scalars import is_numeral, plain_value
 from skillrun.syntax.source import Mapping as Nodes
-from skillrun.syntax.source import Node, Sequence, Source, Span, plain
+from skillrun.syntax.source import Node, Sequence, Source, Span, to_plain
 from skillrun.syntax.yaml import parse_yaml
-from skillrun.types.records import misfits, required, words_of
-from skillrun.types.schemas import quoted
+from skillrun.types.records import describe_field, invalid_keys, required_fields
+from skillrun.types.schemas import quote_value
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
@@ -45,13 +45,13 @@ _ESCAPED: Final = re.compile(
 
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
     """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
-    value = readable(value)
+    value = replace_surrogates(value)
     style = _short_style(value) if len(value) <= SHORT else _style(value)
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 def _style(value: str) -> str | None:
-    if not value or _means_more(value) or value[-1] in "\"'" or _ESCAPED.search(value):
+    if not value or _needs_quotes(value) or value[-1] in "\"'" or _ESCAPED.search(value):
         return '"'
     if "\n" in value and value.isprintable() is False and all(line == line.rstrip() for line in value.split("\n")):
         return "|" if value.replace("\n", "").isprintable() and not value.startswith((" ", "\n")) else None
@@ -61,7 +61,7 @@ def _style(value: str) -> str | None:
 _short_style = lru_cache(maxsize=4096)(_style)  # the state is written many times, and most of it stays
 
 
-def _means_more(value: str) -> bool:
+def _needs_quotes(value: str) -> bool:
     """Whether YAML 1.2 takes it for something else than text, be it a number that is too large."""
     return not isinstance(plain_value(value), str) or is_numeral(value)
 
@@ -69,7 +69,7 @@ def _means_more(value: str) -> bool:
 _Dumper.add_representer(str, _text)
 
 
-class Handler(BaseHandler):
+class FrontmatterHandler(BaseHandler):
     """Frontmatter as python-frontmatter has it taken apart and put together, by our own YAML and byte for byte.
 
     One that loads has the `source` of the file, and keeps the places of what it has loaded.
@@ -91,7 +91,7 @@ class Handler(BaseHandler):
         start = opening.end() if opening is not None else 0
         node = parse_yaml(self.source, start, start + len(fm), self.problems)
         self.front = as_mapping(node, self.problems)
-        return {} if self.front is None else cast(dict[str, Any], plain(self.front))
+        return {} if self.front is None else cast(dict[str, Any], to_plain(self.front))
 
     def export(self, metadata: dict[str, object], **_: object) -> str:
         return "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(metadata).items()) or "{}\n"
@@ -105,7 +105,7 @@ def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
     """A markdown file of frontmatter and body."""
     post = Post(body)
     post.metadata = dict(data)  # not by keyword: a key may be called `content`
-    return dumps(post, Handler())
+    return dumps(post, FrontmatterHandler())
 
 
 @lru_cache(maxsize=64)  # most of a state is what it was when it was last written
@@ -121,7 +121,7 @@ def as_yaml(data: Any) -> str:
     return yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20).rstrip()
 
 
-def legible(text: str) -> str:
+def format_json_text(text: str) -> str:
     """A text that is a JSON object or list, laid out as YAML; any other as it is.
 
     Blanks at the ends of lines are left out: with them no text of several lines could stand as it is.
@@ -129,12 +129,12 @@ def legible(text: str) -> str:
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
-        return as_yaml(_without_ends(json.loads(text, object_pairs_hook=_each_once)))
+        return as_yaml(_strip_line_ends(json.loads(text, object_pairs_hook=_unique_fields)))
     except (ValueError, RecursionError):
         return text
 
 
-def _each_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """The fields of an object. Raises ValueError where one stands twice: nothing of a text is left out."""
     entries = dict(fields)
     if len(entries) < len(fields):
@@ -142,12 +142,12 @@ def _each_once(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _without_ends(value: Any) -> Any:
+def _strip_line_ends(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_ends(entry) for key, entry in value.items()}
+        return {key: _strip_line_ends(entry) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_without_ends(entry) for entry in value]
-    return _ENDS.sub("", clean(value)).strip("\n") if isinstance(value, str) else value
+        return [_strip_line_ends(entry) for entry in value]
+    return _ENDS.sub("", sanitize(value)).strip("\n") if isinstance(value, str) else value
 
 
 def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
@@ -168,36 +168,38 @@ class RunFile:
     def read(cls, path: Path, content: bytes | None = None, problems: Problems | None = None) -> RunFile:
         """The file; `content` where it has been read. Raises SkillrunError when it cannot be."""
         problems, name = Problems() if problems is None else problems, str(path)
-        source = read_source(path, name, problems) if content is None else source_of(content, path, name, problems)
-        file = cls._taken_apart(source, problems) if source is not None else None
-        if file is None or problems.errors:
+        source = read_source(path, name, problems) if content is None else decode_source(content, path, name, problems)
+        file = cls._parse(source, problems) if source is not None else None
+        if file is None or problems.has_errors:
             raise SkillrunError(
-                f"{path} cannot be read:\n{rendered(problems)}", "mend or restore the file; nothing was changed"
+                f"{path} cannot be read:\n{render_problems(problems)}", "mend or restore the file; nothing was changed"
             )
         return file
 
     @classmethod
-    def _taken_apart(cls, source: Source, problems: Problems) -> RunFile | None:
-        handler = Handler(source, problems)
+    def _parse(cls, source: Source, problems: Problems) -> RunFile | None:
+        handler = FrontmatterHandler(source, problems)
         if not handler.detect(source.text):
             return cls(Nodes({}, Span(source, 0)), {}, source.text)
         try:
             front, body = handler.split(source.text)
         except ValueError:
-            report_unended(source, problems)
+            report_missing_end(source, problems)
             return None
         data = handler.load(front)
         return None if handler.front is None else cls(handler.front, data, body)
 
     def check(self, record: type, problems: Problems) -> None:
         """Report what the record needs and the frontmatter lacks, and the values that its fields do not allow."""
-        for key in sorted(required(record) - self.data.keys()):
-            problems.report(self.front.span, "missing-key", f"`{key}` is missing", f"it is {words_of(record, key)}")
-        for key in misfits(record, self.data):
-            hint = f"it is {words_of(record, key)}"
-            problems.report(self.place(key), "type", f"`{key}` is {quoted(self.data[key])}", hint)
+        for key in sorted(required_fields(record) - self.data.keys()):
+            problems.report(
+                self.front.span, "missing-key", f"`{key}` is missing", f"it is {describe_field(record, key)}"
+            )
+        for key in invalid_keys(record, self.data):
+            hint = f"it is {describe_field(record, key)}"
+            problems.report(self.span_of(key), "type", f"`{key}` is {quote_value(self.data[key])}", hint)
 
-    def place(self, *path: str | int) -> Span:
+    def span_of(self, *path: str | int) -> Span:
         """Where the value stands to which keys, and the numbers of items, lead."""
         node: Node = self.front
         for step in path:
@@ -208,11 +210,11 @@ class RunFile:
         return node.span
 
 
-def rendered(problems: Problems) -> str:
+def render_problems(problems: Problems) -> str:
     return "\n".join(map(render_problem, problems))
 
 
-def readable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text as it is read back once it is written: halves of characters become U+FFFD."""
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 

@@ -13,14 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from skillrun.questions.answers import ENDED, PERSON, PREPARED, Answer, Question, fitted_answer
+from skillrun.questions.answers import ENDED, PERSON, PREPARED, Answer, Question, validate_answer
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifact_names import INBOX
-from skillrun.store.errors import Waiting
+from skillrun.store.errors import WaitingForUser
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.next_step import RESUME_RUN, NextStep
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 from skillrun.syntax.source import MAX_BYTES
 
 T = TypeVar("T")
@@ -30,10 +30,10 @@ KEYS: Final = ("answer", "answered_by", "confidence", "comment")
 
 
 @dataclass(frozen=True)
-class WaitingQuestions:
+class PendingQuestions:
     """Questions of one step that have no answer yet. `where` and `fingerprint` are those of the answers' record."""
 
-    where: str
+    address: str
     fingerprint: str
     phase: str
     questions: tuple[Question, ...]
@@ -44,19 +44,19 @@ class WaitingQuestions:
     @property
     def key(self) -> str:
         """What prepared answers call them: phase and step."""
-        return self.where.partition("/")[2].rpartition("@")[0]
+        return self.address.partition("/")[2].rpartition("@")[0]
 
 
-def waiting_questions(events: Iterable[Mapping[str, Any]]) -> list[WaitingQuestions]:
+def pending_questions(events: Iterable[Mapping[str, Any]]) -> list[PendingQuestions]:
     """What the last evaluation of a run has asked and nobody has answered, by the events of its transcript."""
-    waiting: dict[str, WaitingQuestions] = {}
+    waiting: dict[str, PendingQuestions] = {}
     for event in events:
         match event.get("event"):
             case "RunStarted":
                 waiting.clear()
             case "Asked" if event["fingerprint"]:
                 questions = tuple(cast(Question, question) for question in event["questions"])
-                waiting[event["address"]] = WaitingQuestions(
+                waiting[event["address"]] = PendingQuestions(
                     event["address"],
                     event["fingerprint"],
                     event["phase"],
@@ -72,17 +72,17 @@ def waiting_questions(events: Iterable[Mapping[str, Any]]) -> list[WaitingQuesti
     return list(waiting.values())
 
 
-class Inbox:
+class AnswerInbox:
     """The answers that were left in a run's folder."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
-    def put(self, waiting: WaitingQuestions, answers: Sequence[Answer]) -> bool:
+    def put(self, waiting: PendingQuestions, answers: Sequence[Answer]) -> bool:
         """Leave the answers, an entry for each question; False, and nothing is changed, where somebody was first."""
         kept = [{name: value for name, value in answer.items() if value not in (None, "")} for answer in answers]
-        text = json.dumps({"address": waiting.where, "answers": kept}, ensure_ascii=False, indent=1)
-        return self._files.write_new(_name(waiting.where, waiting.fingerprint), text + "\n")
+        text = json.dumps({"address": waiting.address, "answers": kept}, ensure_ascii=False, indent=1)
+        return self._files.write_new(_name(waiting.address, waiting.fingerprint), text + "\n")
 
     def has(self, where: str, fingerprint: str) -> bool:
         return self._files.is_file(_name(where, fingerprint))
@@ -92,17 +92,17 @@ class Inbox:
         name = _name(where, fingerprint)
         try:
             body = json.loads(self._files.read(name, MAX_BYTES)[:MAX_BYTES])
-            return list(_checked(body, where, questions))
+            return list(_validate_answers(body, where, questions))
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError, PathRefused) as error:
             place = self._files.path / name
             message = f"{place} holds no answers to `{where}` ({error})"
-            raise Waiting(message, NextStep.of("remove it, answer again, and ", RESUME_RUN)) from None
+            raise WaitingForUser(message, NextStep.of("remove it, answer again, and ", RESUME_RUN)) from None
 
-    async def unless_left(self, where: str, fingerprint: str, asking: Callable[[], Awaitable[T]]) -> T | None:
+    async def run_until_arrival(self, where: str, fingerprint: str, asking: Callable[[], Awaitable[T]]) -> T | None:
         """What `asking` gives; None where somebody has left answers, or does so first: it is broken off then."""
         if self.has(where, fingerprint):
             return None
-        arrival = asyncio.create_task(self._arrival(where, fingerprint))
+        arrival = asyncio.create_task(self._wait_for_arrival(where, fingerprint))
         patience = asyncio.timeout(None)
         try:
             async with patience:
@@ -115,7 +115,7 @@ class Inbox:
         finally:
             arrival.cancel()
 
-    async def _arrival(self, where: str, fingerprint: str) -> None:
+    async def _wait_for_arrival(self, where: str, fingerprint: str) -> None:
         while not self.has(where, fingerprint):  # noqa: ASYNC110 -- another process makes the file
             await asyncio.sleep(POLL)
 
@@ -124,7 +124,7 @@ def _name(where: str, fingerprint: str) -> str:
     return f"{INBOX}/{sha256_of(f'{where} {fingerprint}')[:32]}.json"
 
 
-def _checked(body: Any, where: str, questions: Sequence[Question]) -> Iterator[Answer]:
+def _validate_answers(body: Any, where: str, questions: Sequence[Question]) -> Iterator[Answer]:
     """The answers as the questions take them. Raises ValueError, LookupError, TypeError or SkillrunError."""
     if body["address"] != where or len(body["answers"]) != len(questions):
         raise ValueError("it is for other questions")
@@ -137,5 +137,5 @@ def _checked(body: Any, where: str, questions: Sequence[Question]) -> Iterator[A
             raise ValueError("nobody else answers here")
         if "answer" in answer:
             with suppress(SkillrunError):  # a person's own words, where the terminal takes them
-                answer["answer"] = fitted_answer(question, answer["answer"])
-        yield cast(Answer, clean(answer))
+                answer["answer"] = validate_answer(question, answer["answer"])
+        yield cast(Answer, sanitize(answer))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from skillrun.store.journal import JournalRow
 from skillrun.store.rows import NO_CHAIN, TEXT
 
-AGAIN = "/again"
+REUSED_SUFFIX = "/again"
 """How the address of a note ends that says which of the earlier prompts at an address is the present one again."""
 
 
@@ -32,8 +32,8 @@ class Index:
         self.latest[kind, address, fingerprint] = seq
         self.of_kind.setdefault(kind, []).append(seq)
         call = (address, fingerprint)
-        if kind == "note" and address.endswith(AGAIN):
-            self.present[address.removesuffix(AGAIN)] = fingerprint
+        if kind == "note" and address.endswith(REUSED_SUFFIX):
+            self.present[address.removesuffix(REUSED_SUFFIX)] = fingerprint
         elif kind == "sent":
             self.present[address] = fingerprint
             self.unanswered[call] = None

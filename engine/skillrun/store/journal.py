@@ -17,7 +17,7 @@ KINDS: frozenset[str] = frozenset(get_args(Kind))
 Body = dict[str, Any]
 """A JSON object, by the kind of its record one of `journal_bodies.py`."""
 
-Fits = Callable[[str, Body], bool]
+BodyCheck = Callable[[str, Body], bool]
 """Whether a body is one that a run writes in a record of this kind: a journal may come from anybody."""
 
 
@@ -57,7 +57,7 @@ class Journal(Protocol):
     at once by `find`, `entries`, `unanswered` and `calls` once `record` has returned.
     """
 
-    doubt: str
+    warning: str
     """What its reader has to know of it; empty for one that is known to be whole."""
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
@@ -65,17 +65,17 @@ class Journal(Protocol):
 
         Records that are appended in one turn of the event loop become durable together, all or none.
 
-        Raises JournalUnwritable when it cannot be written, and ever after, so that no new call goes out; RunLost where
+        Raises JournalUnwritable when it cannot be written, and ever after, so that no new call goes out; LeaseLost where
         the run is not this process's any more. What has come from outside all the same (`tried`, `reply`, `failed`,
         `tool`, `answer`) is kept and written as soon as that is possible; `unwritten` says whether it was.
         """
         ...
 
     def check(self) -> None:
-        """Raises JournalUnwritable when a record could not be written, RunLost when none may be any more."""
+        """Raises JournalUnwritable when a record could not be written, LeaseLost when none may be any more."""
         ...
 
-    def unwritten(self) -> SkillrunError | None:
+    def write_error(self) -> SkillrunError | None:
         """Why the journal could not be written, what became of what was received, and what to do; None where it could.
 
         Tries once more to write it.
@@ -90,26 +90,26 @@ class Journal(Protocol):
         """All records of a kind, oldest first, duplicates included; those that come meanwhile are left out."""
         ...
 
-    def unanswered(self) -> list[tuple[str, str]]:
+    def pending_calls(self) -> list[tuple[str, str]]:
         """(address, fingerprint) of calls that were sent and of which nothing has come since, oldest first."""
         ...
 
-    def present(self, address: str) -> str:
+    def latest_fingerprint(self, address: str) -> str:
         """The fingerprint of the prompt that was asked at an address last, or taken up again since; empty for none."""
         ...
 
     @property
-    def calls(self) -> int:
+    def call_count(self) -> int:
         """How many calls were sent; one that was tried again counts once."""
         ...
 
     @property
-    def empty(self) -> bool: ...
+    def is_empty(self) -> bool: ...
 
     def restore(self, rows: Sequence[JournalRow]) -> None:
         """Take over the records of another journal as they are, whose chain was verified; this one must be empty.
 
-        Raises JournalUnwritable, RunLost.
+        Raises JournalUnwritable, LeaseLost.
         """
         ...
 

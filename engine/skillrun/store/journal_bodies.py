@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from skillrun.models.messages import MessageRole, Stop
+from skillrun.models.messages import MessageRole, StopReason
 from skillrun.questions.answers import Answer, QuestionRecord
 from skillrun.types import records
-from skillrun.types.records import Number, Whole, closed
+from skillrun.types.records import NonNegativeFloat, NonNegativeInt, forbid_extra_keys
 
 Verdict = Literal["found", "missing", "withheld"]
 
 
-@closed
+@forbid_extra_keys
 class CallBody(TypedDict):
     """A call of a tool that a model asks for; see `models.messages.ToolCall`."""
 
@@ -39,7 +39,7 @@ class MessageBody(TypedDict):
     call_id: NotRequired[str]
 
 
-@closed
+@forbid_extra_keys
 class ToolSpecBody(TypedDict):
     name: str
     description: str
@@ -58,31 +58,31 @@ class SentBody(TypedDict):
     temperature: NotRequired[float | None]
     answer_now: NotRequired[bool]
     round: NotRequired[str]
-    attempt: NotRequired[Whole]
+    attempt: NotRequired[NonNegativeInt]
 
 
-@closed
+@forbid_extra_keys
 class UsageBody(TypedDict, total=False):
-    input: Whole
-    output: Whole
-    cache_read: Whole
-    cache_write: Whole
+    input: NonNegativeInt
+    output: NonNegativeInt
+    cache_read: NonNegativeInt
+    cache_write: NonNegativeInt
 
 
-@closed
+@forbid_extra_keys
 class ReplyBody(TypedDict):
     """What a model said; see `models.messages.Reply`."""
 
     text: str
     calls: list[CallBody]
     usage: UsageBody
-    price: Number | None
-    stop: NotRequired[Stop]
+    price: NonNegativeFloat | None
+    stop: NotRequired[StopReason]
     model: NotRequired[str]
-    seconds: NotRequired[Number]
+    seconds: NotRequired[NonNegativeFloat]
 
 
-@closed
+@forbid_extra_keys
 class FailedBody(TypedDict):
     """A call that got no reply; see `models.messages.ModelError`."""
 
@@ -99,7 +99,7 @@ class TriedBody(TypedDict, total=False):
     kind: str
     message: str
     next_step: str
-    attempt: Whole
+    attempt: NonNegativeInt
 
 
 class ToolBody(TypedDict, total=False):
@@ -123,7 +123,7 @@ class ToolBody(TypedDict, total=False):
     passed_over: list[str]
 
 
-@closed
+@forbid_extra_keys
 class FormBody(TypedDict):
     """How a form stood when it was read; see `runtime/asking/forms`."""
 
@@ -145,8 +145,8 @@ class AnswerBody(TypedDict):
 class VoidBody(TypedDict):
     """The attempts of a phase in a round that do not count any more."""
 
-    round: Whole
-    tries: dict[str, Whole]
+    round: NonNegativeInt
+    tries: dict[str, NonNegativeInt]
 
 
 class NoteBody(TypedDict, total=False):
@@ -176,10 +176,12 @@ BODIES: Final[Mapping[str, type]] = {
 def body_fits(kind: str, body: object) -> bool:
     """Whether a run can have written a record of this kind with this body."""
     record = BODIES.get(kind)
-    return isinstance(body, dict) and (record is None or (records.fits(record, body) and _agrees(kind, body)))
+    return isinstance(body, dict) and (
+        record is None or (records.matches_record(record, body) and _is_consistent(kind, body))
+    )
 
 
-def _agrees(kind: str, body: Mapping[str, Any]) -> bool:
+def _is_consistent(kind: str, body: Mapping[str, Any]) -> bool:
     """Whether the parts of a body go together."""
     form = body.get("form") if kind == "answer" else None
     return (kind != "answer" or bool(body["answers"])) and (form is None or len(form["why"]) == len(form["read"]))

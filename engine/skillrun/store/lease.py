@@ -9,22 +9,22 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from skillrun.repository.confined_folder import Guard
+from skillrun.repository.confined_folder import WriteGuard
 from skillrun.syntax.diagnostics import SkillrunError
 
 
-class RunLost(SkillrunError):
+class LeaseLost(SkillrunError):
     """The files of a run are not where they were, or this process holds it no more; its next step is complete."""
 
 
 class Lease(Protocol):
     """The right to evaluate one run, which a process has from `hold` until it lets go, dies or loses it."""
 
-    def hold(self) -> AbstractContextManager[Guard]:
+    def hold(self) -> AbstractContextManager[WriteGuard]:
         """Have the run while the context lasts. Raises SkillrunError, naming the holder, while another has it.
 
-        The guard raises RunLost once the run is another's, or with `here` not where it was. Journal and files ask it:
-        before every commit that matters and every write, and with `here` before a call goes out.
+        The guard raises an error if another process has taken the run, or with `verify_path` if the run has moved. The
+        journal and the files call it before every commit and write, and with `verify_path` before a model call.
         """
         ...
 

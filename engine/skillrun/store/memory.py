@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from skillrun.repository.confined_folder import Guard, Tree
-from skillrun.store.base_journal import KEPT, ChainedJournal, anything
-from skillrun.store.files import check_other
+from skillrun.repository.confined_folder import ConfinedFolder, WriteGuard
+from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, accept_any_body
+from skillrun.store.files import check_run_exists
 from skillrun.store.index import Index
-from skillrun.store.journal import Fits, JournalDamaged, JournalRow
-from skillrun.store.lease import RunLost
+from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
+from skillrun.store.lease import LeaseLost
 from skillrun.store.named_files import NamedFiles
 from skillrun.syntax.diagnostics import SkillrunError
 
@@ -23,12 +23,12 @@ class MemoryJournal(ChainedJournal):
         self,
         rows: Iterable[JournalRow] = (),
         index: Index | None = None,
-        fits: Fits = anything,
-        doubt: str = "",
+        fits: BodyCheck = accept_any_body,
+        warning: str = "",
         *,
-        guard: Guard | None = None,
+        guard: WriteGuard | None = None,
     ) -> None:
-        super().__init__(Index() if index is None else index, fits, doubt)
+        super().__init__(Index() if index is None else index, fits, warning)
         self._rows = list(rows)
         self._guard = guard
 
@@ -43,21 +43,21 @@ class MemoryJournal(ChainedJournal):
 
     def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: ARG002 (the same for all)
         if self._guard is not None:
-            self._guard.check(here=False)
+            self._guard.check(verify_path=False)
 
-    def _keep(self, rows: Sequence[JournalRow]) -> None:
+    def _persist(self, rows: Sequence[JournalRow]) -> None:
         self._rows.extend(rows)
 
     def _row(self, seq: int) -> JournalRow:
         if not 0 < seq <= len(self._rows):
-            raise JournalDamaged(f"record {seq} of the journal is not there", KEPT)
+            raise JournalDamaged(f"record {seq} of the journal is not there", RESTORE_HINT)
         return self._rows[seq - 1]
 
 
 class MemoryFiles(NamedFiles):
     """The `Files` of a run in memory. Other runs are those in the folder `runs`, or none."""
 
-    def __init__(self, runs: Path | None = None, *, guard: Guard | None = None) -> None:
+    def __init__(self, runs: Path | None = None, *, guard: WriteGuard | None = None) -> None:
         super().__init__(Path("run"))
         self._runs, self._guard = runs, guard
         self._kept: dict[str, bytes] = {}
@@ -71,18 +71,18 @@ class MemoryFiles(NamedFiles):
     def _folders(self) -> set[str]:
         return self._made
 
-    def other(self, name: str) -> Tree:
+    def open_other_run(self, name: str) -> ConfinedFolder:
         if self._runs is None:
             raise SkillrunError(f"there is no run `{name}` beside this one")
-        check_other(self._runs.resolve(), name)
-        return Tree(self._runs.resolve() / name)
+        check_run_exists(self._runs.resolve(), name)
+        return ConfinedFolder(self._runs.resolve() / name)
 
     def _check(self) -> None:
         if self._guard is not None:
             self._guard.check()
 
-    def _put(self, key: str, content: bytes, last: Callable[[], None]) -> None:
-        last()
+    def _put(self, key: str, content: bytes, precondition: Callable[[], None]) -> None:
+        precondition()
         self._contents[key] = content
 
     def _rename(self, key: str, new: str) -> None:
@@ -120,6 +120,6 @@ class MemoryLease:
         """Take the run from who has it."""
         self._is_held, self._is_lost = False, True
 
-    def check(self, *, here: bool = True) -> None:  # noqa: ARG002 (it is nowhere)
+    def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (it is nowhere)
         if self._is_lost:
-            raise RunLost("the run was taken from who had it", "hold it again")
+            raise LeaseLost("the run was taken from who had it", "hold it again")

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from skillrun.repository.confined_folder import LONGEST, Kind, Tree
-from skillrun.repository.matching import matching
+from skillrun.repository.confined_folder import LONGEST, ConfinedFolder, EntryKind
+from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
-from skillrun.store.checkpoints import reached
-from skillrun.store.files import LARGEST, encoded
-from skillrun.types.schemas import quoted
+from skillrun.store.checkpoints import kill_point
+from skillrun.store.files import LARGEST, encode
+from skillrun.types.schemas import quote_value
 
 
 class NamedFiles(ABC):
@@ -38,10 +38,10 @@ class NamedFiles(ABC):
 
     @abstractmethod
     def _check(self) -> None:
-        """Raises RunLost where the run is another's."""
+        """Raises LeaseLost where the run is another's."""
 
     @abstractmethod
-    def _put(self, key: str, content: bytes, last: Callable[[], None]) -> None:
+    def _put(self, key: str, content: bytes, precondition: Callable[[], None]) -> None:
         """Have a file be this; `last` is asked before. The folders on its way are there."""
 
     @abstractmethod
@@ -57,7 +57,7 @@ class NamedFiles(ABC):
         """Have a folder be there."""
 
     @abstractmethod
-    def other(self, name: str) -> Tree:
+    def open_other_run(self, name: str) -> ConfinedFolder:
         """The folder of another run beside this one, open. Raises SkillrunError where there is none."""
 
     def has(self, name: str) -> bool:
@@ -86,23 +86,23 @@ class NamedFiles(ABC):
             raise self._missing(name)
         return self._contents[_key(name)][: limit + 1]
 
-    def entries(self, name: str = ".") -> list[tuple[str, Kind]]:
+    def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
         key = _key(name)
         if key not in self._folders:
             raise _error(errno.ENOTDIR, self.path / name) if key in self._contents else self._missing(name)
-        inside: list[tuple[str, Kind]] = [(_leaf(path), "file") for path in self._contents if _parent(path) == key]
+        inside: list[tuple[str, EntryKind]] = [(_leaf(path), "file") for path in self._contents if _parent(path) == key]
         inside += [(_leaf(path), "folder") for path in self._folders if path != "." and _parent(path) == key]
         return sorted(inside)
 
     def matching(self, pattern: str) -> list[str]:
-        return matching(self, pattern)
+        return find_matching_files(self, pattern)
 
-    def write(self, name: str, content: str | bytes, *, last: Callable[[], None] = lambda: None) -> None:
-        key = self._prepared(name)
+    def write(self, name: str, content: str | bytes, *, precondition: Callable[[], None] = lambda: None) -> None:
+        key = self._prepare_key(name)
         self._check()
-        reached(f"rename {_leaf(key)}: before")
-        self._put(key, encoded(content), last)
-        reached(f"rename {_leaf(key)}: after")
+        kill_point(f"rename {_leaf(key)}: before")
+        self._put(key, encode(content), precondition)
+        kill_point(f"rename {_leaf(key)}: after")
 
     def write_new(self, name: str, content: str | bytes) -> bool:
         if self.is_taken(name):
@@ -113,11 +113,11 @@ class NamedFiles(ABC):
     def move(self, name: str, target: str) -> None:
         if not self.has(name):
             raise self._missing(name)
-        new = self._prepared(target)
+        new = self._prepare_key(target)
         self._check()
-        reached(f"rename {name}: before")
+        kill_point(f"rename {name}: before")
         self._rename(_key(name), new)
-        reached(f"rename {name}: after")
+        kill_point(f"rename {name}: after")
 
     def remove(self, name: str) -> None:
         key = _key(name)
@@ -130,20 +130,20 @@ class NamedFiles(ABC):
 
     def make_folder(self, name: str) -> None:
         key = _key(name)
-        for folder in _above(key):
+        for folder in _parent_folders(key):
             self._make(folder, name)
         if key not in self._contents and key not in self._folders:
             self._add_folder(key)
 
-    def sweep(self) -> None:  # noqa: B027 (nothing to do is right for all)
+    def remove_leftovers(self) -> None:  # noqa: B027 (nothing to do is right for all)
         """A write that is killed leaves nothing here."""
 
-    def _prepared(self, name: str) -> str:
+    def _prepare_key(self, name: str) -> str:
         """The key to write at, its folders made."""
         key = _key(name)
         if key in self._folders:
             raise _error(errno.EISDIR, self.path / name)
-        for folder in _above(key):
+        for folder in _parent_folders(key):
             self._make(folder, name)
         return key
 
@@ -155,21 +155,23 @@ class NamedFiles(ABC):
             self._add_folder(folder)
 
     def _missing(self, name: str) -> OSError:
-        is_below = any(folder in self._contents for folder in _above(_key(name)))
+        is_below = any(folder in self._contents for folder in _parent_folders(_key(name)))
         return _error(errno.ENOTDIR if is_below else errno.ENOENT, self.path / name)
 
 
 def _key(name: str) -> str:
     """The one spelling of a name. Raises PathRefused for one that leads out."""
     if "\0" in name or len(name) > LONGEST:
-        raise PathRefused(f"{quoted(name)} is no path")
+        raise PathRefused(f"{quote_value(name)} is no path")
     if name.startswith("/"):
-        raise PathRefused(f"{quoted(name)} leads out of its folder", "It is absolute; write it from the folder on.")
+        raise PathRefused(
+            f"{quote_value(name)} leads out of its folder", "It is absolute; write it from the folder on."
+        )
     parts: list[str] = []
     for part in name.split("/"):
         if part == "..":
             if not parts:
-                raise PathRefused(f"{quoted(name)} leads out of its folder", "It goes up with `..`.")
+                raise PathRefused(f"{quote_value(name)} leads out of its folder", "It goes up with `..`.")
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
@@ -184,7 +186,7 @@ def _parent(key: str) -> str:
     return key.rpartition("/")[0] or "."
 
 
-def _above(key: str) -> list[str]:
+def _parent_folders(key: str) -> list[str]:
     """The folders on the way to a name, the outermost first."""
     return [key[:at] for at, sign in enumerate(key) if sign == "/"]
 

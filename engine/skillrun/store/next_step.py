@@ -14,12 +14,12 @@ _WORDED: Final = re.compile(r"`skillrun resume RUN([^`]*)`")
 
 
 @dataclass(frozen=True)
-class Resume:
+class ResumeCommand:
     """The command that goes on with the run, with `flags` of its own as they are typed."""
 
     flags: str = ""
 
-    def words(self, run: str, flags: Mapping[str, str]) -> str:
+    def render(self, run: str, flags: Mapping[str, str]) -> str:
         """The command for a run, with those of the flags that it has not itself; each may have a value."""
         more = (" ".join(filter(None, flag)) for flag in flags.items() if flag[0] not in self.flags)
         return f"`{' '.join(['skillrun resume', run, *more, *filter(None, [self.flags])])}`"
@@ -29,42 +29,44 @@ class Resume:
 class NextStep:
     """Words and commands as they follow each other; none of either where there is nothing to say."""
 
-    parts: tuple[str | Resume, ...] = ()
+    parts: tuple[str | ResumeCommand, ...] = ()
 
     @classmethod
-    def of(cls, *parts: str | Resume | NextStep) -> NextStep:
+    def of(cls, *parts: str | ResumeCommand | NextStep) -> NextStep:
         """These parts, one behind the other."""
         several = (part.parts if isinstance(part, NextStep) else (part,) for part in parts)
         return cls(tuple(part for some in several for part in some if part != ""))
 
     @classmethod
-    def read(cls, words: str) -> NextStep:
+    def parse(cls, words: str) -> NextStep:
         """What an error says that has come with words alone, from a model or out of the journal."""
         texts = _WORDED.split(words)  # words and flags in turn
-        return cls.of(*(Resume(text.strip()) if at % 2 else text for at, text in enumerate(texts)))
+        return cls.of(*(ResumeCommand(text.strip()) if at % 2 else text for at, text in enumerate(texts)))
 
     def __bool__(self) -> bool:
         return bool(self.parts)
 
     def __str__(self) -> str:
-        return self.typed("RUN")
+        return self.render("RUN")
 
     @property
-    def resumes(self) -> bool:
+    def has_resume_command(self) -> bool:
         """Whether it says how to go on with the run."""
-        return any(isinstance(part, Resume) for part in self.parts)
+        return any(isinstance(part, ResumeCommand) for part in self.parts)
 
     def then_resume(self, between: str = "; ") -> NextStep:
         """The same without a full stop, and how to go on behind it; said once, also where it is said already."""
         last = self.parts[-1] if self.parts else ""
         words = last.rstrip(". ") if isinstance(last, str) else last
         step = NextStep.of(*self.parts[:-1], words)
-        return step if step.resumes else NextStep.of(step or "fix what is wrong", f"{between}then ", RESUME_RUN)
+        return (
+            step if step.has_resume_command else NextStep.of(step or "fix what is wrong", f"{between}then ", RESUME_RUN)
+        )
 
-    def typed(self, run: str, flags: Mapping[str, str] = {}) -> str:
+    def render(self, run: str, flags: Mapping[str, str] = {}) -> str:
         """The words as a person reads them, who types them for this run."""
-        return "".join(part if isinstance(part, str) else part.words(run, flags) for part in self.parts)
+        return "".join(part if isinstance(part, str) else part.render(run, flags) for part in self.parts)
 
 
-NOTHING: Final = NextStep()
-RESUME_RUN: Final = NextStep.of("resume with ", Resume())
+NO_NEXT_STEP: Final = NextStep()
+RESUME_RUN: Final = NextStep.of("resume with ", ResumeCommand())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from skillrun.store.next_step import NOTHING, NextStep
+from skillrun.store.next_step import NO_NEXT_STEP, NextStep
 
 Status = Literal["running", "waiting", "completed", "failed", "interrupted"]
 EXIT: Final[Mapping[Status, int]] = {"completed": 0, "failed": 1, "waiting": 75, "interrupted": 130}
@@ -18,7 +18,7 @@ class Outcome:
 
     status: Status
     reason: str = ""
-    next_step: NextStep = NOTHING
+    next_step: NextStep = NO_NEXT_STEP
     outputs: Mapping[str, Any] = field(default_factory=dict)
 
     @property

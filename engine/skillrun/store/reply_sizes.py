@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterable
 from statistics import median_low
 
-from skillrun.library.reply_sizes import Size, step_of
+from skillrun.library.reply_sizes import ReplySize, step_address
 from skillrun.models.messages import Reply
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.journal import Journal
 
 
-def sizes_of(journals: Iterable[Journal]) -> dict[str, Size]:
+def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
     """The medians of each step, over members, passes and runs; a reply that was cut off does not count."""
     replies: defaultdict[str, list[int]] = defaultdict(list)
     turns: defaultdict[str, list[int]] = defaultdict(list)
@@ -23,19 +23,19 @@ def sizes_of(journals: Iterable[Journal]) -> dict[str, Size]:
         for entry in journal.entries("tool"):
             tokens[entry.address.rpartition("/")[0]] += estimate_tokens(str(entry.body.get("result", "")))
             if excerpts := entry.body.get("excerpts"):
-                replies[step_of(f"{entry.address}/-/-")].append(sum(map(estimate_tokens, excerpts.values())))
-        looked: defaultdict[str, int] = defaultdict(int)
+                replies[step_address(f"{entry.address}/-/-")].append(sum(map(estimate_tokens, excerpts.values())))
+        lookups: defaultdict[str, int] = defaultdict(int)
         for entry in journal.entries("reply"):
-            step, reply = step_of(entry.address), Reply.from_dict(entry.body)
+            step, reply = step_address(entry.address), Reply.from_dict(entry.body)
             place, _, number = entry.address.rpartition("/")
             attempt = f"{place} {number.partition('.')[2]}"
             if reply.stop == "tool":
-                looked[attempt] += 1
+                lookups[attempt] += 1
                 results[step].append(tokens[entry.address])
             elif reply.stop == "end":
                 replies[step].append(estimate_tokens(reply.text))
-                turns[step].append(looked[attempt])
+                turns[step].append(lookups[attempt])
     return {
-        step: Size(median_low(sizes), median_low(turns[step] or [0]), median_low(results[step] or [0]))
+        step: ReplySize(median_low(sizes), median_low(turns[step] or [0]), median_low(results[step] or [0]))
         for step, sizes in replies.items()
     }

@@ -20,13 +20,13 @@ _PIECE = 2048  # characters, cut from the start of a string, so that equal prefi
 _LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without end
 _INLINE = 512  # what is shorter is not worth a record of its own
 _MARK = "\0"
-_PACKED = b"\xff"  # no text in UTF-8 begins with it
-_WIDEST = 4 * _PIECE + 1  # bytes; every piece has fewer
-_STAYS = frozenset({int, float, bool, type(None)})  # most values of a body; looked at before anything else
+_COMPRESSED_PREFIX = b"\xff"  # no text in UTF-8 begins with it
+_MAX_PIECE_BYTES = 4 * _PIECE + 1  # bytes; every piece has fewer
+_SCALAR_TYPES = frozenset({int, float, bool, type(None)})  # most values of a body; looked at before anything else
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
-def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: bytes) -> bytes:
+def chain_hash(previous: bytes, kind: str, address: str, fingerprint: str, body: bytes) -> bytes:
     """SHA-256 over the previous link and the fields, each behind its length."""
     fields = (kind.encode(), address.encode(), fingerprint.encode(), body)
     return hashlib.sha256(b"".join((previous, struct.pack(">4Q", *map(len, fields)), *fields))).digest()
@@ -34,14 +34,14 @@ def chained(previous: bytes, kind: str, address: str, fingerprint: str, body: by
 
 def body_to_bytes(body: Body, number_of: Callable[[bytes], int]) -> bytes:
     """Compact JSON in the body's own key order, which templates see; `number_of` stores a text and gives its number."""
-    return _bytes(_encode(_folded(body, number_of)))
+    return _bytes(_encode(_replace_long_strings(body, number_of)))
 
 
 def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
     """What `body_to_bytes` was given. Raises ValueError for what it has not written."""
     length = 0
 
-    def unfolded(mapping: dict[str, Any]) -> Any:
+    def restore_strings(mapping: dict[str, Any]) -> Any:
         nonlocal length
         if _MARK in mapping:
             parts = []
@@ -53,23 +53,23 @@ def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
             return "".join(parts)
         return {key.removeprefix(_MARK): value for key, value in mapping.items()}
 
-    body: Body = json.loads(_text(data), object_hook=unfolded if b"\\u0000" in data else None)
+    body: Body = json.loads(_text(data), object_hook=restore_strings if b"\\u0000" in data else None)
     return body
 
 
-def packed(piece: bytes) -> bytes:
+def compress_piece(piece: bytes) -> bytes:
     """A piece of text as it is stored: compressed where that makes it shorter."""
-    short = _PACKED + zlib.compress(piece)
-    return short if len(short) < len(piece) else piece
+    compressed = _COMPRESSED_PREFIX + zlib.compress(piece)
+    return compressed if len(compressed) < len(piece) else piece
 
 
-def unpacked(stored: bytes) -> bytes:
+def decompress_piece(data: bytes) -> bytes:
     """The piece that was stored. Raises ValueError for what `packed` has not given."""
-    if not stored.startswith(_PACKED):
-        return stored
+    if not data.startswith(_COMPRESSED_PREFIX):
+        return data
     stream = zlib.decompressobj()
     try:
-        piece = stream.decompress(stored[len(_PACKED) :], _WIDEST)
+        piece = stream.decompress(data[len(_COMPRESSED_PREFIX) :], _MAX_PIECE_BYTES)
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if not stream.eof or stream.unused_data:
@@ -77,7 +77,7 @@ def unpacked(stored: bytes) -> bytes:
     return piece
 
 
-def _folded(value: Any, number_of: Callable[[bytes], int]) -> Any:
+def _replace_long_strings(value: Any, number_of: Callable[[bytes], int]) -> Any:
     """The value with long strings as {MARK: [number, …, rest]}; keys of its own that start with MARK get one more."""
     if isinstance(value, str):
         if len(value) < _INLINE:
@@ -87,12 +87,12 @@ def _folded(value: Any, number_of: Callable[[bytes], int]) -> Any:
     if isinstance(value, dict):
         return {
             _MARK + key if key.startswith(_MARK) else key: item
-            if item.__class__ in _STAYS or (item.__class__ is str and len(item) < _INLINE)
-            else _folded(item, number_of)
+            if item.__class__ in _SCALAR_TYPES or (item.__class__ is str and len(item) < _INLINE)
+            else _replace_long_strings(item, number_of)
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_folded(item, number_of) for item in value]
+        return [_replace_long_strings(item, number_of) for item in value]
     return value
 
 

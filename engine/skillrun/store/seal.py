@@ -17,29 +17,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.library.budgets import budgets
-from skillrun.store.frontmatter import readable
+from skillrun.library.budgets import load_budget
+from skillrun.store.frontmatter import replace_surrogates
 from skillrun.store.state import State
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
 
-CHANGE: Final = "change the path below `inputs` in its state.md"
+CHANGE_INPUT_HINT: Final = "change the path below `inputs` in its state.md"
 
 
-def seal_of(program: Program, state: State, key: bytes) -> str:
+def compute_seal(program: Program, state: State, key: bytes) -> str:
     """The seal of what the state decides, as hexadecimal digits."""
-    powers = json.dumps(_powers(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False)
-    return hmac.new(key, b"skillrun seal 1\n" + readable(powers).encode(), hashlib.sha256).hexdigest()
+    privileges = json.dumps(
+        _privileges(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False
+    )
+    return hmac.new(key, b"skillrun seal 1\n" + replace_surrogates(privileges).encode(), hashlib.sha256).hexdigest()
 
 
 def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
     """Whether this user's own run has written the state, in this project; by the user's key."""
-    if readable(os.path.realpath(state.project)) != readable(os.path.realpath(project)):
+    if replace_surrogates(os.path.realpath(state.project)) != replace_surrogates(os.path.realpath(project)):
         return False  # the workflow of its name is another one here
-    return key is not None and hmac.compare_digest(seal_of(program, state, key).encode(), state.seal.encode())
+    return key is not None and hmac.compare_digest(compute_seal(program, state, key).encode(), state.seal.encode())
 
 
 @dataclass(frozen=True)
@@ -53,55 +55,59 @@ class Claims:
     models: tuple[tuple[str, str, str], ...]
 
     @property
-    def matter(self) -> bool:
+    def has_claims(self) -> bool:
         """Whether somebody has to decide about them."""
         return bool(self.paths or self.models)
 
     @property
     def lines(self) -> list[str]:
-        paths = [f"`{name}` is {quoted(path)}, which is outside of this project" for name, path in self.paths.items()]
+        paths = [
+            f"`{name}` is {quote_value(path)}, which is outside of this project" for name, path in self.paths.items()
+        ]
         return [*paths, *(f"`{name}` is the model {there} there, and {here} here" for name, there, here in self.models)]
 
 
-def claims_of(
+def find_claims(
     program: Program, state: State, catalogue: Catalogue, environ: Mapping[str, str], project: Path
 ) -> Claims:
     """What would have to be decided before going on; the override of this command line is none of the state's."""
-    inside = project.resolve()
+    project_root = project.resolve()
     paths = {
         name: value
         for name, values in _paths(program, state).items()
         for value in values
-        if not (inside / value).resolve().is_relative_to(inside)
+        if not (project_root / value).resolve().is_relative_to(project_root)
     }
     models = []
     for name, model in sorted(state.models.items()):
         if model.startswith("scripted:"):  # costs nothing, and nothing is sent
             continue
         try:
-            here = "" if catalogue.may_mean(name, model, environ) else catalogue.resolve(name, environ).model
+            local_model = (
+                "" if catalogue.can_resolve_to(name, model, environ) else catalogue.resolve(name, environ).model
+            )
         except SkillrunError:
-            here = "nothing"
-        if here:
-            models.append((name, model, here))
+            local_model = "nothing"
+        if local_model:
+            models.append((name, model, local_model))
     return Claims(paths, tuple(models))
 
 
-def disown(state: State, program: Program, claims: Claims, project: Path) -> None:
+def revoke_claims(state: State, program: Program, claims: Claims, project: Path) -> None:
     """Take from a state what it may not decide; its records stay. Raises SkillrunError for an input that it needs."""
     if claims.paths:
         names = ", ".join(f"`{name}`" for name in claims.paths)
         raise SkillrunError(
             f"the run has come from elsewhere, and {names} would let it read outside of this project",
-            f"{CHANGE}, or take it over with `--adopt`",
+            f"{CHANGE_INPUT_HINT}, or take it over with `--adopt`",
         )
     for name, _, _ in claims.models:
         del state.models[name]
     state.project, state.override, state.typed, state.share = str(project), "", [], False
-    state.budget = budgets(program.library)
+    state.budget = load_budget(program.library)
 
 
-def _powers(program: Program, state: State) -> dict[str, Any]:
+def _privileges(program: Program, state: State) -> dict[str, Any]:
     return {
         "workflow": state.workflow,
         "project": state.project,
@@ -120,9 +126,9 @@ def _paths(program: Program, state: State) -> dict[str, list[str]]:
     for field in program.workflow.inputs:
         value = state.inputs.get(field.name)
         if field.item.word == "path" and value not in (None, "", []):
-            typed[field.name] = list(map(str, _each(value)))
+            typed[field.name] = list(map(str, _as_list(value)))
     return typed
 
 
-def _each(value: Any) -> Iterable[Any]:
+def _as_list(value: Any) -> Iterable[Any]:
     return value if isinstance(value, list) else [value]

@@ -8,16 +8,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, Final
 
-from skillrun.store.frontmatter import RunFile, plain_data, rendered, to_frontmatter
+from skillrun.store.frontmatter import RunFile, plain_data, render_problems, to_frontmatter
 from skillrun.store.outcome import Status
-from skillrun.syntax.diagnostics import Problems, SkillrunError, printable
-from skillrun.types.records import Bounds, Number, Whole, is_whole, required
-from skillrun.types.schemas import quoted
+from skillrun.syntax.diagnostics import Problems, SkillrunError, make_printable
+from skillrun.types.records import Bounds, NonNegativeFloat, NonNegativeInt, is_whole, required_fields
+from skillrun.types.schemas import quote_value
 
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
-MOST_ROUNDS: Final = 10_000
-RESTORE: Final = "restore the file; the journal beside it is untouched"
+MAX_ROUNDS: Final = 10_000
+RESTORE_STATE_HINT: Final = "restore the file; the journal beside it is untouched"
 
 
 @dataclass
@@ -30,51 +30,51 @@ class State:
     state: dict[str, object]
     status: Status = "running"
     phase: list[str] = field(default_factory=list)
-    round: Annotated[int, Bounds(1, MOST_ROUNDS)] = 1
+    round: Annotated[int, Bounds(1, MAX_ROUNDS)] = 1
     reason: str = ""
     features: dict[str, str] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
     environment: str = "terminal"
-    backs: dict[str, Whole] = field(default_factory=dict)
+    backs: dict[str, NonNegativeInt] = field(default_factory=dict)
     going: dict[str, str] = field(default_factory=dict)
     estimate: dict[str, object] | None = None
     files: dict[str, str] = field(default_factory=dict)
-    budget: dict[str, Number] = field(default_factory=dict)
+    budget: dict[str, NonNegativeFloat] = field(default_factory=dict)
     project: str = ""
     override: str = ""
     typed: list[str] = field(default_factory=list)  # inputs that the user typed and that are paths
     share: bool = False
     seal: str = ""
-    schema_version: Whole = SCHEMA_VERSION
+    schema_version: NonNegativeInt = SCHEMA_VERSION
 
 
-def to_text(state: State, log: Iterable[str]) -> str:
-    record, needed = plain_data(vars(state)), required(State)
+def format_state(state: State, log: Iterable[str]) -> str:
+    record, needed = plain_data(vars(state)), required_fields(State)
     data = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, [], False)}
     ordered = {"schema_version": data.pop("schema_version"), **data}
-    lines = (" ".join(printable(line).split()) for line in log)  # a reason may be a model's words
+    lines = (" ".join(make_printable(line).split()) for line in log)  # a reason may be a model's words
     return to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in lines))
 
 
-def from_text(path: Path, content: bytes) -> tuple[State, list[str]]:
+def parse_state(path: Path, content: bytes) -> tuple[State, list[str]]:
     """The state, and the lines of its log. Raises SkillrunError when it is no state, or one of another version."""
     problems = Problems()
     file = RunFile.read(path, content, problems)
     version = file.data.get("schema_version")
     if version == 1:
-        typed = f"skillrun resume {quote(str(path.parent))}"
-        raise SkillrunError(f"{path} is of schema version 1", f"`{typed}` brings the run forward")
+        command = f"skillrun resume {quote(str(path.parent))}"
+        raise SkillrunError(f"{path} is of schema version 1", f"`{command}` brings the run forward")
     if version is None:
-        raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE)
+        raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE_STATE_HINT)
     if not is_whole(version) or version > SCHEMA_VERSION:
-        written = version if is_whole(version) else quoted(version)
+        version_text = version if is_whole(version) else quote_value(version)
         raise SkillrunError(
-            f"{path} has the schema version {written}; this skillrun knows {SCHEMA_VERSION}",
+            f"{path} has the schema version {version_text}; this skillrun knows {SCHEMA_VERSION}",
             "use the skillrun that wrote it",
         )
     file.check(State, problems)
-    if problems.errors:
-        raise SkillrunError(rendered(problems), RESTORE)
+    if problems.has_errors:
+        raise SkillrunError(render_problems(problems), RESTORE_STATE_HINT)
     known: Any = {key: value for key, value in file.data.items() if key in State.__dataclass_fields__}
     log = [line.removeprefix("- ") for line in file.body.splitlines() if line.startswith("- ")]
     return State(**known), log

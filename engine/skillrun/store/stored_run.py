@@ -14,24 +14,24 @@ from typing import Protocol, Self
 
 from skillrun.checker.program import Program
 from skillrun.events import Listener
-from skillrun.models.concurrency import Slots
+from skillrun.models.concurrency import ConcurrencyLimits
 from skillrun.store.event_lines import Record
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.lease import Lease
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.run_data import RunStore
+from skillrun.store.run_data import RunData
 from skillrun.store.state import State
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.templates.functions import slug
 
 
-def base_slug(words: str) -> str:
+def slug_from_request(request: str) -> str:
     """The slug of a request; a run that finds it taken has a number behind it."""
-    return (slug(words)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", words) else "run"
+    return (slug(request)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", request) else "run"
 
 
-class NotBegun(UsageError):
+class RunNotStarted(UsageError):
     """A run is there, and somebody has yet to begin it."""
 
 
@@ -41,7 +41,7 @@ class Transcript(Protocol):
     what: str
 
     @property
-    def heard(self) -> Listener: ...
+    def write_event(self) -> Listener: ...
 
     def restore(self, lines: Iterable[str]) -> None:
         """Take over the lines of another transcript."""
@@ -62,7 +62,7 @@ class StoredRun(Protocol):
     def name(self) -> str: ...
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where people find it."""
         ...
 
@@ -71,11 +71,11 @@ class StoredRun(Protocol):
         """The folder that it is in; None where it is in none."""
         ...
 
-    def called(self, project: Path) -> str:
+    def command_argument(self, project: Path) -> str:
         """What a command takes for this run when it is typed in the project."""
         ...
 
-    def is_of(self, project: Path) -> bool:
+    def belongs_to(self, project: Path) -> bool:
         """Whether it is kept where that project keeps its runs."""
         ...
 
@@ -95,12 +95,12 @@ class StoredRun(Protocol):
         """Raises SkillrunError where something stands there that no run has written."""
         ...
 
-    def check_inside(self) -> None:
+    def check_engine_files(self) -> None:
         """Raises SkillrunError where a run that has begun lacks what the engine keeps of it."""
         ...
 
-    def check_here(self) -> None:
-        """Raises RunLost where this process held the run and has lost it."""
+    def check_lease(self) -> None:
+        """Raises LeaseLost where this process held the run and has lost it."""
         ...
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
@@ -113,23 +113,23 @@ class StoredRun(Protocol):
 
     # what is in it
 
-    def new_journal(self) -> Journal:
+    def open_or_create_journal(self) -> Journal:
         """The journal, made when there is none."""
         ...
 
-    def journal(self) -> Journal:
+    def open_journal(self) -> Journal:
         """The journal, for who holds the run. Raises SkillrunError where it is not whole."""
         ...
 
-    def journal_to_read(self) -> MemoryJournal:
+    def read_only_journal(self) -> MemoryJournal:
         """The journal for who only looks. Raises SkillrunError, also while another process has the run."""
         ...
 
-    def journal_so_far(self) -> MemoryJournal:
+    def journal_snapshot(self) -> MemoryJournal:
         """The journal for who only looks, as far as it has come where a process has the run. Raises SkillrunError."""
         ...
 
-    def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:
+    def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
         """Artifacts, summaries and state; without a journal they can be looked at."""
         ...
 
@@ -145,11 +145,11 @@ class StoredRun(Protocol):
         """Copy what it holds, but for what the engine keeps. Raises SkillrunError where that is too much."""
         ...
 
-    def transcript(self) -> Transcript:
+    def open_transcript(self) -> Transcript:
         """What hears the events of the run from now on."""
         ...
 
-    def lines(self) -> Iterator[str]:
+    def transcript_lines(self) -> Iterator[str]:
         """The events so far, as they are kept. Raises OSError, SkillrunError."""
         ...
 
@@ -159,17 +159,17 @@ class StoredRun(Protocol):
 
     # while it is begun, or gone on with
 
-    def undone(self) -> AbstractContextManager[None]:
+    def rollback_on_failure(self) -> AbstractContextManager[None]:
         """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
         ...
 
-    def settle_modes(self, *, shared: bool) -> None:
+    def apply_permissions(self, *, shared: bool) -> None:
         """Have the run be its owner's alone or, with `shared`, readable by others, where the place knows owners."""
         ...
 
 
 @dataclass(frozen=True)
-class Line:
+class RunListing:
     """A run in a list of runs. `unreadable` says why nothing more is known of it."""
 
     name: str
@@ -181,39 +181,39 @@ class Line:
     unreadable: str = ""
 
     @classmethod
-    def of(cls, name: str, status: str, state: State) -> Line:
+    def from_state(cls, name: str, status: str, state: State) -> RunListing:
         return cls(name, status, state.workflow, tuple(state.phase), state.round, state.started_at)
 
 
-class Runs(Protocol):
+class Store(Protocol):
     """A place that holds runs by their names."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where people find it."""
         ...
 
-    def new(self, name: str, *, shared: bool) -> StoredRun:
+    def create_run(self, name: str, *, shared: bool) -> StoredRun:
         """A run that begins, under a name that may be taken for it. Raises UsageError where it cannot be had."""
         ...
 
-    def existing(self, name: str) -> StoredRun:
+    def open_run(self, name: str) -> StoredRun:
         """A run that has begun. Raises UsageError where there is none."""
         ...
 
-    def listed(self) -> Iterator[tuple[str, StoredRun | Exception]]:
+    def list_runs(self) -> Iterator[tuple[str, StoredRun | Exception]]:
         """The runs that have begun; or why one cannot be looked at."""
         ...
 
-    def overview(self, status: str = "", most: int = 0) -> list[Line]:
+    def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
         """The newest runs, of one status where one is named, at most so many where `most` is not 0."""
         ...
 
-    def take_name(self, words: str, *, shared: bool = False) -> str:
+    def reserve_name(self, request: str, *, shared: bool = False) -> str:
         """A name that no run has yet, made from the request, and nobody else's until `give_back`."""
         ...
 
-    def give_back(self, name: str) -> None:
+    def release_name(self, name: str) -> None:
         """Let a name be taken again that no run was begun under."""
         ...
 
@@ -221,11 +221,11 @@ class Runs(Protocol):
         """Whether a run of that name has begun."""
         ...
 
-    def place_of(self, name: str) -> str:
+    def run_location(self, name: str) -> str:
         """Where people find that run, also when it is there no more."""
         ...
 
-    def called(self, name: str, project: Path) -> str:
+    def command_argument(self, name: str, project: Path) -> str:
         """What a command takes for that run when it is typed in the project."""
         ...
 
@@ -234,9 +234,9 @@ class SharedStore(Protocol):
     """An open store that several machines share, as an extension provides it."""
 
     @property
-    def runs(self) -> Runs: ...
+    def runs(self) -> Store: ...
 
-    def slots(self) -> Slots:
+    def slots(self) -> ConcurrencyLimits:
         """The limits of parallel calls that all workers of the store share."""
         ...
 

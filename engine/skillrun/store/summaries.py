@@ -12,7 +12,7 @@ from typing import Final
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifact_names import SUMMARIES
 from skillrun.store.artifacts import Refusals
-from skillrun.store.files import Files, content_of, sha256_of
+from skillrun.store.files import Files, read_content, sha256_of
 from skillrun.store.frontmatter import RunFile, from_frontmatter, to_frontmatter
 from skillrun.store.journal import Journal
 from skillrun.store.summary import PastRound, Summary, read_summary
@@ -22,7 +22,7 @@ from skillrun.syntax.source import MAX_BYTES
 ROUND: Final = re.compile(r"round-[0-9]+")
 
 
-def rounds_of(files: Files) -> list[str]:
+def past_round_folders(files: Files) -> list[str]:
     """The folders of rounds that are over."""
     return [name for name, kind in files.entries() if kind == "folder" and ROUND.fullmatch(name)]
 
@@ -44,20 +44,20 @@ class SummaryFiles:
         """What a summary says, without what no run can have written there, which is told."""
         if name not in self._read:
             file = RunFile.read(self.files.path / name, self.files.read(name, MAX_BYTES))
-            self._read[name], wrong = read_summary(file.data)
-            for way, text in wrong:
-                place = file.place(*way)
+            self._read[name], invalid_fields = read_summary(file.data)
+            for path, text in invalid_fields:
+                place = file.span_of(*path)
                 self._refusals.refuse(f"{name}:{place.line}:{place.column}: {text}")
         return self._read[name]
 
     async def put(self, name: str, text: str) -> None:
         """Write a summary; its hash is in the journal before, so that an edit is noticed."""
-        known, new = self._written.setdefault(name, set()), sha256_of(text)
-        if new not in known:
-            known.add(new)
+        written_hashes, new = self._written.setdefault(name, set()), sha256_of(text)
+        if new not in written_hashes:
+            written_hashes.add(new)
             if self._journal is not None:
                 await self._journal.record("summary", name, new, {})
-        content = content_of(self.files, name)
+        content = read_content(self.files, name)
         if content is None or sha256_of(content) != new:
             self.files.write(name, text)
             self._read.pop(name, None)
@@ -76,17 +76,17 @@ class SummaryFiles:
     def refuse(self, line: str) -> None:
         self._refusals.refuse(line)
 
-    def edited(self, folder: str = "") -> list[str]:
+    def list_edited(self, folder: str = "") -> list[str]:
         """The summaries whose present text the run has never written, of this round or in the folder of another."""
         return [place for name in self._written if self.is_edited(name, place := f"{folder}{name}")]
 
     def is_edited(self, name: str, place: str = "") -> bool:
-        known = self._written.get(name)
+        written_hashes = self._written.get(name)
         try:
-            content = content_of(self.files, place or name) if known is not None else None
+            content = read_content(self.files, place or name) if written_hashes is not None else None
         except PathRefused:  # told by who reads it
             return False
-        return known is not None and content is not None and sha256_of(content) not in known
+        return written_hashes is not None and content is not None and sha256_of(content) not in written_hashes
 
 
 class Summaries:
@@ -95,31 +95,31 @@ class Summaries:
     def __init__(self, texts: SummaryFiles, folder: str = SUMMARIES) -> None:
         self.texts, self._folder = texts, folder
 
-    def place(self, phase: str) -> str:
+    def file_name(self, phase: str) -> str:
         """The name of the file that has the summary of a phase."""
         return f"{self._folder}/{phase}.md"
 
-    def any(self, phase: str) -> Summary | None:
+    def find(self, phase: str) -> Summary | None:
         """The record of a phase that is over or waits. Raises SkillrunError where the file cannot be read."""
-        name = self.place(phase)
+        name = self.file_name(phase)
         return self.texts.summary(name) if self.texts.files.has(name) else None
 
-    def ended(self, phase: str) -> Summary | None:
+    def find_completed(self, phase: str) -> Summary | None:
         """That of a phase that is over."""
-        summary = self.any(phase)
+        summary = self.find(phase)
         return summary if summary is not None and summary.is_over else None
 
-    def readable(self, phase: str) -> Summary | None:
+    def find_readable(self, phase: str) -> Summary | None:
         """The record of a phase, for who only looks; None also where it cannot be read, which is told."""
         try:
-            return self.any(phase)
+            return self.find(phase)
         except SkillrunError as error:
             self.texts.refuse(error.message)
             return None
 
-    def of(self, phases: Iterable[str]) -> dict[str, Summary]:
+    def completed_summaries(self, phases: Iterable[str]) -> dict[str, Summary]:
         """The summaries of this round, of those phases that are over."""
-        return {name: summary for name in phases if (summary := self.ended(name)) is not None}
+        return {name: summary for name in phases if (summary := self.find_completed(name)) is not None}
 
     def phases(self) -> list[str]:
         """The phases that have a summary in this round, sorted."""
@@ -132,15 +132,16 @@ class Summaries:
             names = self.texts.files.matching(f"round-{number}/{SUMMARIES}/*.md")
             records = {_stem(name): self.texts.summary(name).record for name in names}
             phases = {
-                phase: Summary.of({"round": number, "phase": phase, **record}) for phase, record in records.items()
+                phase: Summary.from_record({"round": number, "phase": phase, **record})
+                for phase, record in records.items()
             }
             past.append(PastRound(number, phases))
         return past
 
-    def all(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
+    def all_summaries(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
         """Every summary: those of the rounds that are over, and of this one those of `phases`."""
         past = [summary for over in self.history(rounds) for summary in over.phases.values()]
-        return [*past, *self.of(phases).values()]
+        return [*past, *self.completed_summaries(phases).values()]
 
     def artifacts(self) -> set[str]:
         """What the summaries of this round name as written, those of workflows that phases run included."""
@@ -150,17 +151,17 @@ class Summaries:
     async def put(self, phase: str, summary: Summary) -> None:
         """Write the record of a phase."""
         body = f"# {phase}\n\n{summary.summary}".rstrip() + "\n"
-        await self.texts.put(self.place(phase), to_frontmatter(summary.record, body))
+        await self.texts.put(self.file_name(phase), to_frontmatter(summary.record, body))
 
-    def set_aside(self, phase: str) -> None:
+    def quarantine(self, phase: str) -> None:
         """Keep a summary that cannot be used under a name that nothing reads."""
-        self.texts.move(self.place(phase), f"{self.place(phase)}.invalid")
+        self.texts.move(self.file_name(phase), f"{self.file_name(phase)}.invalid")
 
-    async def rename(self, now: Mapping[str, str]) -> None:
+    async def rename(self, new_names: Mapping[str, str]) -> None:
         """Give the summaries of phases, of all rounds, the names that their phases have now."""
         files = self.texts.files
-        for folder in (SUMMARIES, *(f"{past}/{SUMMARIES}" for past in rounds_of(files))):
-            for old, new in now.items():
+        for folder in (SUMMARIES, *(f"{past}/{SUMMARIES}" for past in past_round_folders(files))):
+            for old, new in new_names.items():
                 name, renamed = f"{folder}/{old}.md", f"{folder}/{new}.md"
                 if files.has(name) and not files.has(renamed):
                     data, body = from_frontmatter(files.path / name, files.read(name, MAX_BYTES))
@@ -169,19 +170,19 @@ class Summaries:
 
     def end_round(self, phase: str, number: int) -> None:
         """Move the summary of a phase to the round that is over."""
-        self.texts.move(self.place(phase), f"round-{number}/{self.place(phase)}")
+        self.texts.move(self.file_name(phase), f"round-{number}/{self.file_name(phase)}")
 
     def is_edited(self, phase: str) -> bool:
         """Whether the summary of a phase is other than the run has written it."""
-        return self.texts.is_edited(self.place(phase))
+        return self.texts.is_edited(self.file_name(phase))
 
-    def edited(self) -> list[str]:
+    def list_edited(self) -> list[str]:
         """The summaries of all rounds whose present text the run has never written."""
-        return [*self.texts.edited(), *self.edited_before()]
+        return [*self.texts.list_edited(), *self.list_edited_in_past_rounds()]
 
-    def edited_before(self) -> list[str]:
+    def list_edited_in_past_rounds(self) -> list[str]:
         """The same, of the rounds that are over."""
-        return [name for past in rounds_of(self.texts.files) for name in self.texts.edited(f"{past}/")]
+        return [name for past in past_round_folders(self.texts.files) for name in self.texts.list_edited(f"{past}/")]
 
 
 class InlineSummaries(Summaries):
@@ -196,12 +197,12 @@ class InlineSummaries(Summaries):
     def history(self, rounds: int) -> list[PastRound]:  # noqa: ARG002 (all that are over)
         return self._over
 
-    def forget_round(self, number: int, phases: Iterable[str]) -> None:
+    def archive_round(self, number: int, phases: Iterable[str]) -> None:
         """Remember the summaries of `phases` as those of a round that is over, and remove their files."""
-        moving = self.of(phases)
+        moving = self.completed_summaries(phases)
         self._over.append(PastRound(number, moving))
         for phase in moving:
-            self.texts.remove(self.place(phase))
+            self.texts.remove(self.file_name(phase))
 
 
 def _stem(name: str) -> str:

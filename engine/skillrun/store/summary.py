@@ -9,29 +9,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from skillrun.store.artifact_names import is_artifact
-from skillrun.store.state import MOST_ROUNDS
-from skillrun.types.records import Bounds, Number, Whole, checks_of
-from skillrun.types.schemas import quoted
+from skillrun.store.artifact_names import is_artifact_name
+from skillrun.store.state import MAX_ROUNDS
+from skillrun.types.records import Bounds, NonNegativeFloat, NonNegativeInt, field_checks
+from skillrun.types.schemas import quote_value
 
-Count = Annotated[int, Bounds(0, MOST_ROUNDS)]
-WAITS: Final = "needs-user-input"
+Count = Annotated[int, Bounds(0, MAX_ROUNDS)]
+WAITING_STATUS: Final = "needs-user-input"
 """The status of a phase that waits for a person."""
-NEEDED: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
+REQUIRED_KEYS: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
 """What every summary says that a run has written."""
 
 
 class UsageRecord(TypedDict, total=False):
     """What a phase has used; see `runtime.run.Spent`."""
 
-    calls: Number
-    input: Number
-    output: Number
-    cache_read: Number
-    cache_write: Number
-    price: Number | None
-    replayed: Number
-    kept: Number
+    calls: NonNegativeFloat
+    input: NonNegativeFloat
+    output: NonNegativeFloat
+    cache_read: NonNegativeFloat
+    cache_write: NonNegativeFloat
+    price: NonNegativeFloat | None
+    replayed: NonNegativeFloat
+    kept: NonNegativeFloat
 
 
 TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...]] = (
@@ -67,7 +67,7 @@ class Summary:
     open_questions: Sequence[Mapping[str, object]] = ()
     risks_identified: Sequence[Mapping[str, object]] = ()
     quality_warnings: Sequence[str] = ()
-    prompts: Mapping[str, Mapping[str, Whole]] = field(default_factory=dict)
+    prompts: Mapping[str, Mapping[str, NonNegativeInt]] = field(default_factory=dict)
     left_out: Sequence[str] = ()
     asked: Sequence[str] = ()
     outputs: Mapping[str, object] = field(default_factory=dict)
@@ -79,23 +79,23 @@ class Summary:
     """As it stands in the file, or will: with the keys that a person has put there."""
 
     @classmethod
-    def of(cls, record: Mapping[str, object]) -> Summary:
+    def from_record(cls, record: Mapping[str, object]) -> Summary:
         """The summary of a record that fits."""
         known: Any = {key: value for key, value in record.items() if key in FIELDS}
         return cls(**known, record=record)
 
     def with_fields(self, **more: object) -> Summary:
         """The same with these fields."""
-        return Summary.of({**self.record, **more})
+        return Summary.from_record({**self.record, **more})
 
     @property
     def is_over(self) -> bool:
-        return self.status != WAITS
+        return self.status != WAITING_STATUS
 
     @property
-    def lacking(self) -> list[str]:
+    def missing_keys(self) -> list[str]:
         """What a run writes into every summary and this one does not have."""
-        return [key for key in NEEDED if self.record.get(key, "") == ""]
+        return [key for key in REQUIRED_KEYS if self.record.get(key, "") == ""]
 
 
 @dataclass(frozen=True)
@@ -110,29 +110,29 @@ class PastRound:
         return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
 
 
-Wrong = list[tuple[tuple[str | int, ...], str]]
+InvalidFields = list[tuple[tuple[str | int, ...], str]]
 """What does not fit in a record, by the way to where it stands: keys, and the numbers of items."""
 
 
-def read_summary(data: Mapping[str, object]) -> tuple[Summary, Wrong]:
+def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
     """A summary without what no run can have written there; and what that was."""
-    kept: dict[str, object] = {}
-    wrong: Wrong = []
+    valid: dict[str, object] = {}
+    invalid: InvalidFields = []
     for key, value in data.items():
         if value is None and key in FIELDS:
             continue
         if key == "artifacts" and isinstance(value, list):
-            kept[key] = [name for name in value if is_artifact(name)]
-            wrong += [
-                ((key, at), f"{quoted(name)} is no artifact of this run")
+            valid[key] = [name for name in value if is_artifact_name(name)]
+            invalid += [
+                ((key, at), f"{quote_value(name)} is no artifact of this run")
                 for at, name in enumerate(value)
-                if not is_artifact(name)
+                if not is_artifact_name(name)
             ]
-        elif key not in FIELDS or checks_of(Summary)[key](value):
-            kept[key] = value
+        elif key not in FIELDS or field_checks(Summary)[key](value):
+            valid[key] = value
         else:
-            wrong.append(((key,), f"`{key}` is {quoted(value)}, and that is not what a run writes there"))
-    return Summary.of(kept), wrong
+            invalid.append(((key,), f"`{key}` is {quote_value(value)}, and that is not what a run writes there"))
+    return Summary.from_record(valid), invalid
 
 
 FIELDS: Final = frozenset(Summary.__dataclass_fields__) - {"record"}

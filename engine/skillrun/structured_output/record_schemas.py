@@ -10,10 +10,10 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 ANSWERS: Final = "answers"
-DONE: Final = ("changed", "kept")
+ANSWER_STATES: Final = ("changed", "kept")
 
 
-def merged_schema(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merge_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """One record with the fields of all."""
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     for part in schemas:
@@ -22,25 +22,28 @@ def merged_schema(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return schema
 
 
-def only(schema: Mapping[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
+def select_fields(schema: Mapping[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
     """The record with these fields alone."""
     properties = {name: rules for name, rules in schema["properties"].items() if name in names}
     return {**schema, "properties": properties, "required": [n for n in schema["required"] if n in properties]}
 
 
-def answers(ids: Iterable[str] | None = None) -> dict[str, Any]:
+def answers_schema(ids: Iterable[str] | None = None) -> dict[str, Any]:
     """The field in which an author answers points; without `ids` those that only the run knows."""
     known = {"type": "string"} | ({} if ids is None else {"enum": list(ids)})
-    fields = {"id": known, "done": {"type": "string", "enum": list(DONE)}, "how": {"type": "string"}}
+    fields = {"id": known, "done": {"type": "string", "enum": list(ANSWER_STATES)}, "how": {"type": "string"}}
     item = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
-    return merged_schema([{"properties": {ANSWERS: {"type": "array", "items": item}}, "required": [ANSWERS]}])
+    return merge_schemas([{"properties": {ANSWERS: {"type": "array", "items": item}}, "required": [ANSWERS]}])
 
 
-def each_answered(value: Any, schema: Mapping[str, Any]) -> Any:
+def answer_each_point(value: Any, schema: Mapping[str, Any]) -> Any:
     """A made-up record in which every point is answered once."""
     item = schema.get("properties", {}).get(ANSWERS, {}).get("items", {}).get("properties", {})
-    made = value.get(ANSWERS) if isinstance(value, dict) and item.keys() == {"id", "done", "how"} else None
-    ids = item["id"].get("enum") if made is not None else None
-    if not made or not ids:
+    sample_answers = value.get(ANSWERS) if isinstance(value, dict) and item.keys() == {"id", "done", "how"} else None
+    ids = item["id"].get("enum") if sample_answers is not None else None
+    if not sample_answers or not ids:
         return value
-    return {**value, ANSWERS: [{**made[number % len(made)], "id": id_} for number, id_ in enumerate(ids)]}
+    return {
+        **value,
+        ANSWERS: [{**sample_answers[number % len(sample_answers)], "id": id_} for number, id_ in enumerate(ids)],
+    }

@@ -9,113 +9,116 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from skillrun.structured_output.lenient_json import Fields, Lenient
+from skillrun.structured_output.lenient_json import LenientParser, ObjectFields
 from skillrun.structured_output.values import MAX_REPLY
-from skillrun.syntax.sanitizing import clean
-from skillrun.types.schemas import Dropped, Shape, ShapeError
+from skillrun.syntax.sanitizing import sanitize
+from skillrun.types.schemas import DroppedValue, Shape, ShapeError
 
-MOST_KEPT: Final = 200  # characters of what could not be read
-DEFINED: Final = ("#/$defs/", "#/definitions/")
+MAX_EXCERPT: Final = 200  # characters of what could not be read
+DEFINITION_PREFIXES: Final = ("#/$defs/", "#/definitions/")
 _TWICE: Final = "a field is given twice"
 
 
-class Gathered(NamedTuple):
+class SalvageResult(NamedTuple):
     """The value, what is not in it, and why there is none."""
 
     value: dict[str, Any] | None
-    dropped: list[Dropped]
+    dropped: list[DroppedValue]
     errors: list[ShapeError]
 
 
-def list_field(schema: dict[str, Any]) -> str:
+def find_list_field(schema: dict[str, Any]) -> str:
     """The name of the only field of a record, where that is a list; empty for other shapes, and for one whose parts
     refer to each other but by its definitions."""
     fields: dict[str, Any] = schema.get("properties") or {}
-    if len(fields) != 1 or any(not reference.startswith(DEFINED) for reference in _references(schema)):
+    if len(fields) != 1 or any(not reference.startswith(DEFINITION_PREFIXES) for reference in _references(schema)):
         return ""
     return next((name for name, rules in fields.items() if _is_list(rules)), "")
 
 
-def gather(text: str, schema: dict[str, Any]) -> Gathered:
+def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
     """The items of a reply whose shape is a record with one list: in a record, in a list, or each by itself.
 
     An item that is there twice counts once. What breaks off counts up to there.
     """
     if len(text) > MAX_REPLY:
-        return Gathered(None, [], [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")])
-    name = list_field(schema)
-    reading = Lenient(text)
-    gathered = _Items(name, Shape(schema).items_of(name))
-    gathered.look(reading.values())
-    dropped = [*gathered.dropped, *(_unread(text, broken.at, broken.why) for broken in reading.broken)]
-    value, beyond = Shape(schema).trimmed({name: gathered.items})
+        return SalvageResult(None, [], [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")])
+    name = find_list_field(schema)
+    parser = LenientParser(text)
+    collector = _ItemCollector(name, Shape(schema).item_shape(name))
+    collector.collect(parser.parse_values())
+    dropped = [
+        *collector.dropped,
+        *(_unreadable_part(text, broken.offset, broken.reason) for broken in parser.unreadable),
+    ]
+    value, excess = Shape(schema).trim_lists({name: collector.items})
     errors = Shape(schema).check(value)
-    if not gathered.items and not gathered.lists:
+    if not collector.items and not collector.lists:
         errors = [ShapeError(problem.path, problem.reason) for problem in dropped] or [
             ShapeError("", "there is no JSON in the reply")
         ]
-    elif not gathered.items:
+    elif not collector.items:
         errors = errors or [ShapeError(problem.path, problem.reason) for problem in dropped]
-    return Gathered(value if not errors else None, [*dropped, *beyond], errors)
+    return SalvageResult(value if not errors else None, [*dropped, *excess], errors)
 
 
-class _Items:
+class _ItemCollector:
     """The items that were found, each once, and those that are none."""
 
     def __init__(self, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
         self.known = shape.schema.get("properties") or {}
         self.items: list[Any] = []
-        self.dropped: list[Dropped] = []
+        self.dropped: list[DroppedValue] = []
         self.lists = 0
         self._seen: set[str] = set()
 
-    def look(self, values: list[Any]) -> None:
+    def collect(self, values: list[Any]) -> None:
         """Take the items of values in their order. A list of lists or of records is looked into."""
-        waiting = values[::-1]
-        while waiting:
-            value = waiting.pop()
-            if isinstance(value, Fields):
-                inside = list(self._of_record(value))
-                waiting += inside[::-1]
+        pending = values[::-1]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, ObjectFields):
+                inside = list(self._collect_record(value))
+                pending += inside[::-1]
             elif isinstance(value, list) and not self.known and not any(isinstance(each, list) for each in value):
-                self._take_all(value)
+                self._add_list(value)
             elif isinstance(value, list):
                 self.lists += not value
-                waiting += value[::-1]
+                pending += value[::-1]
 
-    def _of_record(self, fields: Fields) -> Iterator[Any]:
+    def _collect_record(self, fields: ObjectFields) -> Iterator[Any]:
         """Take the items of a record that has the list, or is an item; give what is in any other to look at."""
-        lists = [value for name, value in fields if _same(name, self.name) and isinstance(value, list)]
+        lists = [value for name, value in fields if _is_same_name(name, self.name) and isinstance(value, list)]
         if lists:
             for items in lists:
-                self._take_all(items)
+                self._add_list(items)
             for name, value in fields:
-                if not _same(name, self.name):
-                    self.dropped.append(Dropped(clean(name), "nobody asked for it", _json(_plain(value))))
+                if not _is_same_name(name, self.name):
+                    self.dropped.append(DroppedValue(sanitize(name), "nobody asked for it", _json(_plain(value))))
         elif any(name in self.known for name, _ in fields):
-            self._take(fields)
+            self._add_item(fields)
         else:
             yield from (value for _, value in fields)
 
-    def _take_all(self, items: list[Any]) -> None:
+    def _add_list(self, items: list[Any]) -> None:
         self.lists += 1
         for item in items:
-            self._take(item)
+            self._add_item(item)
 
-    def _take(self, item: Any) -> None:
+    def _add_item(self, item: Any) -> None:
         """An item, without what nobody asked for; dropped where it does not fit."""
-        value, place = self.shape.read(clean(_plain(item))), f"{self.name}[{len(self.items)}]"
-        if isinstance(item, Fields) and len({clean(name) for name, _ in item}) < len(item):
-            self.dropped.append(Dropped(place, _TWICE, _json(value)))
+        value, place = self.shape.normalize(sanitize(_plain(item))), f"{self.name}[{len(self.items)}]"
+        if isinstance(item, ObjectFields) and len({sanitize(name) for name, _ in item}) < len(item):
+            self.dropped.append(DroppedValue(place, _TWICE, _json(value)))
             return
-        kept, left_out = self.shape.prune(value)
+        kept, left_out = self.shape.drop_invalid(value)
         errors = self.shape.check_reply(kept)
         if errors:
             reasons = "; ".join(error.message for error in errors)
-            self.dropped.append(Dropped(place, reasons, _json(value)))
+            self.dropped.append(DroppedValue(place, reasons, _json(value)))
             return
-        self.dropped += [Dropped(f"{place}.{each.path}", each.reason, each.text) for each in left_out]
+        self.dropped += [DroppedValue(f"{place}.{each.path}", each.reason, each.text) for each in left_out]
         if (key := _json(kept)) not in self._seen:
             self._seen.add(key)
             self.items.append(kept)
@@ -135,12 +138,12 @@ def _is_list(rules: Any) -> bool:
     return isinstance(rules, dict) and rules.get("type") == "array"
 
 
-def _same(name: str, wanted: str) -> bool:
+def _is_same_name(name: str, wanted: str) -> bool:
     return name.strip().casefold() == wanted.casefold()
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Fields):
+    if isinstance(value, ObjectFields):
         return {name: _plain(part) for name, part in value}
     return [_plain(part) for part in value] if isinstance(value, list) else value
 
@@ -149,7 +152,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _unread(text: str, at: int, why: str) -> Dropped:
+def _unreadable_part(text: str, at: int, why: str) -> DroppedValue:
     """What stands around a place that could not be read."""
-    start = max(0, at - MOST_KEPT // 2)
-    return Dropped(f"line {text.count(chr(10), 0, at) + 1}", why, clean(text[start : start + MOST_KEPT]))
+    start = max(0, at - MAX_EXCERPT // 2)
+    return DroppedValue(f"line {text.count(chr(10), 0, at) + 1}", why, sanitize(text[start : start + MAX_EXCERPT]))

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from skillrun.structured_output.values import parse_reply
 from skillrun.types.schemas import Shape, ShapeError
 
-MARK: Final = "record"
-MOST_BLOCKS: Final = 8  # that are looked at, from the end on
+RECORD_MARK: Final = "record"
+MAX_BLOCKS: Final = 8  # that are looked at, from the end on
 
 _FENCE: Final = re.compile(r"^ {0,3}(?P<marks>`{3,}(?=[^`\n]*$)|~{3,})[ \t]*(?P<info>[^\n]*)$", re.MULTILINE)
 _WRAPPERS: Final = ("", "markdown", "md")
@@ -22,12 +22,12 @@ _WRAPPERS: Final = ("", "markdown", "md")
 class FencedBlock(NamedTuple):
     """What stands in front of a block at the end of a text, and what stands in it."""
 
-    before: str
-    inside: str
+    text_before: str
+    content: str
     closed: bool
 
 
-class Attached(NamedTuple):
+class SplitReply(NamedTuple):
     """A reply taken apart. With errors there is no value, or one that has the shape and lacks something else."""
 
     document: str
@@ -35,42 +35,44 @@ class Attached(NamedTuple):
     errors: tuple[ShapeError, ...] = ()
 
 
-def attach(document: str, value: Any) -> str:
+def append_record(document: str, value: Any) -> str:
     """The document with a record at its end."""
     written = json.dumps(value, ensure_ascii=False, indent=1)
-    return f"{document.rstrip()}\n\n```{MARK}\n{written}\n```\n"
+    return f"{document.rstrip()}\n\n```{RECORD_MARK}\n{written}\n```\n"
 
 
-def take_off(text: str, shape: Shape) -> Attached:
+def split_record(text: str, shape: Shape) -> SplitReply:
     """The document of a reply and its record, or what is wrong with that one.
 
     Two blocks at the end that both have the shape and do not say the same are none: which is meant is not guessed. An
     earlier one that has not the shape is text of the document, and so is every block that text follows.
     """
-    block = last_block(text)
+    block = find_last_block(text)
     if block is None:
-        return Attached(text.strip(), None, (ShapeError("", f"no block `{MARK}` stands at the end of the reply"),))
-    document, value, errors = block.before, *parse_reply(block.inside, shape.schema)
-    for _ in range(MOST_BLOCKS):
-        earlier = _last(document)
+        return SplitReply(
+            text.strip(), None, (ShapeError("", f"no block `{RECORD_MARK}` stands at the end of the reply"),)
+        )
+    document, value, errors = block.text_before, *parse_reply(block.content, shape.schema)
+    for _ in range(MAX_BLOCKS):
+        earlier = _find_block(document)
         if earlier is None or not earlier.closed:
             break
-        other, wrong = parse_reply(earlier.inside, shape.schema)
-        if wrong:
+        other, other_errors = parse_reply(earlier.content, shape.schema)
+        if other_errors:
             break
-        document = earlier.before
+        document = earlier.text_before
         if errors or other != value:
-            two = f"two blocks `{MARK}` that differ stand at the end of the reply"
-            value, errors = None, [*errors, ShapeError("", two)]
-    return Attached(document, None if errors else value, tuple(errors))
+            message = f"two blocks `{RECORD_MARK}` that differ stand at the end of the reply"
+            value, errors = None, [*errors, ShapeError("", message)]
+    return SplitReply(document, None if errors else value, tuple(errors))
 
 
-def last_block(text: str) -> FencedBlock | None:
+def find_last_block(text: str) -> FencedBlock | None:
     """The block that ends the text, also of one that stands in a fence of its own as a whole."""
-    return _last(text) or _last(_unwrapped(text))
+    return _find_block(text) or _find_block(_unwrap_fence(text))
 
 
-def _last(text: str) -> FencedBlock | None:
+def _find_block(text: str) -> FencedBlock | None:
     """A fence that the document has left open in front of the block is a slip, and does not swallow the record.
 
     A block inside a fence that is closed behind it is an example.
@@ -79,32 +81,32 @@ def _last(text: str) -> FencedBlock | None:
     opening = next((fence for fence in reversed(fences) if _is_record(fence)), None)
     if opening is None:
         return None
-    before, behind = (
+    preceding, following = (
         [fence for fence in fences if fence.start() < opening.start()],
         [fence for fence in fences if fence.start() > opening.start()],
     )
-    closing = next((fence for fence in behind if _closes(fence, opening["marks"])), None)
-    document, around = text[: opening.start()].rstrip(), _left_open(before)
+    closing = next((fence for fence in following if _closes(fence, opening["marks"])), None)
+    document, open_marks = text[: opening.start()].rstrip(), _open_fence_marks(preceding)
     if closing is None:
-        cut = around[:1] == opening["marks"][0] and len(around) > len(opening["marks"])  # within an example
+        cut = open_marks[:1] == opening["marks"][0] and len(open_marks) > len(opening["marks"])  # within an example
         return None if cut else FencedBlock(document, text[opening.end() :].strip(), closed=False)
     if text[closing.end() :].strip():
         return None
-    if around and _closes(closing, around) and len(closing["marks"]) > len(opening["marks"]):
+    if open_marks and _closes(closing, open_marks) and len(closing["marks"]) > len(opening["marks"]):
         return None
     return FencedBlock(document, text[opening.end() : closing.start()].strip(), closed=True)
 
 
 def _is_record(fence: re.Match[str]) -> bool:
     """Also ```` ```json record ````."""
-    return MARK in fence["info"].lower().split()[:2]
+    return RECORD_MARK in fence["info"].lower().split()[:2]
 
 
 def _closes(fence: re.Match[str], marks: str) -> bool:
     return fence["marks"].startswith(marks) and not fence["info"].strip()
 
 
-def _left_open(fences: list[re.Match[str]]) -> str:
+def _open_fence_marks(fences: list[re.Match[str]]) -> str:
     """The marks of the fence that is open behind these; empty where none is."""
     marks = ""
     for fence in fences:
@@ -115,7 +117,7 @@ def _left_open(fences: list[re.Match[str]]) -> str:
     return marks
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_fence(text: str) -> str:
     """What stands in a fence that holds the whole text; otherwise nothing."""
     text = text.strip()
     first, _, rest = text.partition("\n")

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning"]
 
 SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
-LONGEST_NAME: Final = 80  # a longer one is no misspelt name, and comparing it is slow
-MOST_ALLOWED: Final = 30
-CLOSE: Final = 0.66  # least similarity of a suggestion; at 0.6, `start` is close to `store`, and `amount` to `unit`
-SHORTEST: Final = 3  # letters of an abbreviation, such as `int` of `integer`
-MOST_COMPARED: Final = 1_000  # names that a misspelt one is compared with; nobody looks for it among more
-MOST_ERRORS: Final = 100  # of one file; what has more is no file that somebody wrote
+MAX_NAME_LENGTH: Final = 80  # a longer one is no misspelt name, and comparing it is slow
+MAX_OPTIONS_SHOWN: Final = 30
+MIN_SIMILARITY: Final = (
+    0.66  # least similarity of a suggestion; at 0.6, `start` is close to `store`, and `amount` to `unit`
+)
+MIN_ABBREVIATION: Final = 3  # letters of an abbreviation, such as `int` of `integer`
+MAX_COMPARED: Final = 1_000  # names that a misspelt one is compared with; nobody looks for it among more
+MAX_ERRORS: Final = 100  # of one file; what has more is no file that somebody wrote
 # Escape sequences with what belongs to them: CSI, then strings such as a window's title, then the short ones.
-SEQUENCE: Final = re.compile(
+ESCAPE_SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
@@ -49,8 +51,8 @@ class Suggestion(str):
     written: str
 
     @staticmethod
-    def of(written: str, meant: str, more: str = "") -> Suggestion:
-        suggestion = Suggestion(f"did you mean `{meant}`?{more}")
+    def of(written: str, meant: str, suffix: str = "") -> Suggestion:
+        suggestion = Suggestion(f"did you mean `{meant}`?{suffix}")
         suggestion.written, suggestion.meant = written, meant
         return suggestion
 
@@ -65,7 +67,7 @@ class Replacement:
     text: str
 
 
-class Elsewhere(NamedTuple):
+class RelatedLocation(NamedTuple):
     """Another place that a problem is about: where the same name is given first, what is in the way."""
 
     path: str
@@ -86,19 +88,19 @@ class Problem:
     severity: Severity = "error"
     source_line: str = ""
     mending: Replacement | None = field(default=None, compare=False)
-    elsewhere: Elsewhere | None = field(default=None, compare=False)
+    elsewhere: RelatedLocation | None = field(default=None, compare=False)
 
 
-class GivenUp(Exception):
+class ParsingStopped(Exception):
     """A file is not worth reading on; why, is reported."""
 
 
 class Problems:
     """All problems of one run, without repetitions, in the order of their positions."""
 
-    def __init__(self, most: int = MOST_ERRORS) -> None:
+    def __init__(self, max_errors: int = MAX_ERRORS) -> None:
         """`most` is the number of errors after which a file is given up."""
-        self.most = most
+        self.max_errors = max_errors
         self._found: dict[tuple[str, int, int, str, str], Problem] = {}
         self._errors: Counter[str] = Counter()
         self._warnings: Counter[str] = Counter()
@@ -117,35 +119,39 @@ class Problems:
         severity: Severity = "error",
         elsewhere: Span | None = None,
     ) -> None:
-        """Add a problem; too many warnings are cut. Raises GivenUp where the file has too many errors."""
+        """Add a problem; too many warnings are cut. Raises ParsingStopped where the file has too many errors."""
         line, column = span.source.position(span.offset)
         source_line = span.source.line(line)
         if severity == "warning":
             self._warnings[span.path] += 1
-            if self._warnings[span.path] > self.most:
+            if self._warnings[span.path] > self.max_errors:
                 return
-            if self._warnings[span.path] == self.most:
-                code, message, hint = "too-many", f"there are more than {self.most - 1} warnings", ""
-        mending = _mending(hint, line, column, source_line) if isinstance(hint, Suggestion) else None
-        other = Elsewhere(elsewhere.path, elsewhere.line, elsewhere.column) if elsewhere is not None else None
-        self.add(Problem(span.path, line, column, code, message, hint, severity, source_line, mending, other))
-        if self._errors[span.path] >= self.most:
-            message = f"there are more than {self.most} problems"
+            if self._warnings[span.path] == self.max_errors:
+                code, message, hint = "too-many", f"there are more than {self.max_errors - 1} warnings", ""
+        mending = _find_replacement(hint, line, column, source_line) if isinstance(hint, Suggestion) else None
+        related_location = (
+            RelatedLocation(elsewhere.path, elsewhere.line, elsewhere.column) if elsewhere is not None else None
+        )
+        self.add(
+            Problem(span.path, line, column, code, message, hint, severity, source_line, mending, related_location)
+        )
+        if self._errors[span.path] >= self.max_errors:
+            message = f"there are more than {self.max_errors} problems"
             self.add(Problem(span.path, line, column, "too-many", message, "", "error", source_line))
-            raise GivenUp
+            raise ParsingStopped
 
-    def give_up(self, span: Span, code: str, message: str, hint: str = "") -> NoReturn:
-        """Add what makes it useless to read on. Raises GivenUp."""
+    def report_and_stop(self, span: Span, code: str, message: str, hint: str = "") -> NoReturn:
+        """Add what makes it useless to read on. Raises ParsingStopped."""
         self.report(span, code, message, hint)
-        raise GivenUp
+        raise ParsingStopped
 
     @staticmethod
-    def unheard() -> Problems:
+    def without_limit() -> Problems:
         """Those of a trial: nobody is told, so they are never too many."""
         return Problems(sys.maxsize)
 
     @property
-    def errors(self) -> bool:
+    def has_errors(self) -> bool:
         return any(problem.severity == "error" for problem in self._found.values())
 
     def __iter__(self) -> Iterator[Problem]:
@@ -181,26 +187,26 @@ def render_problem(problem: Problem) -> str:
         lines += [f"  {excerpt}".rstrip(), f"  {' ' * caret}^"]
     if problem.hint:
         lines.append(f"hint: {problem.hint}")
-    return "\n".join(escaped(line) for line in lines)
+    return "\n".join(escape_line(line) for line in lines)
 
 
-def did_you_mean(name: str, options: Iterable[str], more: str = "") -> str:
+def did_you_mean(name: str, options: Iterable[str], suffix: str = "") -> str:
     """A Suggestion of the option that is nearest to the name, and what else is said, or nothing when none is near."""
-    if not name or len(name) > LONGEST_NAME:
+    if not name or len(name) > MAX_NAME_LENGTH:
         return ""
-    candidates = {_folded(option): option for option in islice(options, MOST_COMPARED)}
-    nearest = candidates.get(_folded(name))
+    candidates = {_fold_name(option): option for option in islice(options, MAX_COMPARED)}
+    nearest = candidates.get(_fold_name(name))
     if nearest is None:
         from difflib import get_close_matches
 
-        short = _folded(name)
-        longer = (known for known in candidates if len(short) >= SHORTEST and known.startswith(short))
-        matches = get_close_matches(short, candidates, n=1, cutoff=CLOSE) or [*islice(longer, 1)]
+        short = _fold_name(name)
+        longer = (known for known in candidates if len(short) >= MIN_ABBREVIATION and known.startswith(short))
+        matches = get_close_matches(short, candidates, n=1, cutoff=MIN_SIMILARITY) or [*islice(longer, 1)]
         nearest = candidates[matches[0]] if matches else None
-    return Suggestion.of(name, nearest, more) if nearest is not None and nearest != name else ""
+    return Suggestion.of(name, nearest, suffix) if nearest is not None and nearest != name else ""
 
 
-def _mending(suggestion: Suggestion, line: int, column: int, source_line: str) -> Replacement | None:
+def _find_replacement(suggestion: Suggestion, line: int, column: int, source_line: str) -> Replacement | None:
     """The replacement of the name that is written at a place of a line, or behind it; None where it is not there.
 
     Of a name such as `area/name` it may be the last part alone that is written.
@@ -216,36 +222,36 @@ def _mending(suggestion: Suggestion, line: int, column: int, source_line: str) -
     return None
 
 
-def allowed(options: Iterable[str]) -> str:
+def allowed_hint(options: Iterable[str]) -> str:
     """ "allowed: a, b, c", in the order given; the end of a long list is only counted."""
     names = [name or '""' for name in options]
-    rest = len(names) - MOST_ALLOWED
+    rest = len(names) - MAX_OPTIONS_SHOWN
     if rest > 0:
-        names[MOST_ALLOWED:] = [f"and {rest} more"]
+        names[MAX_OPTIONS_SHOWN:] = [f"and {rest} more"]
     return f"allowed: {', '.join(names)}" if names else ""
 
 
-def suggest(name: str, options: Iterable[str], otherwise: str = "") -> str:
+def suggest(name: str, options: Iterable[str], fallback: str = "") -> str:
     """What to write instead of a name: the option that is near it, or else what is said, or all there is."""
     known = list(dict.fromkeys(options))
-    return did_you_mean(name, known) or otherwise or allowed(known)
+    return did_you_mean(name, known) or fallback or allowed_hint(known)
 
 
-def close_to(name: str, options: Collection[str]) -> str | None:
+def near_miss(name: str, options: Collection[str]) -> str | None:
     """The option that differs from `name` by one slip: a letter left out, added or changed, or two swapped."""
-    if len(options) > MOST_COMPARED:
+    if len(options) > MAX_COMPARED:
         return None
     return next(
         (
             option
             for option in options
-            if min(len(option), len(name)) > 2 and _is_slip(*sorted((option, name), key=len))
+            if min(len(option), len(name)) > 2 and _is_single_typo(*sorted((option, name), key=len))
         ),
         None,
     )
 
 
-def _is_slip(short: str, long: str) -> bool:
+def _is_single_typo(short: str, long: str) -> bool:
     at = next((place for place, letter in enumerate(short) if letter != long[place]), len(short))
     if len(short) < len(long):
         return short[at:] == long[at + 1 :]
@@ -253,11 +259,11 @@ def _is_slip(short: str, long: str) -> bool:
     return swapped or short[at + 1 :] == long[at + 1 :]
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return name.casefold().replace("_", "-").replace(" ", "-")
 
 
-def escaped(line: str) -> str:
+def escape_line(line: str) -> str:
     """What a file or a path contains must not steer the terminal or reorder the line."""
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), line)
 
@@ -273,13 +279,13 @@ def _excerpt(line: str, at: int) -> tuple[str, int]:
     return f"{before}{excerpt}{after}", cell_len(before + excerpt[: at - start])
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """The text without control, bidirectional and invisible characters; every kind of line end is a `\\n`."""
     if text.isascii() and text.isprintable():
         return text
-    return _UNSEEN.sub("", SEQUENCE.sub("", _LINE_END.sub("\n", text)))
+    return _UNSEEN.sub("", ESCAPE_SEQUENCE.sub("", _LINE_END.sub("\n", text)))
 
 
-def hanging(text: str) -> str:
+def indent_continuation(text: str) -> str:
     """The text with all lines but the first one indented, so that none looks like a line of the program's own."""
-    return _GAP.sub("  ", printable(text)).replace("\n", "\n    ")
+    return _GAP.sub("  ", make_printable(text)).replace("\n", "\n    ")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
-from skillrun.syntax.diagnostics import GivenUp, Problems
+from skillrun.syntax.diagnostics import ParsingStopped, Problems
 from skillrun.syntax.fences import Fences
 from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
@@ -39,12 +39,12 @@ class Heading(NamedTuple):
 
 def parse_document(source: Source, problems: Problems, *, foreign: bool = False) -> Document | None:
     """The parts of a markdown file; nothing when its frontmatter is broken, or a merge has left marks in it."""
-    if marks := conflict_marks(source.text):
+    if marks := find_conflict_marks(source.text):
         hint = "keep what is right of both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
         problems.report(Span(source, marks[0]), "conflict", "a merge has left its marks here", hint)
         return None
-    front, start = frontmatter(source, problems, foreign=foreign)
-    headings, escapes = headings_of(source.text, start)
+    front, start = parse_frontmatter(source, problems, foreign=foreign)
+    headings, escapes = find_headings(source.text, start)
     ends = [*(heading.start for heading in headings), len(source.text)]
     sections = tuple(
         Section(heading.name, Span(source, heading.start), _text(source, heading.text_start, end, escapes))
@@ -53,15 +53,15 @@ def parse_document(source: Source, problems: Problems, *, foreign: bool = False)
     if front is None:
         return None
     preface = _text(source, start, ends[0], escapes)
-    return Document(source, front, preface, sections, Text.pieces(source, [(start, len(source.text))]))
+    return Document(source, front, preface, sections, Text.from_ranges(source, [(start, len(source.text))]))
 
 
-def conflict_marks(text: str) -> list[int]:
+def find_conflict_marks(text: str) -> list[int]:
     """Where a merge has left marks, outside of fences; none where it is not both beginnings and ends."""
     places = [match.start() for match in _CONFLICT.finditer(text)]
     if places:
         fences = Fences(text)
-        places = [place for place in places if not fences.hold(place)]
+        places = [place for place in places if not fences.contains(place)]
     return places if len({text[place] for place in places}) == 2 else []
 
 
@@ -80,12 +80,12 @@ def read_yaml(path: Path, problems: Problems, read: Callable[[Node, Problems], R
     source = read_source(path, str(path), problems)
     node = parse_yaml(source, 0, len(source.text), problems) if source is not None else None
     if node is not None:
-        with suppress(GivenUp):
+        with suppress(ParsingStopped):
             return read(node, problems)
     return None
 
 
-def headings_of(text: str, start: int) -> tuple[list[Heading], list[int]]:
+def find_headings(text: str, start: int) -> tuple[list[Heading], list[int]]:
     """The headings of the body that begins at `start`, and the places of the backslashes that only escape one.
 
     Both count in the first column and outside fences only.
@@ -94,7 +94,7 @@ def headings_of(text: str, start: int) -> tuple[list[Heading], list[int]]:
     escapes: list[int] = []
     fences = Fences(text, start)
     for match in _MARKED.finditer(text, start):
-        if fences.hold(match.start()):
+        if fences.contains(match.start()):
             continue
         if match["heading"] == "##":
             end = text.find("\n", match.end())
@@ -113,24 +113,26 @@ def _name(line: str) -> str:
     return name.rstrip(" \t") if name != line and name[-1:] in ("", " ", "\t") else line
 
 
-def frontmatter(source: Source, problems: Problems, *, foreign: bool = False) -> tuple[Mapping | None, int]:
+def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = False) -> tuple[Mapping | None, int]:
     """The frontmatter, and where the body starts. In a `foreign` file a description may have colons in it."""
     opening = _OPENING.match(source.text)
     if not opening:
         return Mapping({}, Span(source, 0)), 0
     closing = _CLOSING.search(source.text, opening.end())
     if not closing:
-        report_unended(source, problems)
+        report_missing_end(source, problems)
         return None, len(source.text)
     start, end = opening.end(), closing.start()
     if foreign and (loose := _LOOSE.search(source.text, start, end)) and ": " in loose[1]:
-        kept = replace(source, text=_with(source.text, loose.start(1), loose[1].replace(": ", _COLON)))
-        mapping = as_mapping(parse_yaml(kept, start, end, problems), problems)
-        return _restored(mapping), closing.end()
+        escaped_source = replace(
+            source, text=_replace_range(source.text, loose.start(1), loose[1].replace(": ", _COLON))
+        )
+        mapping = as_mapping(parse_yaml(escaped_source, start, end, problems), problems)
+        return _restore_description(mapping), closing.end()
     return as_mapping(parse_yaml(source, start, end, problems), problems), closing.end()
 
 
-def report_unended(source: Source, problems: Problems) -> None:
+def report_missing_end(source: Source, problems: Problems) -> None:
     """Say that the frontmatter of a source that begins with one has no end, or where a line was meant as it."""
     opening = _OPENING.match(source.text)
     if damaged := _DAMAGED.search(source.text, opening.end() if opening else 0):
@@ -141,19 +143,19 @@ def report_unended(source: Source, problems: Problems) -> None:
         problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
 
 
-def _with(text: str, start: int, stretch: str) -> str:
+def _replace_range(text: str, start: int, stretch: str) -> str:
     return text[:start] + stretch + text[start + len(stretch) :]
 
 
-def _restored(front: Mapping | None) -> Mapping | None:
+def _restore_description(front: Mapping | None) -> Mapping | None:
     """The frontmatter with the description as it was written."""
     entry = front.entries.get("description") if front is not None else None
     if front is None or entry is None or not isinstance(entry.value, Scalar) or entry.value.text is None:
         return front
     text = entry.value.text
     value = text.value.replace(_COLON, ": ")
-    told = entry._replace(value=Scalar(value, Text(value, text.source, text.runs), entry.value.span))
-    return front._replace(entries={**front.entries, "description": told})
+    new_entry = entry._replace(value=Scalar(value, Text(value, text.source, text.runs), entry.value.span))
+    return front._replace(entries={**front.entries, "description": new_entry})
 
 
 def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:
@@ -173,7 +175,7 @@ def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
     end = start + len(source.text[start:end].rstrip(" \t\n"))
     inside = escapes[bisect_left(escapes, start) : bisect_left(escapes, end)]
     starts = [start, *(place + 1 for place in inside)]
-    return Text.pieces(source, zip(starts, [*inside, end], strict=True))
+    return Text.from_ranges(source, zip(starts, [*inside, end], strict=True))
 
 
 def check_sections(document: Document, problems: Problems) -> None:

@@ -28,7 +28,7 @@ class Fences:
         if fence:
             self._ends.append(len(text))
 
-    def hold(self, place: int) -> bool:
+    def contains(self, place: int) -> bool:
         """Whether a place of the text is inside one."""
-        before = bisect_right(self._starts, place)
-        return before > 0 and place < self._ends[before - 1]
+        count = bisect_right(self._starts, place)
+        return count > 0 and place < self._ends[count - 1]

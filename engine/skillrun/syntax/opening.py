@@ -16,7 +16,7 @@ _UNFOLLOWED = getattr(os, "O_NOFOLLOW", 0)
 _BY_FOLDER = os.open in os.supports_dir_fd and bool(_UNFOLLOWED)
 
 
-class LeadsOut(OSError):
+class PathEscapes(OSError):
     """A link in a folder leads out of it."""
 
 
@@ -24,26 +24,26 @@ class NotAFile(OSError):
     """A folder, a device, a pipe: nothing that is read."""
 
 
-def leads_out(path: Path, inside: Path | None) -> bool:
+def is_outside(path: Path, boundary: Path | None) -> bool:
     """Whether a path, its links followed, is outside the folder `inside`."""
-    return inside is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(inside))
+    return boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary))
 
 
-def open_file(path: Path, inside: Path | None = None) -> BinaryIO:
+def open_file(path: Path, boundary: Path | None = None) -> BinaryIO:
     """A regular file, opened so that no pipe makes anybody wait.
 
     With `inside`, from that folder down and by what its links lead to, so that no link that is put in the way meanwhile
-    is followed. Raises LeadsOut, NotAFile, or another OSError.
+    is followed. Raises PathEscapes, NotAFile, or another OSError.
     """
-    descriptor = os.open(path, _FILE) if inside is None else _open_inside(path, inside)
+    descriptor = os.open(path, _FILE) if boundary is None else _open_confined_file(path, boundary)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise NotAFile(f"{path} is not a file")
 
 
-def _open_inside(path: Path, inside: Path) -> int:
-    above, below = os.fspath(inside) + os.sep, os.fspath(path)
+def _open_confined_file(path: Path, boundary: Path) -> int:
+    above, below = os.fspath(boundary) + os.sep, os.fspath(path)
     parts = below[len(above) :].split(os.sep) if below.startswith(above) else []  # noqa: PTH206 (twice as fast)
     if _BY_FOLDER and parts and ".." not in parts:
         try:
@@ -51,9 +51,9 @@ def _open_inside(path: Path, inside: Path) -> int:
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
                 raise
-    base, target = Path(os.path.realpath(inside)), Path(os.path.realpath(path))
+    base, target = Path(os.path.realpath(boundary)), Path(os.path.realpath(path))
     if not target.is_relative_to(base):
-        raise LeadsOut(f"{path} leads out of {inside}")
+        raise PathEscapes(f"{path} leads out of {boundary}")
     if target == base:
         raise NotAFile(f"{path} is not a file")
     return _walk(base, target.relative_to(base).parts) if _BY_FOLDER else os.open(target, _FILE)

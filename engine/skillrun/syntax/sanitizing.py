@@ -20,22 +20,22 @@ _STRANGE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\
 Plain = TypeVar("Plain")
 
 
-def clean(value: Plain) -> Plain:
+def sanitize(value: Plain) -> Plain:
     """The same text, or plain data with such texts and keys: valid Unicode, line ends all `\\n`, nothing that steers.
 
     Halves of a surrogate pair that stand together become their character, and one alone becomes U+FFFD.
     """
     cleaned: Any = value
     if isinstance(value, str):
-        cleaned = _text(value) if _STRANGE.search(value) else value
+        cleaned = _sanitize_text(value) if _STRANGE.search(value) else value
     elif isinstance(value, dict):
-        cleaned = {clean(key): clean(part) for key, part in value.items()}
+        cleaned = {sanitize(key): sanitize(part) for key, part in value.items()}
     elif isinstance(value, list | tuple):
-        cleaned = type(value)(map(clean, value))
+        cleaned = type(value)(map(sanitize, value))
     return cleaned  # type: ignore[no-any-return]
 
 
-def _text(text: str) -> str:
+def _sanitize_text(text: str) -> str:
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _STEERING.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))

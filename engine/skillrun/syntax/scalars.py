@@ -46,7 +46,7 @@ def is_numeral(written: str) -> bool:
     return written[0] in _NUMBER_START and bool(_INTEGER.fullmatch(written) or _FLOAT.fullmatch(written))
 
 
-def runs_of(file: str, start: int, end: int, style: str, value: str) -> Runs:
+def scalar_runs(file: str, start: int, end: int, style: str, value: str) -> Runs:
     """The runs of a scalar between two places of the file; `style` is its first character, or "" when it is plain."""
     match style:
         case "'":
@@ -73,12 +73,12 @@ def _quoted_runs(file: str, start: int, end: int, special: re.Pattern[str]) -> I
     for match in special.finditer(file, start, end):
         length += match.start() - place
         yield length, match.start()
-        length += _length_meant(match[0])
+        length += _decoded_length(match[0])
         place = match.end()
         yield length, place
 
 
-def _length_meant(written: str) -> int:
+def _decoded_length(written: str) -> int:
     """How many characters an escape, a doubled quote or a stretch of space stands for."""
     breaks = written.count("\n")
     if written.startswith("\\"):

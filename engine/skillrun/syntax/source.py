@@ -32,7 +32,7 @@ class Source:
     @staticmethod
     def of(text: str, label: str = "<text>") -> Source:
         """A source that is no file."""
-        return Source(Path(label), label, normalised(text))
+        return Source(Path(label), label, normalize_newlines(text))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
@@ -92,7 +92,7 @@ class Text:
         return Text(value, Source(Path("<text>"), "<text>", value), ((0, 0),))
 
     @staticmethod
-    def pieces(source: Source, pieces: Iterable[tuple[int, int]]) -> Text:
+    def from_ranges(source: Source, pieces: Iterable[tuple[int, int]]) -> Text:
         """The given stretches of the file, (start, end) each, one after the other."""
         runs: list[tuple[int, int]] = []
         parts: list[str] = []
@@ -111,7 +111,7 @@ class Text:
         start, place = runs[bisect_right(runs, offset, key=_run_start) - 1]
         return Span(self.source, place + offset - start)
 
-    def part(self, start: int, end: int) -> Text:
+    def substring(self, start: int, end: int) -> Text:
         """The stretch from start to end as a text of its own, its places unchanged."""
         inside = [(offset - start, place) for offset, place in self.runs if start < offset < end]
         return Text(self.value[start:end], self.source, ((0, self.at(start).offset), *inside))
@@ -161,7 +161,7 @@ class Mapping(NamedTuple):
         entry = self.entries.get(name)
         return entry.value if entry else None
 
-    def place(self, *path: str) -> Span | None:
+    def key_span(self, *path: str) -> Span | None:
         """Where the key stands to which a path of keys leads."""
         node: Node = self
         span = None
@@ -172,7 +172,7 @@ class Mapping(NamedTuple):
             node, span = entry.value, entry.key.span
         return span
 
-    def value_place(self, *path: str) -> Span | None:
+    def value_span(self, *path: str) -> Span | None:
         """Where the value stands to which a path of keys leads."""
         *parents, last = path
         node: Node | None = self
@@ -198,7 +198,7 @@ class Document:
     """A markdown file: `preface` is what stands before the first section, `body` everything below the frontmatter."""
 
     source: Source
-    front: Mapping
+    frontmatter: Mapping
     preface: Text
     sections: tuple[Section, ...]
     body: Text
@@ -223,18 +223,18 @@ def sequences(node: Node) -> Iterator[Sequence]:
         yield from sequences(child)
 
 
-def plain(node: Node) -> Any:
+def to_plain(node: Node) -> Any:
     """The node as dicts, lists and single values."""
     match node:
         case Scalar():
             return node.value
         case Sequence():
-            return [plain(item) for item in node.items]
+            return [to_plain(item) for item in node.items]
         case Mapping():
-            return {name: plain(entry.value) for name, entry in node.entries.items()}
+            return {name: to_plain(entry.value) for name, entry in node.entries.items()}
 
 
-def normalised(text: str) -> str:
+def normalize_newlines(text: str) -> str:
     """The text without a byte order mark, its lines ending with `\\n`."""
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

@@ -22,7 +22,7 @@ _GLUED: Final = re.compile(r"[ ]*(-)([A-Za-z_][\w-]*):(?:\s|$)")
 _ITEM: Final = re.compile(r"[ ]*- |[^\s-]")
 
 
-class Slip(NamedTuple):
+class SyntaxHint(NamedTuple):
     """A syntax error at a place of the file."""
 
     offset: int
@@ -31,14 +31,16 @@ class Slip(NamedTuple):
     code: str = "yaml"
 
 
-def unquoted(offset: int, start: str) -> Slip:
+def unquoted_value(offset: int, start: str) -> SyntaxHint:
     """A value whose first characters mean something else in YAML."""
     hint = f'{_QUOTE}, such as "{{{{ inputs.name }}}}"' if start in _TEMPLATE_MARKS else _QUOTE
     sign = "a backtick" if start == "`" else f"`{start}`"
-    return Slip(offset, f"a value that starts with {sign} must be quoted", hint, "unquoted")
+    return SyntaxHint(offset, f"a value that starts with {sign} must be quoted", hint, "unquoted")
 
 
-def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any, flow: int | None = None) -> Slip:
+def explain_error(
+    source: Source, offset: int, error: MarkedYAMLError, last_event: Any, flow_start: int | None = None
+) -> SyntaxHint:
     """The parser's error in other words; its marks count from `offset`, and `last` is the event before it.
 
     `flow` is where the innermost `[` or `{` stands that is open.
@@ -46,45 +48,49 @@ def explain(source: Source, offset: int, error: MarkedYAMLError, last: Any, flow
     text, reason = source.text, error.problem or ""
     at = min(error.problem_mark.index + offset, len(text)) if error.problem_mark else offset
     context = error.context_mark.index + offset if error.context_mark else at
-    if (dash := _dash(source, offset, at)) is not None:
+    if (dash := _missing_space_hint(source, offset, at)) is not None:
         return dash
-    if flow is not None and _BLOCK.match(text, at):
-        for place in (flow - 1, flow):
+    if flow_start is not None and _BLOCK.match(text, at):
+        for place in (flow_start - 1, flow_start):
             if text[max(place, 0) : place + 2] in _TEMPLATE_MARKS:
-                return unquoted(place, text[place : place + 2])
-        opening = text[flow]
+                return unquoted_value(place, text[place : place + 2])
+        opening = text[flow_start]
         hint = f"put `{'}' if opening == '{' else ']'}` behind its last value"
-        return Slip(flow, f"the `{opening}` that opens here is never closed", hint)
-    if isinstance(last, ScalarEvent) and (begun := _begun_earlier(source, offset, at, last)) is not None:
+        return SyntaxHint(flow_start, f"the `{opening}` that opens here is never closed", hint)
+    if isinstance(last_event, ScalarEvent) and (begun := _unfinished_value(source, offset, at, last_event)) is not None:
         return begun
-    for place in (max(at - 1, 0), context, last.start_mark.index + offset if last is not None else at):
+    for place in (max(at - 1, 0), context, last_event.start_mark.index + offset if last_event is not None else at):
         if text[place : place + 2] in _TEMPLATE_MARKS:
-            return unquoted(place, text[place : place + 2])
+            return unquoted_value(place, text[place : place + 2])
     if text[at : at + 1] == "\t" or "tab" in reason:
-        return Slip(at, "a tab stands where YAML expects spaces", "indent with spaces")
-    unknown = Slip(at, f"YAML: {' '.join(filter(None, (error.context, reason)))}")
-    return next((slip for words, slip in _explained(source, at, context).items() if words in reason), unknown)
+        return SyntaxHint(at, "a tab stands where YAML expects spaces", "indent with spaces")
+    unknown = SyntaxHint(at, f"YAML: {' '.join(filter(None, (error.context, reason)))}")
+    return next((slip for words, slip in _hints_by_reason(source, at, context).items() if words in reason), unknown)
 
 
-def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:
+def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxHint]:
     """What libyaml says, or a part of it, and our words for it."""
     (line, column), opened = source.position(at), source.position(context)[0]
     sign, opening = source.text[at : at + 1], source.text[context : context + 1]
-    colon = Slip(at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a key of its own, {_INDENT}")
+    colon = SyntaxHint(
+        at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a key of its own, {_INDENT}"
+    )
     word = re.search(r"[\w-]+$", source.text[max(0, at - 80) : at])
     comma = f"put a `,` in front of `{word[0]}:`, or the whole value in quotes" if word else _QUOTE
     still_open = f"the `{opening}` of line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
-    unclosed = Slip(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
+    unclosed = SyntaxHint(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
     columns = _columns(source, line)
-    found = f"the indentation of this line (column {column}) matches no line above"
-    indented = Slip(
-        at, found, f"start it in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT
+    indentation_message = f"the indentation of this line (column {column}) matches no line above"
+    indented = SyntaxHint(
+        at,
+        indentation_message,
+        f"start it in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT,
     )
-    more = Slip(at, "this is more than the value of the key")
+    more = SyntaxHint(at, "this is more than the value of the key")
     escape = f"`{source.text[at : at + 2]}` is not an escape in YAML"
     return {
         "mapping values are not allowed": colon,
-        "could not find expected ':'": _no_colon(source, context),
+        "could not find expected ':'": _missing_colon_hint(source, context),
         "did not find expected ',' or": colon._replace(hint=comma) if sign == ":" and line == opened else unclosed,
         **dict.fromkeys(
             ("expected key", "expected '-' indicator", "expected <document start>"),
@@ -92,12 +98,13 @@ def _explained(source: Source, at: int, context: int) -> dict[str, Slip]:
         ),
         **dict.fromkeys(
             ("unexpected end of stream", "unexpected document indicator"),
-            Slip(context, f"the quote `{opening}` is never closed", ""),
+            SyntaxHint(context, f"the quote `{opening}` is never closed", ""),
         ),
-        "unknown escape character": Slip(at, escape, "write `\\\\` for a backslash, or use single quotes"),
-        **dict.fromkeys(("cannot start any token", "did not find expected node content"), unquoted(at, sign)),
+        "unknown escape character": SyntaxHint(at, escape, "write `\\\\` for a backslash, or use single quotes"),
+        **dict.fromkeys(("cannot start any token", "did not find expected node content"), unquoted_value(at, sign)),
         **dict.fromkeys(
-            ("expected alphabetic or numeric character", "expected comment or line break"), unquoted(context, opening)
+            ("expected alphabetic or numeric character", "expected comment or line break"),
+            unquoted_value(context, opening),
         ),
     }
 
@@ -118,36 +125,38 @@ def _columns(source: Source, line: int) -> list[int]:
     return columns
 
 
-def _begun_earlier(source: Source, offset: int, at: int, last: ScalarEvent) -> Slip | None:
+def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEvent) -> SyntaxHint | None:
     """The slip of a value before the error that goes on over several lines and should not."""
-    start, end = (mark.index + offset if mark is not None else at for mark in (last.start_mark, last.end_mark))
-    (line, column), ended, broken = source.position(start), source.position(end)[0], source.position(at)[0]
-    if line == ended:
+    start, end = (
+        mark.index + offset if mark is not None else at for mark in (last_event.start_mark, last_event.end_mark)
+    )
+    (line, column), end_line, error_line = source.position(start), source.position(end)[0], source.position(at)[0]
+    if line == end_line:
         return None
-    if last.style in ("'", '"') and ended == broken:
-        message = f"this quote is closed only by another one on line {broken}"
-        return Slip(start, message, "close it where the value ends")
-    if not last.style and not source.line(line)[: column - 1].strip(" -"):
-        return _no_colon(source, start)
+    if last_event.style in ("'", '"') and end_line == error_line:
+        message = f"this quote is closed only by another one on line {error_line}"
+        return SyntaxHint(start, message, "close it where the value ends")
+    if not last_event.style and not source.line(line)[: column - 1].strip(" -"):
+        return _missing_colon_hint(source, start)
     return None
 
 
-def _dash(source: Source, offset: int, at: int) -> Slip | None:
+def _missing_space_hint(source: Source, offset: int, at: int) -> SyntaxHint | None:
     """The slip of an item whose dash stands right in front of its key: in the line of the error, or in one above it."""
     start = source.text.rfind("\n", 0, at) + 1
     while start >= offset:
         line = source.text[start:].split("\n", 1)[0]
         if glued := _GLUED.match(line):
             place = start + glued.start(1)
-            return Slip(place, "a space is missing after the `-`", f"write `- {glued[2]}: …`")
+            return SyntaxHint(place, "a space is missing after the `-`", f"write `- {glued[2]}: …`")
         if start == 0 or _ITEM.match(line):
             return None
         start = source.text.rfind("\n", 0, start - 1) + 1
     return None
 
 
-def _no_colon(source: Source, start: int) -> Slip:
+def _missing_colon_hint(source: Source, start: int) -> SyntaxHint:
     written = source.text[start:].split("\n", 1)[0].strip()[:60]
     if glued := re.match(r"[\w-]+:(?=\S)", written):
-        return Slip(start + glued.end() - 1, "a space is missing after the colon", f"write `{glued[0]} …`")
-    return Slip(start, f"`{written}` is not a key with a value", "write `key: value`")
+        return SyntaxHint(start + glued.end() - 1, "a space is missing after the colon", f"write `{glued[0]} …`")
+    return SyntaxHint(start, f"`{written}` is not a key with a value", "write `key: value`")

@@ -23,13 +23,13 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from skillrun.syntax.diagnostics import GivenUp, Problems
-from skillrun.syntax.scalars import is_numeral, plain_value, runs_of
+from skillrun.syntax.diagnostics import ParsingStopped, Problems
+from skillrun.syntax.scalars import is_numeral, plain_value, scalar_runs
 from skillrun.syntax.source import MAX_BYTES, Mapping, MappingEntry, Node, Scalar, Sequence, Source, Span, Text
-from skillrun.syntax.syntax_hints import Slip, explain, unquoted
+from skillrun.syntax.syntax_hints import SyntaxHint, explain_error, unquoted_value
 
 MAX_DEPTH: Final = 40
-MOST_PARTS: Final = 150_000  # of one text: values, and the beginnings and ends of lists and mappings
+MAX_NODES: Final = 150_000  # of one text: values, and the beginnings and ends of lists and mappings
 _CUT: Final = re.compile(r"[ \t]+(#(?!TODO|FIXME|XXX)\w{1,20})")
 _QUOTE: Final = "put the whole value in quotes, or a space behind the `#` of a comment"
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -49,11 +49,11 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
         return None
     try:
         return _Builder(source, start, problems).build(CSafeLoader(text))
-    except GivenUp:
+    except ParsingStopped:
         return None
 
 
-class _Open:
+class _OpenCollection:
     """A list or mapping whose end is not reached."""
 
     __slots__ = ("entries", "items", "key", "start")
@@ -72,7 +72,7 @@ class _Builder:
         self.source = source
         self.offset = offset
         self.problems = problems
-        self.open: list[_Open] = []
+        self.open: list[_OpenCollection] = []
 
     def build(self, parser: CSafeLoader) -> Node | None:
         event: Any = None
@@ -83,12 +83,12 @@ class _Builder:
                 event = parser.get_event()
                 kind = type(event)
                 parts += 1
-                if parts > MOST_PARTS:
+                if parts > MAX_NODES:
                     start = event.start_mark.index + self.offset
-                    self.refuse(
-                        start, "too-large", f"up to here are {MOST_PARTS:,} values", "split it into several files"
+                    self.report(
+                        start, "too-large", f"up to here are {MAX_NODES:,} values", "split it into several files"
                     )
-                    raise GivenUp
+                    raise ParsingStopped
                 if kind is ScalarEvent:
                     node: Node = self.scalar(event)
                 elif kind is MappingStartEvent or kind is SequenceStartEvent:
@@ -100,14 +100,14 @@ class _Builder:
                     node = self.alias(event)
                 elif kind is DocumentStartEvent and root is not None:
                     start = event.start_mark.index + self.offset
-                    self.refuse(start, "documents", "a second YAML document starts here", "remove this line")
+                    self.report(start, "documents", "a second YAML document starts here", "remove this line")
                     return root
                 elif kind is StreamEndEvent:
                     return root or Scalar(None, None, Span(self.source, self.offset))
                 else:
                     continue
                 if self.open:
-                    self.place(self.open[-1], node)
+                    self.attach_node(self.open[-1], node)
                 else:
                     root = node
         except MarkedYAMLError as error:
@@ -117,7 +117,7 @@ class _Builder:
                 self.refuse_depth(error.problem_mark.index + self.offset)
                 return None
             flow = next((frame.start for frame in reversed(self.open) if text[frame.start] in "[{"), None)
-            self.refuse_slip(explain(self.source, self.offset, error, event, flow))
+            self.report_syntax_hint(explain_error(self.source, self.offset, error, event, flow))
             return None
         finally:
             parser.dispose()
@@ -133,16 +133,16 @@ class _Builder:
                 return Scalar(meaning, None, span)
             if is_numeral(value):
                 message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
-                self.refuse(start, "number", message, "put it in quotes where it is text")
+                self.report(start, "number", message, "put it in quotes where it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
                 hint = "put a quote in front, or the whole value in the other kind of quotes"
-                self.refuse(start, "quote", "a quote closes this value and none opens it", hint)
+                self.report(start, "quote", "a quote closes this value and none opens it", hint)
             self.check_comment(event.end_mark.index + self.offset, value)
         end: int = event.end_mark.index + self.offset
         quote = 1 if style in {"'", '"'} else 0
         if end - start - 2 * quote == len(value) and style not in {"|", ">"}:  # neither escapes nor folded lines
             return Scalar(value, Text(value, self.source, ((0, start + quote),)), span)
-        runs = partial(runs_of, self.source.text, start, end, style, value)
+        runs = partial(scalar_runs, self.source.text, start, end, style, value)
         return Scalar(value, Text(value, self.source, runs), span)
 
     def check_comment(self, end: int, value: str) -> None:
@@ -155,14 +155,14 @@ class _Builder:
         start = self.begin(event)
         if len(self.open) == MAX_DEPTH:
             self.refuse_depth(start)
-            raise GivenUp
+            raise ParsingStopped
         if is_mapping and self.open and self.source.text[start - 1 : start + 1] == "{{":
-            self.refuse_slip(unquoted(start - 1, "{{"))
-            raise GivenUp
-        self.open.append(_Open(start, is_mapping))
+            self.report_syntax_hint(unquoted_value(start - 1, "{{"))
+            raise ParsingStopped
+        self.open.append(_OpenCollection(start, is_mapping))
 
     def refuse_depth(self, start: int) -> None:
-        self.refuse(start, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
+        self.report(start, "too-deep", f"this is nested more than {MAX_DEPTH} levels deep")
 
     def end(self) -> Node:
         closed = self.open.pop()
@@ -172,7 +172,7 @@ class _Builder:
     def alias(self, event: Any) -> Scalar:
         start: int = event.start_mark.index + self.offset
         hint = "a value that starts with `*` must be quoted"
-        self.refuse(start, "alias", f"the alias `*{event.anchor}` is not allowed", hint)
+        self.report(start, "alias", f"the alias `*{event.anchor}` is not allowed", hint)
         return Scalar(None, None, Span(self.source, start))
 
     def begin(self, event: Any) -> int:
@@ -180,13 +180,13 @@ class _Builder:
         start: int = event.start_mark.index + self.offset
         if event.anchor is not None:
             hint = "a value that starts with `&` must be quoted; a value that two places share is written twice"
-            self.refuse(start, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
+            self.report(start, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
         if event.tag is not None:
             hint = "a value that starts with `!` must be quoted"
-            self.refuse(start, "tag", f"the tag `{event.tag}` is not allowed", hint)
+            self.report(start, "tag", f"the tag `{event.tag}` is not allowed", hint)
         return start
 
-    def place(self, parent: _Open, node: Node) -> None:
+    def attach_node(self, parent: _OpenCollection, node: Node) -> None:
         """Put a finished node into the list or mapping around it."""
         if parent.entries is None:
             parent.items.append(node)
@@ -194,25 +194,25 @@ class _Builder:
             parent.key = node
         else:
             key, parent.key = parent.key, None
-            self.enter(parent.entries, key, node)
+            self.add_entry(parent.entries, key, node)
 
-    def enter(self, entries: dict[str, MappingEntry], key: Node, value: Node) -> None:
-        place = key.span.offset
+    def add_entry(self, entries: dict[str, MappingEntry], key: Node, value: Node) -> None:
+        offset = key.span.offset
         if not isinstance(key, Scalar):
-            self.refuse(place, "key", "a list or a mapping cannot be a key", "put the key in quotes")
+            self.report(offset, "key", "a list or a mapping cannot be a key", "put the key in quotes")
         elif key.value is None:
-            self.refuse(place, "key", "there is no key before the colon")
+            self.report(offset, "key", "there is no key before the colon")
         elif not isinstance(key.value, str):
-            self.refuse(place, "key", f"the key `{key.value}` is not text", "put it in quotes")
+            self.report(offset, "key", f"the key `{key.value}` is not text", "put it in quotes")
         elif key.value in entries:
             first = entries[key.value].key.span
             message, hint = f"the key `{key.value}` is given twice", f"it is given on line {first.line} already"
-            self.problems.report(Span(self.source, place), "duplicate-key", message, hint, elsewhere=first)
+            self.problems.report(Span(self.source, offset), "duplicate-key", message, hint, elsewhere=first)
         else:
             entries[key.value] = MappingEntry(key, value)
 
-    def refuse_slip(self, slip: Slip) -> None:
-        self.refuse(slip.offset, slip.code, slip.message, slip.hint)
+    def report_syntax_hint(self, hint: SyntaxHint) -> None:
+        self.report(hint.offset, hint.code, hint.message, hint.hint)
 
-    def refuse(self, place: int, code: str, message: str, hint: str = "") -> None:
-        self.problems.report(Span(self.source, place), code, message, hint)
+    def report(self, offset: int, code: str, message: str, hint: str = "") -> None:
+        self.problems.report(Span(self.source, offset), code, message, hint)

@@ -26,13 +26,13 @@ class Absent(Undefined):
         self.gap = gap or path
 
     @property
-    def why(self) -> str:
+    def explanation(self) -> str:
         """A sentence for messages: which value is absent, and which part of its path is missing."""
         if not self.path:
             return "the value is absent"
         return f"`{self.path}` is absent" + (f": there is no `{self.gap}`" if self.gap != self.path else "")
 
-    _undefined_message = why  # what Jinja says where it is used
+    _undefined_message = explanation  # what Jinja says where it is used
 
     def _false(self, _other: Any) -> bool:
         return False

@@ -12,25 +12,25 @@ _END_RAW: Final = re.compile(r"\{%-? *endraw *-?%\}")
 # Up to the `}}` that stands in no quotes; it never looks twice at a character of a line.
 _VALUE: Final = re.compile(r"\{\{(?:'[^'\n]*'|\"[^\"\n]*\"|(?!\}\}).)*+\}\}", re.DOTALL)
 _CLOSED_BY: Final = {"{%": "%}", "{{": "}}", "{#": "#}"}
-_MOST_QUOTED: Final = 20  # values that quotes leave open, until quotes do not count any more
+_MAX_UNCLOSED_QUOTES: Final = 20  # values that quotes leave open, until quotes do not count any more
 
 
-def braces(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
+def find_unbalanced_tags(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
     """Signs that close no tag, as far as they cannot be braces of the text itself, and statements left open.
 
     Each with its offset, counted from `start`, a code, a message and a hint.
     """
-    tags = _Tags(text)
+    tags = _TagScanner(text)
     depth = at = 0
     while match := _SIGN.search(text, at):
         place, at = match.span()
         sign = match[0]
         if sign in _CLOSED_BY:
-            if (end := tags.cut_short(place, sign)) is not None:
+            if (end := tags.half_closed_end(place, sign)) is not None:
                 hint = "a value ends with `}}`, a statement with `%}`"
                 yield start + end, "syntax", "`}` is missing here", hint
                 at = end
-            elif (end := tags.end(place, sign)) is not None:
+            elif (end := tags.tag_end(place, sign)) is not None:
                 at = end
             else:
                 depth += 1
@@ -44,16 +44,16 @@ def braces(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
             depth = max(0, depth - len(sign))
 
 
-class _Tags:
+class _TagScanner:
     """Finds where tags end. What is not found behind one place is not looked for behind a later one."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.missing: set[str] = set()
-        self.quoted = 0
+        self.unclosed_quotes = 0
         self.line = (0, 0)  # where the line ends that was looked at last, with its blanks and without them
 
-    def cut_short(self, place: int, sign: str) -> int | None:
+    def half_closed_end(self, place: int, sign: str) -> int | None:
         """Where the line ends with the tag that begins at `place`, when half of a closing sign is its last sign."""
         if sign == "{#" or self._line_end(place) - place < 3:
             return None
@@ -62,16 +62,16 @@ class _Tags:
             return None
         return end
 
-    def end(self, place: int, sign: str) -> int | None:
+    def tag_end(self, place: int, sign: str) -> int | None:
         """Where the tag that begins at `place` ends; None where it is never closed."""
         if sign == "{%" and (raw := _RAW.match(self.text, place)) and "raw" not in self.missing:
             if match := _END_RAW.search(self.text, raw.end()):
                 return match.end()
             self.missing.add("raw")
-        if sign == "{{" and self.quoted < _MOST_QUOTED and sign not in self.missing:
+        if sign == "{{" and self.unclosed_quotes < _MAX_UNCLOSED_QUOTES and sign not in self.missing:
             if match := _VALUE.match(self.text, place):
                 return match.end()
-            self.quoted += 1
+            self.unclosed_quotes += 1
         return self._plain_end(place, sign)
 
     def _plain_end(self, place: int, sign: str) -> int | None:

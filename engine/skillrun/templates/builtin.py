@@ -15,8 +15,8 @@ from skillrun.syntax.diagnostics import Severity
 from skillrun.types.types import ANY, Facts, Type
 
 Use = Literal["both", "filter", "function"]
-Takes = Literal["anything", "a list", "a list or text", "a text"]
-REFUSED: Final[dict[Takes, frozenset[str]]] = {
+AcceptedInput = Literal["anything", "a list", "a list or text", "a text"]
+REJECTED_KINDS: Final[dict[AcceptedInput, frozenset[str]]] = {
     "anything": frozenset(),
     "a list": frozenset({"text", "number", "boolean"}),  # a mapping stands for the list of its keys
     "a list or text": frozenset({"number", "boolean"}),
@@ -25,30 +25,30 @@ REFUSED: Final[dict[Takes, frozenset[str]]] = {
 """The kinds of values that are refused as the first one."""
 
 
-class Inferring(Protocol):
+class InferenceContext(Protocol):
     """The inference of one template, as far as rules ask it."""
 
     def infer(self, node: nodes.Node) -> Type:
         """The type of an expression."""
         ...
 
-    def given(self, node: nodes.Filter, types: list[Type]) -> Type:
+    def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type:
         """What a filter gives for values of these types."""
         ...
 
-    def attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
+    def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
         """The field at `path` of a list's items; one that they do not have is reported."""
         ...
 
-    def compared(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
+    def report_comparison(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
         """Report at `node`, which is `right`, a comparison that cannot hold."""
         ...
 
-    def proof(self, node: nodes.Node) -> Facts:
+    def non_empty_facts(self, node: nodes.Node) -> Facts:
         """What has to be known so that the value of `node` is there and not empty."""
         ...
 
-    def proved(self, node: nodes.Node) -> bool:
+    def is_known_non_empty(self, node: nodes.Node) -> bool:
         """Whether that is known here."""
         ...
 
@@ -57,7 +57,7 @@ class Inferring(Protocol):
         ...
 
 
-Rule = Callable[[Inferring, nodes.Call | nodes.Filter, list[Type]], Type]
+Rule = Callable[[InferenceContext, nodes.Call | nodes.Filter, list[Type]], Type]
 """Makes the type of a result from those of the arguments; a filter's own value is the first of them."""
 
 
@@ -71,24 +71,24 @@ class Builtin:
     `line` are its row in the manual; one that is Jinja's stands there among the filters for a `group` of values.
     """
 
-    runs: Callable[..., Any]
-    gives: Type | Rule = ANY
+    function: Callable[..., Any]
+    result_type: Type | Rule = ANY
     use: Use = "filter"
-    takes: Takes = "anything"
-    numbers: tuple[int | str, ...] = ()
-    patterns: int | None = None
-    naming: tuple[Literal["filter", "test"], int] | None = None
+    accepts: AcceptedInput = "anything"
+    number_arguments: tuple[int | str, ...] = ()
+    pattern_argument: int | None = None
+    name_argument: tuple[Literal["filter", "test"], int] | None = None
     needs_run: bool = False
-    written: tuple[str, ...] = ()
-    line: str = ""
+    usages: tuple[str, ...] = ()
+    description: str = ""
     group: str = ""
 
-    def result(self, inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+    def infer_result(self, context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
         """The type of what it gives for arguments of these types."""
-        return self.gives if isinstance(self.gives, Type) else self.gives(inferring, node, types)
+        return self.result_type if isinstance(self.result_type, Type) else self.result_type(context, node, types)
 
     @property
-    def row(self) -> str:
+    def manual_row(self) -> str:
         """Its row in the manual's table of what the project adds."""
-        cells = (", ".join(f"`{form}`" for form in self.written), self.use, self.line)
+        cells = (", ".join(f"`{form}`" for form in self.usages), self.use, self.description)
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

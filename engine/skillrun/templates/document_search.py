@@ -16,8 +16,8 @@ from typing import Any, Final
 from skillrun.scoring import patterns
 from skillrun.syntax.fences import Fences
 from skillrun.templates.absent import Absent
-from skillrun.templates.limits import WORK_PER_SECOND, Fault, budget, spend
-from skillrun.templates.values import listed, printed
+from skillrun.templates.limits import WORK_PER_SECOND, TemplateError, render_budget, spend
+from skillrun.templates.values import to_list, to_text
 
 LONGEST: Final = 300  # characters of a line that a place shows
 LINE_WORK: Final = 4  # what a line counts,
@@ -49,20 +49,20 @@ class TitledText:
     def fenced(self) -> list[bool]:
         """Of each line whether it is inside a code fence, or opens or closes one."""
         fences = Fences(self.text)
-        return [fences.hold(start) for start in self.starts]
+        return [fences.contains(start) for start in self.starts]
 
     def position(self, offset: int) -> tuple[int, int]:
         """The index of the line that a place of the text is in, and the column there."""
         line = bisect_right(self.starts, offset) - 1
         return line, offset - self.starts[line]
 
-    def place(self, line: int, column: int) -> dict[str, Any]:
+    def place_record(self, line: int, column: int) -> dict[str, Any]:
         """The record of a place. Of a long line it shows the part around the column."""
         spend(PLACE_WORK)
-        return {"document": self.title, "line": line + 1, "text": _around(self.lines[line], column)}
+        return {"document": self.title, "line": line + 1, "text": _excerpt(self.lines[line], column)}
 
 
-def documents(value: Any) -> list[TitledText]:
+def to_documents(value: Any) -> list[TitledText]:
     """What is to be searched: a mapping from title to text, or one text without a title; what is absent is left out.
 
     A list is its items one below the other; a record is its text where it has one, or else a line for each field.
@@ -71,7 +71,9 @@ def documents(value: Any) -> list[TitledText]:
         return []
     titled = value.items() if isinstance(value, Mapping) else [("", value)]
     texts = [
-        (str(title), _written(text)) for title, text in titled if text is not None and not isinstance(text, Absent)
+        (str(title), _document_text(text))
+        for title, text in titled
+        if text is not None and not isinstance(text, Absent)
     ]
     spend(sum(len(text) for _, text in texts) >> 3)
     read = [TitledText(title, _BREAK.sub("\n", text)) for title, text in texts]
@@ -83,28 +85,34 @@ def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
     """Each place where one of the named regular expressions occurs, by document and from the top; case is ignored."""
     kinds = named_patterns(patterns)
     return [
-        {"kind": kind, "hit": hit, **document.place(*document.position(offset))}
-        for document in read(documents)
-        for offset, hit, kind in occurrences(document.text, kinds)
+        {"kind": kind, "hit": hit, **document.place_record(*document.position(offset))}
+        for document in read_documents(documents)
+        for offset, hit, kind in find_occurrences(document.text, kinds)
     ]
 
 
-read = documents  # under a name that no parameter has
+read_documents = to_documents  # under a name that no parameter has
 
 
-def named_patterns(given: Any) -> dict[str, list[str]]:
+def named_patterns(expressions: Any) -> dict[str, list[str]]:
     """Regular expressions by their names: those of a mapping, or each its own."""
-    by_name = given if isinstance(given, Mapping) else {printed(pattern): pattern for pattern in _several(given)}
-    return {name: [printed(pattern) for pattern in _several(several)] for name, several in by_name.items()}
+    by_name = (
+        expressions
+        if isinstance(expressions, Mapping)
+        else {to_text(pattern): pattern for pattern in _as_list(expressions)}
+    )
+    return {name: [to_text(pattern) for pattern in _as_list(several)] for name, several in by_name.items()}
 
 
-def occurrences(text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool = True) -> list[tuple[int, str, str]]:
+def find_occurrences(
+    text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool = True
+) -> list[tuple[int, str, str]]:
     """Offset, words and kind of each hit in the whole text, in order; of those of several kinds that are the same in
     place and words, the first kind's."""
     kind_by_place: dict[tuple[int, str], str] = {}
     for kind, several in kinds.items():
         for pattern in several:
-            for start, part in _parts(text):
+            for start, part in _searchable_parts(text):
                 for offset, hit in search(pattern, part, ignore_case=ignore_case):
                     spend(1)
                     kind_by_place.setdefault((start + offset, hit), kind)
@@ -113,23 +121,25 @@ def occurrences(text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool 
 
 def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[patterns.Hit]:
     """The hits in the beginning of a text, paid for by the time that finding them takes."""
-    with budget() as paying:
+    with render_budget() as active_budget:
         began = time.thread_time()  # work, whatever else the machine has to do
         try:
-            hits = patterns.hits(pattern, text, paying.left / WORK_PER_SECOND, ignore_case=ignore_case)
+            hits = patterns.find_hits(
+                pattern, text, active_budget.remaining_work / WORK_PER_SECOND, ignore_case=ignore_case
+            )
         except ValueError as error:
-            raise Fault(str(error)) from error
+            raise TemplateError(str(error)) from error
         except TimeoutError as error:
-            raise Fault(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
-        paying.spend(int((time.thread_time() - began) * WORK_PER_SECOND))
+            raise TemplateError(f"searching for `{pattern}` takes too long", "clip the text, or simplify it") from error
+        active_budget.spend(int((time.thread_time() - began) * WORK_PER_SECOND))
     return hits
 
 
-def _several(value: Any) -> list[Any]:
-    return [value] if isinstance(value, str) else listed(value)
+def _as_list(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else to_list(value)
 
 
-def _parts(text: str) -> Iterator[tuple[int, str]]:
+def _searchable_parts(text: str) -> Iterator[tuple[int, str]]:
     """The text in parts that can be searched, each of whole lines, or at least of whole words."""
     start = 0
     while len(text) - start > patterns.TEXT_CAP:
@@ -140,20 +150,20 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
     yield start, text[start:]
 
 
-def _around(line: str, column: int) -> str:
+def _excerpt(line: str, column: int) -> str:
     if len(line) > LONGEST:
         start = min(max(0, column - LONGEST // 3), len(line) - LONGEST)
         line = line[start : start + LONGEST]
     return line.strip()
 
 
-def _written(value: Any) -> str:
+def _document_text(value: Any) -> str:
     if isinstance(value, Mapping):
         text = value.get("text")
         if isinstance(text, str):
             return text
         lines = [(name, field) for name, field in value.items() if field is not None and not isinstance(field, Absent)]
-        return "\n".join(f"{name}: {printed(field)}" for name, field in lines)
+        return "\n".join(f"{name}: {to_text(field)}" for name, field in lines)
     if isinstance(value, (list, tuple)):
-        return "\n\n".join(_written(part) for part in value if part is not None and not isinstance(part, Absent))
-    return printed(value)
+        return "\n\n".join(_document_text(part) for part in value if part is not None and not isinstance(part, Absent))
+    return to_text(value)

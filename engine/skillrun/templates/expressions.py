@@ -17,15 +17,25 @@ from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
 from skillrun.syntax.source import Node, Scalar, Sequence, Span, Text
 from skillrun.templates import interpreter
 from skillrun.templates.absent import ABSENT, Absent
-from skillrun.templates.braces import braces
-from skillrun.templates.limits import Fault, budget
-from skillrun.templates.syntax import read
+from skillrun.templates.braces import find_unbalanced_tags
+from skillrun.templates.limits import TemplateError, render_budget
+from skillrun.templates.syntax import parse_template
 from skillrun.templates.tests import TESTS
-from skillrun.templates.validation import vet
-from skillrun.templates.values import printed, without_absent
+from skillrun.templates.validation import check_template
+from skillrun.templates.values import drop_absent, to_text
 from skillrun.templates.vocabulary import FILTERS, FUNCTIONS
 
-__all__ = ["ABSENT", "FILTERS", "FUNCTIONS", "TESTS", "Absent", "Template", "Value", "compile_bare", "compile_string"]
+__all__ = [
+    "ABSENT",
+    "FILTERS",
+    "FUNCTIONS",
+    "TESTS",
+    "Absent",
+    "Template",
+    "Value",
+    "compile_condition",
+    "compile_string",
+]
 
 
 class RenderError(SkillrunError):
@@ -36,7 +46,7 @@ class RenderError(SkillrunError):
         self.problem = problem
 
     @staticmethod
-    def at(span: Span, fault: Fault) -> RenderError:
+    def at(span: Span, fault: TemplateError) -> RenderError:
         line, column = span.source.position(span.offset)
         quoted = span.source.line(line)
         return RenderError(Problem(span.path, line, column, fault.code, fault.message, fault.hint, "error", quoted))
@@ -55,18 +65,18 @@ class Template:
         self.text = text
         self.tree = tree
         self.bare = bare
-        self.expression = _single(tree)
+        self.expression = _single_expression(tree)
         self._names: frozenset[str] | None = None
 
     def __repr__(self) -> str:
         return f"Template({self.text.value!r})"
 
     @property
-    def constant(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether it is plain text, without anything to render."""
         return self.tree is _CONSTANT
 
-    def mentions(self, name: str) -> bool:
+    def mentions_name(self, name: str) -> bool:
         """Whether it reads a name."""
         if self._names is None:
             self._names = frozenset(name.name for name in self.tree.find_all(nodes.Name))
@@ -80,28 +90,28 @@ class Template:
 
         An absent value of a single expression comes out as an `Absent`; those in lists and mappings are left out.
         """
-        return self._rendered(names, without_absent)
+        return self._render(names, drop_absent)
 
     def render_text(self, names: Mapping[str, Any]) -> str:
         """The text, also of a single expression. Raises RenderError, also where that is absent."""
-        rendered: str = self._rendered(names, printed)
+        rendered: str = self._render(names, to_text)
         return rendered
 
-    def _rendered(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
+    def _render(self, names: Mapping[str, Any], finish: Callable[[Any], Any]) -> Any:
         if self.tree is _CONSTANT:
             return self.text.value.removesuffix("\n")
         try:
-            with budget() as left:
-                scope = interpreter.Bindings(names, left, {})
+            with render_budget() as active_budget:
+                scope = interpreter.Bindings(names, active_budget, {})
                 if self.expression is None:
-                    return interpreter.text_of(self.tree, scope)
-                return finish(interpreter.value(self.expression, scope))
-        except Fault as fault:
-            raise self._located(fault) from fault
+                    return interpreter.render_text(self.tree, scope)
+                return finish(interpreter.evaluate(self.expression, scope))
+        except TemplateError as fault:
+            raise self._error_at(fault) from fault
         except (RecursionError, MemoryError) as error:
-            raise self._located(Fault("the values are too large, or too deep inside one another")) from error
+            raise self._error_at(TemplateError("the values are too large, or too deep inside one another")) from error
 
-    def _located(self, fault: Fault) -> RenderError:
+    def _error_at(self, fault: TemplateError) -> RenderError:
         start = 0 if self.expression is None else self.expression.lineno
         return RenderError.at(self.text.at(start if fault.offset is None else fault.offset), fault)
 
@@ -115,7 +125,7 @@ class Value:
     template: Template | None = None
     items: tuple[Value, ...] | None = None
     entries: Mapping[str, Value] | None = None
-    keys: Mapping[str, Span] = field(default_factory=dict)
+    key_spans: Mapping[str, Span] = field(default_factory=dict)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
         """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
@@ -133,8 +143,8 @@ class Value:
         if self.template is not None:
             return self.template.render_text(names)
         try:
-            return printed(self.evaluate(names))
-        except Fault as fault:
+            return to_text(self.evaluate(names))
+        except TemplateError as fault:
             raise RenderError.at(self.span, fault) from fault
 
     def templates(self) -> Iterator[Template]:
@@ -146,40 +156,40 @@ class Value:
     @property
     def literal(self) -> Any:
         """The plain value where nothing in it is a template; otherwise None."""
-        return None if self.computed else self.evaluate({})
+        return None if self.is_computed else self.evaluate({})
 
     @property
-    def computed(self) -> bool:
+    def is_computed(self) -> bool:
         """Whether something in it is a template."""
-        return not all(template.constant for template in self.templates())
+        return not all(template.is_constant for template in self.templates())
 
 
 def compile_string(text: Text, problems: Problems) -> Template | None:
     """A string as a template; None when it has problems, of which a brace that was forgotten is one."""
-    return _compiled(text, False, problems)
+    return _compile(text, False, problems)
 
 
-def compile_bare(text: Text, problems: Problems) -> Template | None:
+def compile_condition(text: Text, problems: Problems) -> Template | None:
     """A condition, which is an expression without braces; None when it has problems."""
     value = text.value
     if value.lstrip().startswith(("{{", "{%")):
         start = len(value) - len(value.lstrip())
         problems.report(text.at(start), "syntax", "a condition is written without braces", "leave out `{{` and `}}`")
         return None
-    return _compiled(text, True, problems)
+    return _compile(text, True, problems)
 
 
-def read_value(node: Node, problems: Problems) -> Value:
+def compile_value(node: Node, problems: Problems) -> Value:
     """A node with its strings compiled; one that has problems is null."""
     if isinstance(node, source.Mapping):
         for key, entry in node.entries.items():
             if isinstance(entry.value, Scalar) and entry.value.value is None:
                 hint = "a value with a comma needs quotes inside `{ }`"
                 problems.report(entry.key.span, "empty", f"`{key}` has no value", hint)
-        entries = {key: read_value(entry.value, problems) for key, entry in node.entries.items()}
-        return Value(node.span, entries=entries, keys={key: entry.key.span for key, entry in node.entries.items()})
+        entries = {key: compile_value(entry.value, problems) for key, entry in node.entries.items()}
+        return Value(node.span, entries=entries, key_spans={key: entry.key.span for key, entry in node.entries.items()})
     if isinstance(node, Sequence):
-        return Value(node.span, items=tuple(read_value(item, problems) for item in node.items))
+        return Value(node.span, items=tuple(compile_value(item, problems) for item in node.items))
     if node.text is None:
         return Value(node.span, node.value)
     template = compile_string(node.text, problems)
@@ -189,38 +199,46 @@ def read_value(node: Node, problems: Problems) -> Value:
 _CONSTANT: Final = nodes.Template([], lineno=0)
 
 
-def _compiled(text: Text, bare: bool, problems: Problems) -> Template | None:
-    tree, faults = _tree(text.value, bare)
+def _compile(text: Text, bare: bool, problems: Problems) -> Template | None:
+    tree, faults = _parse_tree(text.value, bare)
     for fault in faults:
         problems.report(text.at(fault[0]), *fault[1:])
     return Template(text, tree, bare) if tree is not None and not faults else None
 
 
 @lru_cache(maxsize=10_000)
-def _tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int, str, str, str]]]:
+def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int, str, str, str]]]:
     """The tree of a text, which the same text elsewhere shares, and what is wrong: offset, code, message, hint."""
     faults: list[tuple[int, str, str, str]] = []
     unmatched = not bare and text.count("}}") + text.count("%}") != text.count("{{") + text.count("{%")
     if not bare and "{{" not in text and "{%" not in text and "{#" not in text:
-        return _CONSTANT, list(braces(text)) if unmatched else faults
+        return _CONSTANT, list(find_unbalanced_tags(text)) if unmatched else faults
     try:
-        tree = read(text.replace("\r", " "), bare)  # a carriage return is a space, so that all stays in its place
-    except Fault as fault:
-        lost, at = list(braces(text)) if unmatched else [], fault.offset or 0
-        if any(0 <= place - at <= 1 for place, *_ in lost):
-            return None, lost  # it says the same, in better words
-        return None, [*lost, (at, "syntax", fault.message, fault.hint)]
-    vet(tree, lambda *fault: faults.append(fault))
+        tree = parse_template(
+            text.replace("\r", " "), bare
+        )  # a carriage return is a space, so that all stays in its place
+    except TemplateError as fault:
+        tag_problems, at = list(find_unbalanced_tags(text)) if unmatched else [], fault.offset or 0
+        if any(0 <= place - at <= 1 for place, *_ in tag_problems):
+            return None, tag_problems  # it says the same, in better words
+        return None, [*tag_problems, (at, "syntax", fault.message, fault.hint)]
+    check_template(tree, lambda *fault: faults.append(fault))
     if unmatched and not faults:
         for data in tree.find_all(nodes.TemplateData):
-            faults += braces(data.data, data.lineno)
+            faults += find_unbalanced_tags(data.data, data.lineno)
     return tree, faults
 
 
-def _single(tree: nodes.Template) -> nodes.Expr | None:
+def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
     """The expression of a tree that is nothing else but whitespace."""
     match tree.body:
         case [nodes.Output(nodes=parts)]:
-            told = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
-            return told[0] if len(told) == 1 and not isinstance(told[0], nodes.TemplateData) else None
+            visible_parts = [
+                part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())
+            ]
+            return (
+                visible_parts[0]
+                if len(visible_parts) == 1 and not isinstance(visible_parts[0], nodes.TemplateData)
+                else None
+            )
     return None

@@ -14,18 +14,18 @@ from jinja2 import filters as jinja
 
 from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.functions import text_filter
-from skillrun.templates.limits import Fault, room, size, spend, weigh
+from skillrun.templates.limits import TemplateError, handling_cost, spend, spend_on_text, spend_on_values
 from skillrun.templates.values import (
-    bounded,
+    check_number_size,
     compute,
-    field,
-    joined,
-    kind,
-    listed,
-    number,
-    printed,
+    describe_kind,
+    join_texts,
+    lookup_path,
+    to_integer,
     to_json,
-    whole,
+    to_list,
+    to_number,
+    to_text,
 )
 
 # Texts, numbers and single values
@@ -40,20 +40,20 @@ def default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
 def length(value: Any) -> int:
     if isinstance(value, (str, list, tuple, Mapping, Absent)):
         return len(value)
-    raise Fault(f"{kind(value)} has no length")
+    raise TemplateError(f"{describe_kind(value)} has no length")
 
 
 @text_filter
 def replace(text: str, old: str, new: Any, count: int = -1) -> str:
-    inserted = printed(new)
-    room(len(text) + text.count(old) * len(inserted))
+    inserted = to_text(new)
+    spend_on_text(len(text) + text.count(old) * len(inserted))
     return text.replace(old, inserted, count)
 
 
 @text_filter
 def indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) -> str:
-    margin = width if isinstance(width, str) else " " * min(whole(width), 1000)
-    room(len(text) + len(margin) * (1 + text.count("\n")))
+    margin = width if isinstance(width, str) else " " * min(to_integer(width), 1000)
+    spend_on_text(len(text) + len(margin) * (1 + text.count("\n")))
     return jinja.do_indent(text, margin, first, blank)
 
 
@@ -61,38 +61,38 @@ def indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) 
 def format_values(text: str, *values: Any, **named: Any) -> str:
     """`%s`, `%d`, `%i`, `%f`, `%x` and `%%` with flags and a short width or precision; `%(name)s` with names."""
     if "%" in _DIRECTIVE.sub("", text):
-        raise Fault(f"`{text}` is not a format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d")
-    filled = [value if type(value) in (int, float) else printed(value) for value in (*values, *named.values())]
-    room(len(text) + text.count("%") * (1000 + sum(len(part) for part in filled if isinstance(part, str))))
+        raise TemplateError(f"`{text}` is not a format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d")
+    filled = [value if type(value) in (int, float) else to_text(value) for value in (*values, *named.values())]
+    spend_on_text(len(text) + text.count("%") * (1000 + sum(len(part) for part in filled if isinstance(part, str))))
     return text % (dict(zip(named, filled, strict=True)) if named else tuple(filled))
 
 
 _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdifx%])")
 
 
-def reads(jinjas: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., Any]:
+def number_reader(convert: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., Any]:
     """The number that a text holds, or else a default. Absent stays absent without a default."""
 
-    def reading(value: Any, default: Any = ABSENT) -> Any:
+    def read_number(value: Any, default: Any = ABSENT) -> Any:
         if isinstance(value, Absent):
             return value if default is ABSENT else default
-        return bounded(jinjas(value, otherwise if default is ABSENT else default))
+        return check_number_size(convert(value, otherwise if default is ABSENT else default))
 
-    return reading
+    return read_number
 
 
 def absolute(value: Any) -> Any:
     """How large a number is; absent stays absent."""
-    return value if isinstance(value, Absent) else abs(number(value))
+    return value if isinstance(value, Absent) else abs(to_number(value))
 
 
-def rounded(value: Any, precision: int = 0, method: str = "common") -> Any:
+def round_number(value: Any, precision: int = 0, method: str = "common") -> Any:
     """Half to even as Python rounds; `method` may also be `ceil` or `floor`. A whole number without a precision."""
     if isinstance(value, Absent):
         return value
     if not 0 <= precision <= 15 or method not in _ROUNDING:
-        raise Fault("`round` takes a precision from 0 to 15, and the method common, ceil or floor")
-    result = _ROUNDING[method](bounded(number(value)) * 10**precision) / 10**precision
+        raise TemplateError("`round` takes a precision from 0 to 15, and the method common, ceil or floor")
+    result = _ROUNDING[method](check_number_size(to_number(value)) * 10**precision) / 10**precision
     return result if precision else int(result)
 
 
@@ -101,7 +101,9 @@ _ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": 
 
 def to_json_text(value: Any, indent: Any = None) -> Any:
     """JSON as a person would write it, keys in their order."""
-    return value if isinstance(value, Absent) else to_json(value, None if indent is None else min(whole(indent), 8))
+    return (
+        value if isinstance(value, Absent) else to_json(value, None if indent is None else min(to_integer(indent), 8))
+    )
 
 
 @text_filter
@@ -113,32 +115,32 @@ def title(text: str) -> str:
 # Lists and mappings
 
 
-def end(value: Any, at: int) -> Any:
-    items = value if isinstance(value, str) else listed(value)
+def end_item(value: Any, at: int) -> Any:
+    items = value if isinstance(value, str) else to_list(value)
     return items[at] if items else ABSENT
 
 
 def first(value: Any) -> Any:
-    return end(value, 0)
+    return end_item(value, 0)
 
 
 def last(value: Any) -> Any:
-    return end(value, -1)
+    return end_item(value, -1)
 
 
 def reverse(value: Any) -> Any:
-    return value[::-1] if isinstance(value, str) else listed(value)[::-1]
+    return value[::-1] if isinstance(value, str) else to_list(value)[::-1]
 
 
 def join(value: Any, d: Any = "", attribute: Any = None) -> str:
     """The printed items, or a field of each, with `d` between them."""
-    return joined([item for item, _ in keyed(value, attribute, True)], d)
+    return join_texts([item for item, _ in pair_with_keys(value, attribute, True)], d)
 
 
 def items(value: Any) -> list[Any]:
     """The pairs of a mapping, as lists of two."""
     if not isinstance(value, (Mapping, Absent)):
-        raise Fault(f"{kind(value)} is not a mapping")
+        raise TemplateError(f"{describe_kind(value)} is not a mapping")
     return [[key, value[key]] for key in value]
 
 
@@ -154,63 +156,63 @@ def sort(
 
     `order` lists the values from first to last; items with none of them come last.
     """
-    items = listed(value)
+    items = to_list(value)
     if order is not None:
-        places = {_mark(key): place for place, key in enumerate(listed(order))}
+        places = {_equality_key(key): place for place, key in enumerate(to_list(order))}
         last = -1 if reverse else len(places)
-        keys = [_mark(key) for key, _ in keyed(items, attribute, case_sensitive=True)]
+        keys = [_equality_key(key) for key, _ in pair_with_keys(items, attribute, case_sensitive=True)]
         ranked = [(places.get(key, last), item) for key, item in zip(keys, items, strict=True)]
         return [item for _, item in sorted(ranked, key=lambda pair: pair[0], reverse=reverse)]
     for name in reversed(attribute.split(",") if isinstance(attribute, str) else [attribute]):
-        pairs = keyed(items, name, case_sensitive)
-        there = [pair for pair in pairs if not isinstance(pair[0], Absent)]
-        weigh([key for key, _ in there])
+        pairs = pair_with_keys(items, name, case_sensitive)
+        present = [pair for pair in pairs if not isinstance(pair[0], Absent)]
+        spend_on_values([key for key, _ in present])
         try:
-            there.sort(key=lambda pair: pair[0], reverse=reverse)
+            present.sort(key=lambda pair: pair[0], reverse=reverse)
         except TypeError:
-            kinds = dict.fromkeys(kind(key) for key, _ in there)
-            raise Fault(f"{' and '.join(kinds)} cannot be put into an order") from None
-        items = [item for _, item in there] + [item for key, item in pairs if isinstance(key, Absent)]
+            kinds = dict.fromkeys(describe_kind(key) for key, _ in present)
+            raise TemplateError(f"{' and '.join(kinds)} cannot be put into an order") from None
+        items = [item for _, item in present] + [item for key, item in pairs if isinstance(key, Absent)]
     return items
 
 
-def extreme(largest: bool) -> Callable[..., Any]:
+def extreme_item(largest: bool) -> Callable[..., Any]:
     """The first of the largest or smallest items; those without the field do not count."""
 
-    def first_of(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
-        return end(sort(value, largest, case_sensitive, attribute), 0)
+    def find_extreme(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
+        return end_item(sort(value, largest, case_sensitive, attribute), 0)
 
-    return first_of
+    return find_extreme
 
 
 def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep: str = "first") -> list[Any]:
     """The items of which none equals another, or whose fields do not: of those that do the first, or the last."""
-    if keep not in _KEPT:
-        raise Fault(f"`keep` is `{printed(keep)}`", f"allowed: {', '.join(_KEPT)}")
-    pairs = keyed(value, attribute, case_sensitive)[:: _KEPT[keep]]
+    if keep not in _KEEP_STEPS:
+        raise TemplateError(f"`keep` is `{to_text(keep)}`", f"allowed: {', '.join(_KEEP_STEPS)}")
+    pairs = pair_with_keys(value, attribute, case_sensitive)[:: _KEEP_STEPS[keep]]
     kept: dict[tuple[Any, ...], Any] = {}
     for key, item in pairs:
-        kept.setdefault(_mark(key), item)
-    return list(kept.values())[:: _KEPT[keep]]
+        kept.setdefault(_equality_key(key), item)
+    return list(kept.values())[:: _KEEP_STEPS[keep]]
 
 
-_KEPT: Final = {"first": 1, "last": -1}  # and which way the items are walked
+_KEEP_STEPS: Final = {"first": 1, "last": -1}  # and which way the items are walked
 
 
 def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:
     """Pairs of a field's value and the items with it, in the order of the values; what lacks the field comes last."""
     groups: dict[tuple[Any, ...], list[Any]] = {}
-    for key, item in keyed(value, attribute, True):
+    for key, item in pair_with_keys(value, attribute, True):
         named = default if isinstance(key, Absent) else key
-        groups.setdefault(_mark(_folded(named, case_sensitive)), [named, []])[1].append(item)
+        groups.setdefault(_equality_key(_fold_case(named, case_sensitive)), [named, []])[1].append(item)
     return sort(list(groups.values()), False, case_sensitive, 0)
 
 
 def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
     """The sum of numbers; with `start=[]` the lists one after the other, where absent ones add nothing."""
-    parts = [part for part, _ in keyed(value, attribute, True)]
+    parts = [part for part, _ in pair_with_keys(value, attribute, True)]
     if isinstance(start, list):
-        lists = [listed(part) for part in (start, *parts)]
+        lists = [to_list(part) for part in (start, *parts)]
         spend(sum(map(len, lists)))
         return [item for part in lists for item in part]
     for part in parts:
@@ -228,35 +230,35 @@ def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
     """The records with these fields alone; `new='old'` has a field under another name. What one lacks stays absent."""
     fields = {str(name): name for name in names} | renamed
 
-    def picked(item: Any) -> dict[str, Any]:
-        taken = {name: field(_record(item), source) for name, source in fields.items()}
+    def pick_fields(item: Any) -> dict[str, Any]:
+        taken = {name: lookup_path(_record(item), source) for name, source in fields.items()}
         return {name: each for name, each in taken.items() if not isinstance(each, Absent)}
 
-    return _each(value, len(fields), picked)
+    return _map_records(value, len(fields), pick_fields)
 
 
 def plus(value: Any, /, **fields: Any) -> Any:
     """The records with these fields more, in the place of their own of that name; an absent one adds nothing."""
     given = {name: value for name, value in fields.items() if not isinstance(value, Absent)}
-    return _each(value, len(given), lambda item: {**_record(item), **given})
+    return _map_records(value, len(given), lambda item: {**_record(item), **given})
 
 
-def zipped(**lists: Any) -> list[dict[str, Any]]:
+def zip_lists(**lists: Any) -> list[dict[str, Any]]:
     """Records of the first items of all lists, of the second ones and so on, to the end of the shortest list."""
     if not lists:
-        raise Fault("`zip` takes lists by name", "`zip(source=a, target=b)`")
-    columns = [listed(value) for value in lists.values()]
+        raise TemplateError("`zip` takes lists by name", "`zip(source=a, target=b)`")
+    columns = [to_list(value) for value in lists.values()]
     spend(len(columns) * min(map(len, columns)))
     rows = [dict(zip(lists, row, strict=True)) for row in zip(*columns, strict=False)]
     return [{name: each for name, each in row.items() if not isinstance(each, Absent)} for row in rows]
 
 
-def _each(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> Any:
+def _map_records(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> Any:
     """A record changed, or each of a list of them."""
     if isinstance(value, Mapping):
         spend(len(value) + fields)
         return change(value)
-    records = listed(value)
+    records = to_list(value)
     spend(sum(1 + fields + len(record) for record in records if isinstance(record, Mapping)))
     return [change(record) for record in records]
 
@@ -264,24 +266,27 @@ def _each(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> A
 def _record(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
-    raise Fault(f"{kind(value)} is no record")
+    raise TemplateError(f"{describe_kind(value)} is no record")
 
 
-def keyed(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
+def pair_with_keys(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
     """Each item behind its field, or behind itself."""
-    items = listed(value)
+    items = to_list(value)
     spend(4 * len(items))
-    return [(_folded(item if attribute is None else field(item, attribute), case_sensitive), item) for item in items]
+    return [
+        (_fold_case(item if attribute is None else lookup_path(item, attribute), case_sensitive), item)
+        for item in items
+    ]
 
 
-def _folded(value: Any, case_sensitive: bool) -> Any:
+def _fold_case(value: Any, case_sensitive: bool) -> Any:
     if case_sensitive or not isinstance(value, str):
         return value
-    spend(size(value))  # it becomes a text of its own
+    spend(handling_cost(value))  # it becomes a text of its own
     return value.casefold()
 
 
-def _mark(key: Any) -> tuple[Any, ...]:
+def _equality_key(key: Any) -> tuple[Any, ...]:
     """The same for equal values, and hashable; true is not 1, and what is absent equals what is absent."""
     if isinstance(key, Absent):
         return ()

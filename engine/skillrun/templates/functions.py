@@ -22,8 +22,8 @@ from skillrun.scoring.patterns import distinct_words
 from skillrun.syntax.fences import Fences
 from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.document_search import named_patterns, search
-from skillrun.templates.limits import Fault, budget, spend, weigh
-from skillrun.templates.values import kind, listed, number, printed, whole
+from skillrun.templates.limits import TemplateError, render_budget, spend, spend_on_values
+from skillrun.templates.values import describe_kind, to_integer, to_list, to_number, to_text
 
 P = ParamSpec("P")
 
@@ -32,25 +32,25 @@ def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concaten
     """A filter of one text: an absent value stays absent, anything else is taken as it prints."""
 
     @wraps(change)
-    def filtered(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
-        return value if isinstance(value, Absent) else change(printed(value), *arguments, **options)
+    def apply_change(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
+        return value if isinstance(value, Absent) else change(to_text(value), *arguments, **options)
 
-    return filtered
+    return apply_change
 
 
 @text_filter
-def untrusted(text: str) -> str:
+def wrap_untrusted_text(text: str) -> str:
     """The text between tags that it cannot close: their name holds its hash; what looks like one in it is broken."""
-    inside = _TAG.sub(r"\1 \2", text)
-    tag = f"untrusted-{hashlib.sha256(inside.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    return f"<{tag}>\n{inside}\n</{tag}>"
+    escaped_text = _TAG.sub(r"\1 \2", text)
+    tag = f"untrusted-{hashlib.sha256(escaped_text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    return f"<{tag}>\n{escaped_text}\n</{tag}>"
 
 
-def in_line(text: str, longest: int = 120) -> str:
+def to_single_line(text: str, max_length: int = 120) -> str:
     """Somebody else's words for a line of the engine's own: in one line, bounded, and with no tag in them."""
-    words = " ".join(_TAG.sub(r"\1 \2", text[: 4 * longest]).split())
+    words = " ".join(_TAG.sub(r"\1 \2", text[: 4 * max_length]).split())
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
-    return plain if len(plain) <= longest and len(text) <= 4 * longest else f"{plain[: longest - 1]}…"
+    return plain if len(plain) <= max_length and len(text) <= 4 * max_length else f"{plain[: max_length - 1]}…"
 
 
 _TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNORECASE)  # with every hyphen
@@ -65,10 +65,10 @@ def section(text: str, heading: Any) -> Any:
     if isinstance(heading, Absent):
         return ABSENT
     spend(len(text) >> 3)
-    fences, wanted = Fences(text), _bare(printed(heading))
-    heads = [head for head in _HEADING.finditer(text) if not fences.hold(head.start())]
+    fences, wanted = Fences(text), _normalize_heading(to_text(heading))
+    heads = [head for head in _HEADING.finditer(text) if not fences.contains(head.start())]
     for at, head in enumerate(heads):
-        if _bare(head[2]) == wanted:
+        if _normalize_heading(head[2]) == wanted:
             ends = (other.start() for other in heads[at + 1 :] if len(other[1]) <= len(head[1]))
             return text[head.end() : next(ends, len(text))].strip()
     return ABSENT
@@ -78,7 +78,7 @@ _HEADING: Final = re.compile(r"^ {0,3}(#{1,6})[ \t]+(.*)", re.MULTILINE)
 _NUMBERING: Final = re.compile(r"[\d.]*\d[.)]?\s+")
 
 
-def _bare(heading: str) -> str:
+def _normalize_heading(heading: str) -> str:
     text = heading.strip().rstrip("#").strip(" \t*_:")
     return _NUMBERING.sub("", text, count=1).casefold() if _NUMBERING.match(text) else text.casefold()
 
@@ -93,49 +93,49 @@ def slug(text: str) -> str:
 
 def top(items: Any, n: Any) -> Any:
     """The first n items of a list or pairs of a mapping."""
-    count = max(0, whole(n))
+    count = max(0, to_integer(n))
     if isinstance(items, Mapping):
         return {key: items[key] for key in list(items)[:count]}
-    return listed(items)[:count]
+    return to_list(items)[:count]
 
 
 def tokens(text: Any) -> int:
     """About how many tokens a model counts for the text."""
-    return 0 if isinstance(text, Absent) else compaction.estimate_tokens(_paid(text))
+    return 0 if isinstance(text, Absent) else compaction.estimate_tokens(_charged_text(text))
 
 
 @text_filter
 def clip(text: str, n: Any) -> str:
     """The beginning of the text, of at most n tokens with its ` […]`."""
-    return compaction.clip(_paid(text), whole(n))
+    return compaction.clip(_charged_text(text), to_integer(n))
 
 
 def overlap(a: Any, b: Any) -> float:
     """The share of words that two texts have in common, 0 to 1."""
     if isinstance(a, Absent) or isinstance(b, Absent):
         return 0.0
-    return likeness.overlap(_paid(a), _paid(b))
+    return likeness.overlap(_charged_text(a), _charged_text(b))
 
 
 def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
     """The items without those that say nearly what an earlier one says; `by` names the field that holds their text."""
-    records = listed(items)
+    records = to_list(items)
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
-    with budget() as paying:  # half of it is left for what is done with the items
-        return likeness.dedupe(records, by, number(threshold), spend, paying.left >> 1)
+    with render_budget() as active_budget:  # half of it is left for what is done with the items
+        return likeness.dedupe(records, by, to_number(threshold), spend, active_budget.remaining_work >> 1)
 
 
 def convergence(replies: Any, settings: Any) -> Any:
     """How far replies agree: score, ratio, stability, level and the words that say so; absent for fewer than two."""
     if not isinstance(settings, Mapping):
-        raise Fault(f"`convergence` takes its settings from a mapping; here is {kind(settings)}")
-    voices = listed(replies)
-    weigh(voices)
+        raise TemplateError(f"`convergence` takes its settings from a mapping; here is {describe_kind(settings)}")
+    items = to_list(replies)
+    spend_on_values(items)
     words = sum(len(settings[key]) for key in ("agree", "disagree") if isinstance(settings.get(key), (list, tuple)))
-    texts = (voice.get("text") if isinstance(voice, Mapping) else voice for voice in voices)
-    spend(sum(len(text) for text in texts if isinstance(text, str)) * (8 + len(voices) + words) >> 5)
-    measured = agreement.convergence(voices, settings)
+    texts = (voice.get("text") if isinstance(voice, Mapping) else voice for voice in items)
+    spend(sum(len(text) for text in texts if isinstance(text, str)) * (8 + len(items) + words) >> 5)
+    measured = agreement.convergence(items, settings)
     return ABSENT if measured is None else measured
 
 
@@ -146,7 +146,7 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
     """
     if isinstance(text, Absent):
         return {}
-    searched = printed(text)
+    searched = to_text(text)
     hits_by_name = {name: _distinct_hits(searched, several) for name, several in named_patterns(patterns).items()}
     return {name: hits for name, hits in hits_by_name.items() if hits}
 
@@ -159,7 +159,7 @@ def hits(text: Any, patterns: Any) -> list[str]:
     if isinstance(text, Absent):
         return []
     return _distinct_hits(
-        printed(text), [pattern for several in named_patterns(patterns).values() for pattern in several]
+        to_text(text), [pattern for several in named_patterns(patterns).values() for pattern in several]
     )
 
 
@@ -167,14 +167,16 @@ def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
     return distinct_words(hit for pattern in patterns for hit in search(pattern, text))
 
 
-def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idle: Any = ()) -> list[dict[str, Any]]:
+def new_in(
+    later: Any, earlier: Any, field: Any, least: Any = newness.MIN_NEW_WORDS, idle: Any = ()
+) -> list[dict[str, Any]]:
     """What each reply has in the list `field` that the member's earlier reply had not; words that match the patterns
     `idle` do not count."""
-    replies, before = listed(later), listed(earlier)
-    weigh([replies, before])
+    replies, before = to_list(later), to_list(earlier)
+    spend_on_values([replies, before])
     patterns = [pattern for several in named_patterns(idle).values() for pattern in several] if idle else []
 
-    def spoken(text: str) -> str:
+    def remove_idle_words(text: str) -> str:
         for pattern in patterns:
             ends = [0]
             hits = search(pattern, text)
@@ -182,25 +184,25 @@ def new_in(later: Any, earlier: Any, field: Any, least: Any = newness.LEAST, idl
             text = " ".join(text[end:at] for end, at in zip(ends, [*(at for at, _ in hits), len(text)], strict=True))
         return text
 
-    return newness.news(replies, before, printed(field), whole(least), spoken)
+    return newness.find_new_items(replies, before, to_text(field), to_integer(least), remove_idle_words)
 
 
 def mean(records: Any) -> dict[str, float]:
     """The mean of each field that holds numbers."""
-    given = records if isinstance(records, Mapping) else listed(records)
-    weigh(given)
+    given = records if isinstance(records, Mapping) else to_list(records)
+    spend_on_values(given)
     return aggregation.mean(given)
 
 
-def counted(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
+def number_range(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
     """`range(n)` and `range(start, stop, step)`."""
-    numbers = range(whole(start)) if stop is None else range(whole(start), whole(stop), whole(step))
+    numbers = range(to_integer(start)) if stop is None else range(to_integer(start), to_integer(stop), to_integer(step))
     spend(len(numbers))
     return list(numbers)
 
 
-def _paid(value: Any) -> str:
+def _charged_text(value: Any) -> str:
     """The printed value, paid for as text whose every word is looked at."""
-    text = printed(value)
+    text = to_text(value)
     spend(len(text) >> 2)
     return text

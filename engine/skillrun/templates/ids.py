@@ -13,14 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from skillrun.templates.absent import Absent
-from skillrun.templates.document_search import MENTION_WORK, PLACE_WORK, TitledText, named_patterns, occurrences, read
-from skillrun.templates.limits import Fault, spend, weigh
-from skillrun.templates.values import kind as kind_of
-from skillrun.templates.values import listed, printed
+from skillrun.templates.document_search import (
+    MENTION_WORK,
+    PLACE_WORK,
+    TitledText,
+    find_occurrences,
+    named_patterns,
+    read_documents,
+)
+from skillrun.templates.limits import TemplateError, spend, spend_on_values
+from skillrun.templates.values import describe_kind as kind_of
+from skillrun.templates.values import to_list, to_text
 
-MOST_IN_A_RANGE: Final = 200  # ids; of a longer range only its ends are cited
+MAX_RANGE_IDS: Final = 200  # ids; of a longer range only its ends are cited
 LONGEST_LEAD: Final = 80  # characters in front of an id that is defined
-NEAR: Final = 24  # characters between two ids of an enumeration, at most
+MAX_ENUMERATION_GAP: Final = 24  # characters between two ids of an enumeration, at most
 
 Form = Literal["heading", "item", "row", "paragraph"]
 
@@ -65,17 +72,21 @@ def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> 
     `where` names the documents, by kind, that alone define ids of that kind. `to` is the word of a range; each id of a
     range is cited.
     """
-    kinds, homes, words = named_patterns(patterns), _homes(where), [printed(word) for word in _texts(to)]
+    kinds, defining_documents, words = (
+        named_patterns(patterns),
+        _defining_documents(where),
+        [to_text(word) for word in _as_list(to)],
+    )
     ids: dict[str, _Id] = {}
-    for document in read(documents):
-        mentions = list(_mentions(document, kinds, homes, words))
-        around = _around(document, mentions)
+    for document in read_documents(documents):
+        mentions = list(_mentions(document, kinds, defining_documents, words))
+        enclosing_items = _enclosing_items(document, mentions)
         seen: set[tuple[str, int]] = set()
         for mention in mentions:
             known = ids.setdefault(mention.id, _Id(mention.kind))
             if (mention.id, mention.line) not in seen:
                 seen.add((mention.id, mention.line))
-                place = {**document.place(mention.line, mention.column), "within": around[mention.line]}
+                place = {**document.place_record(mention.line, mention.column), "within": enclosing_items[mention.line]}
                 (known.cited if mention.form is None else known.defined).append(place)
     return [{"id": name, "kind": id_.kind, "defined": id_.defined, "cited": id_.cited} for name, id_ in ids.items()]
 
@@ -83,27 +94,34 @@ def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> 
 def links_between(ids: Any, document: Any, other: Any) -> list[dict[str, Any]]:
     """The ids that are defined in one document, each with the places that link it with the other: where the other
     mentions it, and where its own item mentions what the other defines. `id` of such a place is the other's."""
-    records = [entry for entry in listed(ids) if isinstance(entry, Mapping)]
-    weigh(records)
-    if len(records) < len(listed(ids)):
-        raise Fault("`links_between` takes what `ids_in` gives")
-    here, there = printed(document), printed(other)
-    defined = {title: {entry["id"] for entry in records if _in(title, entry["defined"])} for title in (here, there)}
-    own: dict[str, list[dict[str, Any]]] = {}
+    records = [entry for entry in to_list(ids) if isinstance(entry, Mapping)]
+    spend_on_values(records)
+    if len(records) < len(to_list(ids)):
+        raise TemplateError("`links_between` takes what `ids_in` gives")
+    own_title, other_title = to_text(document), to_text(other)
+    defined = {
+        title: {entry["id"] for entry in records if _in(title, entry["defined"])} for title in (own_title, other_title)
+    }
+    outgoing_links: dict[str, list[dict[str, Any]]] = {}
     for entry in records:
-        for place in _in(here, entry["cited"]) if entry["id"] in defined[there] else ():
+        for place in _in(own_title, entry["cited"]) if entry["id"] in defined[other_title] else ():
             for item in place["within"]:
                 if item != entry["id"]:
-                    own.setdefault(item, []).append({"id": entry["id"], **place})
+                    outgoing_links.setdefault(item, []).append({"id": entry["id"], **place})
     links = []
     for entry in records:
-        if entry["id"] in defined[here]:
-            mentions = [] if here == there else _in(there, [*entry["defined"], *entry["cited"]])
-            theirs = [_named(place, defined[there], entry["id"]) for place in mentions]
-            first = _in(here, entry["defined"])[0]
+        if entry["id"] in defined[own_title]:
+            mentions = [] if own_title == other_title else _in(other_title, [*entry["defined"], *entry["cited"]])
+            incoming_links = [_with_inner_item(place, defined[other_title], entry["id"]) for place in mentions]
+            first = _in(own_title, entry["defined"])[0]
             spend(PLACE_WORK)
             links.append(
-                {"id": entry["id"], "kind": entry["kind"], **first, "links": theirs + own.get(entry["id"], [])}
+                {
+                    "id": entry["id"],
+                    "kind": entry["kind"],
+                    **first,
+                    "links": incoming_links + outgoing_links.get(entry["id"], []),
+                }
             )
     return links
 
@@ -112,9 +130,9 @@ def _in(title: str, places: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [place for place in places if place["document"] == title]
 
 
-def _named(place: dict[str, Any], known: set[str], own: str) -> dict[str, Any]:
+def _with_inner_item(place: dict[str, Any], known: set[str], own_id: str) -> dict[str, Any]:
     """The place with the innermost other item that it stands in; without an id where it stands in none."""
-    inner = next((item for item in reversed(place["within"]) if item in known and item != own), None)
+    inner = next((item for item in reversed(place["within"]) if item in known and item != own_id), None)
     return {"id": inner, **place} if inner is not None else place
 
 
@@ -122,20 +140,26 @@ def _named(place: dict[str, Any], known: set[str], own: str) -> dict[str, Any]:
 
 
 def _mentions(
-    document: TitledText, kinds: Mapping[str, list[str]], homes: Mapping[str, set[str]], words: list[str]
+    document: TitledText, kinds: Mapping[str, list[str]], defining_documents: Mapping[str, set[str]], words: list[str]
 ) -> Iterator[_Mention]:
-    hits = [hit for hit in occurrences(document.text, kinds, ignore_case=False) if _is_whole(document.text, *hit[:2])]
+    hits = [
+        hit for hit in find_occurrences(document.text, kinds, ignore_case=False) if _is_whole(document.text, *hit[:2])
+    ]
     placed = [(*document.position(offset), name, kind) for offset, name, kind in hits if "\n" not in name]
     for at, (line, column, name, kind) in enumerate(placed):
         spend(MENTION_WORK)
         end, text = column + len(name), document.lines[line]
         follower = placed[at + 1] if at + 1 < len(placed) and placed[at + 1][0] == line else None
-        further = list(_further(name, text, end, words))
+        further = list(_expand_range(name, text, end, words))
         form, depth = None, 0
         enumerated = bool(further) or (
-            follower is not None and follower[3] == kind and _enumerated(text[end : follower[1]])
+            follower is not None and follower[3] == kind and _is_enumeration(text[end : follower[1]])
         )
-        if not enumerated and not document.fenced[line] and document.title in homes.get(kind, {document.title}):
+        if (
+            not enumerated
+            and not document.fenced[line]
+            and document.title in defining_documents.get(kind, {document.title})
+        ):
             form, depth = _form(text, column, end)
         yield _Mention(line, column, end, name, kind, form, depth)
         for other in further:
@@ -146,30 +170,30 @@ def _mentions(
 def _is_whole(text: str, start: int, name: str) -> bool:
     """Whether it is no part of a longer word: `AC-1` is none in `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
     end = start + len(name)
-    before, behind = text[max(start - 3, 0) : start].rstrip("_")[-1:], text[end : end + 3].lstrip("_")[:2]
-    if before == "-" or before.isalnum() or behind[:1].isalnum():
+    before, following = text[max(start - 3, 0) : start].rstrip("_")[-1:], text[end : end + 3].lstrip("_")[:2]
+    if before == "-" or before.isalnum() or following[:1].isalnum():
         return False
-    if behind[:1] == "." and behind[1:].isdecimal():
+    if following[:1] == "." and following[1:].isdecimal():
         return False
-    if behind[:1] == "-" and behind[1:].isalnum():
-        prefix = _split(name)[0]
+    if following[:1] == "-" and following[1:].isalnum():
+        prefix = _split_number(name)[0]
         return text.startswith(f"-{prefix}", end) if not prefix or not prefix[-1].isalpha() else True
     return True
 
 
-def _enumerated(between: str) -> bool:
-    return len(between) <= NEAR and _ENUMERATED.fullmatch(between) is not None
+def _is_enumeration(between: str) -> bool:
+    return len(between) <= MAX_ENUMERATION_GAP and _ENUMERATED.fullmatch(between) is not None
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_number(name: str) -> tuple[str, str]:
     """What stands in front of an id's number, and the number; empty where it ends in none."""
     match = _NUMBERED.fullmatch(name)
     return (match[1], match[2]) if match else (name, "")
 
 
-def _further(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
+def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
     """The ids that a range or an enumeration adds behind one: `AC-1 to AC-4`, `AC-1–4`, `AC-1/2/3`, `AC-1, 2, 5`."""
-    prefix, number = _split(name)
+    prefix, number = _split_number(name)
     if not number:
         return
     joint = "|".join(["[–—…]", r"\.\.\.?", "-", *(rf"[ ]{re.escape(word)}[ ]" for word in words)])
@@ -178,7 +202,7 @@ def _further(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
         if (match := span.match(line, end)) is not None and _is_range(match, prefix):
             first, last = int(number[-9:]), int(match["last"][-9:])
             if first < last:
-                numbers = range(first + 1, last + 1) if last - first <= MOST_IN_A_RANGE else (last,)
+                numbers = range(first + 1, last + 1) if last - first <= MAX_RANGE_IDS else (last,)
                 yield from (f"{prefix}{str(value).zfill(len(number))}" for value in numbers)
             end = match.end()
         if (match := _NEXT.match(line, end)) is None:
@@ -214,26 +238,28 @@ def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
 # items
 
 
-def _around(document: TitledText, mentions: list[_Mention]) -> list[list[str]]:
+def _enclosing_items(document: TitledText, mentions: list[_Mention]) -> list[list[str]]:
     """Of each line the ids whose items it is in, from the outermost."""
     defined: dict[int, _Mention] = {}
     for mention in mentions:
         if mention.form is not None:
             defined.setdefault(mention.line, mention)
-    around: list[list[str]] = []
+    enclosing: list[list[str]] = []
     open_items: list[_Mention] = []
     is_blank = False
     spend(len(document.lines) >> 2)
     for at, (line, fenced) in enumerate(zip(document.lines, document.fenced, strict=True)):
         if not fenced and (open_items or at in defined):
-            kept = [mention for mention in open_items if _goes_on(mention, line, is_blank, defined.get(at))]
-            open_items = kept + ([defined[at]] if at in defined else [])
-        around.append([mention.id for mention in open_items])
+            still_open = [
+                mention for mention in open_items if _continues_item(mention, line, is_blank, defined.get(at))
+            ]
+            open_items = still_open + ([defined[at]] if at in defined else [])
+        enclosing.append([mention.id for mention in open_items])
         is_blank = not line.strip()
-    return around
+    return enclosing
 
 
-def _goes_on(item: _Mention, line: str, after_blank: bool, new: _Mention | None) -> bool:
+def _continues_item(item: _Mention, line: str, after_blank: bool, new: _Mention | None) -> bool:
     """Whether a line belongs to an item that began before it."""
     heading = _HEADING.match(line)
     if item.form == "heading":
@@ -250,13 +276,13 @@ def _goes_on(item: _Mention, line: str, after_blank: bool, new: _Mention | None)
 # arguments
 
 
-def _homes(where: Any) -> dict[str, set[str]]:
+def _defining_documents(where: Any) -> dict[str, set[str]]:
     if where is None or isinstance(where, Absent):
         return {}
     if not isinstance(where, Mapping):
-        raise Fault(f"`where` is a mapping from kind to document; here is {kind_of(where)}")
-    return {kind: {printed(title) for title in _texts(titles)} for kind, titles in where.items()}
+        raise TemplateError(f"`where` is a mapping from kind to document; here is {kind_of(where)}")
+    return {kind: {to_text(title) for title in _as_list(titles)} for kind, titles in where.items()}
 
 
-def _texts(value: Any) -> list[Any]:
-    return [value] if isinstance(value, str) else listed(value)
+def _as_list(value: Any) -> list[Any]:
+    return [value] if isinstance(value, str) else to_list(value)

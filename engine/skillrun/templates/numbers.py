@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from skillrun.templates.document_search import MENTION_WORK, read
+from skillrun.templates.document_search import MENTION_WORK, read_documents
 from skillrun.templates.limits import spend
 
 MOST_DIGITS: Final = 15
@@ -49,7 +49,7 @@ def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
     """A record for each number with a unit, or the word behind it, in the order in which they come up; with `code` also
     those in code fences."""
     numbers: dict[str, _Number] = {}
-    for document in read(documents):
+    for document in read_documents(documents):
         for at, line in enumerate(document.lines):
             if document.fenced[at] and not code:
                 continue
@@ -58,7 +58,7 @@ def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
                 amount = _Number(value, unit)
                 if amount.number not in seen:
                     seen.add(amount.number)
-                    numbers.setdefault(amount.number, amount).cited.append(document.place(at, column))
+                    numbers.setdefault(amount.number, amount).cited.append(document.place_record(at, column))
     return [
         {"number": name, "value": amount.value, "unit": amount.unit, "cited": amount.cited}
         for name, amount in numbers.items()
@@ -94,17 +94,17 @@ def _is_negative(line: str, column: int) -> bool:
 def _is_amount(line: str, match: re.Match[str]) -> bool:
     """Whether a number is none of a name, an id, a version, a time or a quoted text."""
     column, end = match.span()
-    before, behind = line[max(column - 2, 0) : column], line[end : end + 2]
-    last, first = before[-1:], behind[:1]
+    before, following = line[max(column - 2, 0) : column], line[end : end + 2]
+    last, first = before[-1:], following[:1]
     if match["more"] or last.isalnum() or (last and last in "_.#@$\\"):  # 3.23.1, x3, .5
         return False
     if last and last in "-+:/" and len(before) == 2 and (before[0].isalpha() or (last == ":" and before[0].isdigit())):
         return False  # AC-2, U+1, cli.py:3, 12:30
     if last and last in "[%" and before[:1].isalnum() and len(before) == 2:  # x[3], a%3f
         return False
-    if first == "_" or (first == ":" and behind[1:].isdigit()) or _is_quoted(line, column, end):
+    if first == "_" or (first == ":" and following[1:].isdigit()) or _is_quoted(line, column, end):
         return False
-    if _beside_letters(line, end) or (last == "/" and _in_a_path(line, column)):
+    if _has_attached_letters(line, end) or (last == "/" and _is_in_path(line, column)):
         return False
     return not (match["fraction"] and _NAME.search(line, max(0, column - 40), column))  # SQLite 3.46
 
@@ -113,22 +113,22 @@ def _is_quoted(line: str, column: int, end: int) -> bool:
     """Whether the number is a text, `'1'`, or the beginning of a word that is one."""
     if line[max(column - 1, 0) : column] not in _QUOTES or column == 0:
         return False
-    after = end + len(_glued(line, end))
+    after = end + len(_attached_letters(line, end))
     return line[after : after + 1] in _QUOTES
 
 
-def _beside_letters(line: str, end: int) -> bool:
+def _has_attached_letters(line: str, end: int) -> bool:
     """Whether what is glued to the number is more than a unit: `0x1f`, `1a2b`, `3rd-party`."""
-    glued = _glued(line, end)
+    glued = _attached_letters(line, end)
     return bool(glued) and (len(glued) > 4 or not glued.isalpha())
 
 
-def _glued(line: str, end: int) -> str:
+def _attached_letters(line: str, end: int) -> str:
     match = _LETTERS.match(line, end)
     return match[0] if match else ""
 
 
-def _in_a_path(line: str, column: int) -> bool:
+def _is_in_path(line: str, column: int) -> bool:
     begin = line.rfind(" ", max(0, column - 100), column) + 1
     return any(each.isalpha() for each in line[begin:column])
 

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from skillrun.templates.document_search import MENTION_WORK, TitledText, named_patterns, occurrences, read
+from skillrun.templates.document_search import (
+    MENTION_WORK,
+    TitledText,
+    find_occurrences,
+    named_patterns,
+    read_documents,
+)
 from skillrun.templates.limits import spend
 
 LONGEST: Final = 300  # characters of a path
@@ -42,7 +48,7 @@ class _Path:
     lines: dict[tuple[int, int], None] = field(default_factory=dict)
     cited: list[dict[str, Any]] = field(default_factory=list)
 
-    def told(self, path: str) -> dict[str, Any]:
+    def to_record(self, path: str) -> dict[str, Any]:
         lines = [{"first": first, "last": last} for first, last in self.lines]
         return {"path": path, "new": self.new, "lines": lines, "cited": self.cited}
 
@@ -52,27 +58,27 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
     of a path beside them that it is not there yet; one such place is enough."""
     marks = named_patterns(new)
     paths: dict[str, _Path] = {}
-    for document in read(documents):
-        marked = _marked(document, marks)
-        under = False  # a line of marks that ends in a colon
+    for document in read_documents(documents):
+        marked = _mark_columns(document, marks)
+        in_marked_list = False  # a line of marks that ends in a colon
         for at, line in enumerate(document.lines):
             mentions = list(_mentions(line)) if "/" in line else []
-            here = marked.get(at, [])
+            marks_on_line = marked.get(at, [])
             if line.strip():
-                opens = bool(here) and not mentions and line.rstrip(" *_").endswith(":")
-                under = opens or (under and _BULLET.match(line) is not None)
-            new_here = {mentions[index].path for index in _said_new(line, mentions, here)}
-            for path, start in _first(mentions).items():
+                opens = bool(marks_on_line) and not mentions and line.rstrip(" *_").endswith(":")
+                in_marked_list = opens or (in_marked_list and _BULLET.match(line) is not None)
+            new_paths = {mentions[index].path for index in _find_new_paths(line, mentions, marks_on_line)}
+            for path, start in _first_columns(mentions).items():
                 known = paths.setdefault(path, _Path())
-                known.new = known.new or under or path in new_here
-                known.cited.append(document.place(at, start))
+                known.new = known.new or in_marked_list or path in new_paths
+                known.cited.append(document.place_record(at, start))
             for mention in mentions:
                 if mention.lines:
                     paths[mention.path].lines[mention.lines] = None
-    return [entry.told(path) for path, entry in paths.items()]
+    return [entry.to_record(path) for path, entry in paths.items()]
 
 
-def _first(mentions: Iterable[_Mention]) -> dict[str, int]:
+def _first_columns(mentions: Iterable[_Mention]) -> dict[str, int]:
     """Where each path stands first."""
     starts: dict[str, int] = {}
     for mention in mentions:
@@ -80,10 +86,10 @@ def _first(mentions: Iterable[_Mention]) -> dict[str, int]:
     return starts
 
 
-def _marked(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
+def _mark_columns(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
     """The columns of the words that say so, by line."""
     columns: dict[int, list[int]] = {}
-    for offset, _, _ in occurrences(document.text, marks):
+    for offset, _, _ in find_occurrences(document.text, marks):
         line, column = document.position(offset)
         columns.setdefault(line, []).append(column)
     return columns
@@ -133,7 +139,7 @@ def _is_path(path: str, quoted: bool) -> bool:
 # what is said to be new
 
 
-def _said_new(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]:
+def _find_new_paths(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]:
     """The paths of a line that its marks mean, by number: each mark the ones it stands beside, and paths that are only
     enumerated together."""
     spend(len(marks) * (len(mentions) + (len(line) >> 6)) if mentions else 0)
@@ -141,7 +147,7 @@ def _said_new(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]
     groups = _groups(line, mentions, columns)
     marked: set[int] = set()
     for column in columns:
-        group = _meant(line, mentions, groups, column)
+        group = _select_group(line, mentions, groups, column)
         marked.update(group or ())
     return marked
 
@@ -159,21 +165,21 @@ def _groups(line: str, mentions: list[_Mention], marks: list[int]) -> list[list[
     return groups
 
 
-def _meant(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int] | None:
+def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int] | None:
     """The paths that a mark means: those before it up to the next comma, or, where no comma comes, those behind it
     unless the mark follows at once."""
-    before = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), None)
-    behind = next((group for group in groups if mentions[group[0]].start > column), None)
-    if before is not None and behind is not None:
-        end, start = mentions[before[-1]].end, mentions[behind[0]].start
+    preceding = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), None)
+    following = next((group for group in groups if mentions[group[0]].start > column), None)
+    if preceding is not None and following is not None:
+        end, start = mentions[preceding[-1]].end, mentions[following[0]].start
         comma = _comma(line, end, start)
         if comma is None:
-            return behind if any(each.isalnum() for each in line[end:column]) else before
-        return before if column < comma else behind
-    if before is not None:
-        return None if _SENTENCE.search(line, mentions[before[-1]].end, column) else before
-    if behind is not None:
-        return None if _SENTENCE.search(line, column, mentions[behind[0]].start) else behind
+            return following if any(each.isalnum() for each in line[end:column]) else preceding
+        return preceding if column < comma else following
+    if preceding is not None:
+        return None if _SENTENCE.search(line, mentions[preceding[-1]].end, column) else preceding
+    if following is not None:
+        return None if _SENTENCE.search(line, column, mentions[following[0]].start) else following
     return None
 
 

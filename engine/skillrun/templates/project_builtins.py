@@ -27,32 +27,32 @@ from skillrun.templates.records import (
     QUESTION,
     REPLY,
 )
-from skillrun.templates.text_edits import amended
+from skillrun.templates.text_edits import apply_text_edits
 from skillrun.types.types import ANY, NUMBER, TEXT, list_of
 
-OWN: Final[Mapping[str, Builtin]] = {
+PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
     "range": Builtin(
-        functions.counted,
+        functions.number_range,
         ANY,
         use="function",
-        numbers=(0, 1, 2),
-        written=("range(n)", "range(start, stop, step)"),
-        line="a list of numbers",
+        number_arguments=(0, 1, 2),
+        usages=("range(n)", "range(start, stop, step)"),
+        description="a list of numbers",
     ),
     "clip": Builtin(
         functions.clip,
-        return_types.text_of_all,
+        return_types.text_result,
         use="both",
-        numbers=(1, "n"),
-        written=("clip(n)",),
-        line="the beginning, of at most n tokens, ending in ` […]`",
+        number_arguments=(1, "n"),
+        usages=("clip(n)",),
+        description="the beginning, of at most n tokens, ending in ` […]`",
     ),
     "convergence": Builtin(
         functions.convergence,
         CONVERGENCE.maybe(),
         use="both",
-        written=("convergence(settings)",),
-        line=(
+        usages=("convergence(settings)",),
+        description=(
             "how far replies agree: `score`, `ratio`, `stability`, `level` (high, medium, low), and how many "
             "words agree (`agree`) and disagree (`disagree`); absent for fewer than two"
         ),
@@ -61,10 +61,10 @@ OWN: Final[Mapping[str, Builtin]] = {
         functions.dedupe,
         return_types.fewer_items,
         use="both",
-        takes="a list",
-        numbers=(2, "threshold"),
-        written=("dedupe(field, threshold)",),
-        line=(
+        accepts="a list",
+        number_arguments=(2, "threshold"),
+        usages=("dedupe(field, threshold)",),
+        description=(
             "the items without those that say nearly what an earlier one says (threshold 0.6); the end of a "
             "flood is only compared for the same words"
         ),
@@ -73,37 +73,37 @@ OWN: Final[Mapping[str, Builtin]] = {
         functions.hits,
         list_of(TEXT),
         use="both",
-        takes="a text",
-        patterns=1,
-        written=("hits(patterns)",),
-        line="all that the regular expressions [hit](#patterns) in a text, each once; case is ignored",
+        accepts="a text",
+        pattern_argument=1,
+        usages=("hits(patterns)",),
+        description="all that the regular expressions [hit](#patterns) in a text, each once; case is ignored",
     ),
     "matches": Builtin(
         functions.matches,
-        return_types.hits_by_name,
+        return_types.matches_result,
         use="both",
-        takes="a text",
-        patterns=1,
-        written=("matches(patterns)",),
-        line="the named regular expressions that occur, each with its [hits](#patterns); case is ignored",
+        accepts="a text",
+        pattern_argument=1,
+        usages=("matches(patterns)",),
+        description="the named regular expressions that occur, each with its [hits](#patterns); case is ignored",
     ),
     "mean": Builtin(
         functions.mean,
-        return_types.means,
+        return_types.mean_result,
         use="both",
-        takes="a list",
-        written=("mean",),
-        line="the mean of each numeric field of a list of records",
+        accepts="a list",
+        usages=("mean",),
+        description="the mean of each numeric field of a list of records",
     ),
     "new_in": Builtin(
         functions.new_in,
         list_of(NEWS),
         use="both",
-        takes="a list",
-        numbers=(3, "least"),
-        patterns=4,
-        written=("new_in(earlier, field, least, idle)",),
-        line=(
+        accepts="a list",
+        number_arguments=(3, "least"),
+        pattern_argument=4,
+        usages=("new_in(earlier, field, least, idle)",),
+        description=(
             "for each of a list of replies what it says that the member's own reply in the list `earlier` had "
             "not said: `member`, `status`, `new`, the items of the list `field` with at least `least` (5) words"
             " that stand nowhere there, and `alike`, the `overlap` of each text with the same one there. Words "
@@ -114,130 +114,130 @@ OWN: Final[Mapping[str, Builtin]] = {
         functions.overlap,
         NUMBER,
         use="both",
-        written=("overlap(other)",),
-        line="the share of words that two texts have in common, 0 to 1",
+        usages=("overlap(other)",),
+        description="the share of words that two texts have in common, 0 to 1",
     ),
     "section": Builtin(
         functions.section,
         TEXT.maybe(),
         use="both",
-        written=("section(heading)",),
-        line="what stands under a markdown heading; absent when there is none",
+        usages=("section(heading)",),
+        description="what stands under a markdown heading; absent when there is none",
     ),
     "slug": Builtin(
         functions.slug,
         TEXT,
         use="both",
-        written=("slug",),
-        line="the text as a name of small letters, digits and hyphens",
+        usages=("slug",),
+        description="the text as a name of small letters, digits and hyphens",
     ),
     "tokens": Builtin(
         functions.tokens,
         NUMBER,
         use="both",
-        written=("tokens",),
-        line="about how many tokens a model counts",
+        usages=("tokens",),
+        description="about how many tokens a model counts",
     ),
     "top": Builtin(
         functions.top,
-        return_types.beginning,
+        return_types.top_result,
         use="both",
-        takes="a list",
-        numbers=(1, "n"),
-        written=("top(n)",),
-        line="the first n items, or pairs of a mapping",
+        accepts="a list",
+        number_arguments=(1, "n"),
+        usages=("top(n)",),
+        description="the first n items, or pairs of a mapping",
     ),
     "untrusted": Builtin(
-        functions.untrusted,
-        return_types.text_of_all,
+        functions.wrap_untrusted_text,
+        return_types.text_result,
         use="both",
-        written=("untrusted",),
-        line=(
+        usages=("untrusted",),
+        description=(
             "the text between tags that it cannot close, and what looks like such a tag in it broken; for a "
             "short text in the middle of a section, as [material](#material) is fenced anyway"
         ),
     ),
     "amended": Builtin(
-        amended,
+        apply_text_edits,
         AMENDED,
         use="both",
-        written=("amended(changes)",),
-        line=(
+        usages=("amended(changes)",),
+        description=(
             "a text corrected by its own words: each change has `says`, words that stand there once (white "
             "space may differ), and `instead`. Gives `text`, and the changes that were `made` and `missed`"
         ),
     ),
     "hits_in": Builtin(
         hits_in,
-        return_types.by_kind(HIT),
+        return_types.records_by_kind(HIT),
         use="both",
-        patterns=1,
-        written=("hits_in(patterns)",),
-        line="each [place](#checks-of-texts) where one of the named regular expressions occurs",
+        pattern_argument=1,
+        usages=("hits_in(patterns)",),
+        description="each [place](#checks-of-texts) where one of the named regular expressions occurs",
     ),
     "ids_in": Builtin(
         ids_in,
-        return_types.by_kind(ID),
+        return_types.records_by_kind(ID),
         use="both",
-        patterns=1,
-        written=("ids_in(patterns, where, to)",),
-        line="each id, where it is [defined and where cited](#checks-of-texts)",
+        pattern_argument=1,
+        usages=("ids_in(patterns, where, to)",),
+        description="each id, where it is [defined and where cited](#checks-of-texts)",
     ),
     "links_between": Builtin(
         links_between,
         list_of(LINKED),
         use="both",
-        takes="a list",
-        written=("links_between(document, other)",),
-        line="of what `ids_in` gives: the ids that one document defines, each with what links it with the other",
+        accepts="a list",
+        usages=("links_between(document, other)",),
+        description="of what `ids_in` gives: the ids that one document defines, each with what links it with the other",
     ),
     "numbers_in": Builtin(
         numbers_in,
         list_of(AMOUNT),
         use="both",
-        written=("numbers_in(code)",),
-        line="each [number](#checks-of-texts) with its unit",
+        usages=("numbers_in(code)",),
+        description="each [number](#checks-of-texts) with its unit",
     ),
     "paths_in": Builtin(
         paths_in,
         list_of(PATH),
         use="both",
-        patterns=1,
-        written=("paths_in(new)",),
-        line="each [path](#checks-of-texts), and whether it is said to be new",
+        pattern_argument=1,
+        usages=("paths_in(new)",),
+        description="each [path](#checks-of-texts), and whether it is said to be new",
     ),
     "latest": Builtin(
         latest,
-        return_types.last_words,
+        return_types.latest_result,
         use="both",
-        takes="a list",
-        written=("latest(a, b, …)",),
-        line="each member's last reply over several steps, or lists of replies (`a.replies`)",
+        accepts="a list",
+        usages=("latest(a, b, …)",),
+        description="each member's last reply over several steps, or lists of replies (`a.replies`)",
     ),
     "bank": Builtin(
         lambda name, group, n=3: None,  # noqa: ARG005
         list_of(QUESTION),
         use="function",
-        numbers=(2, "n"),
+        number_arguments=(2, "n"),
         needs_run=True,
-        written=("bank(name, group, n)",),
-        line="the first n questions (default 3) of a group that the run has not asked",
+        usages=("bank(name, group, n)",),
+        description="the first n questions (default 3) of a group that the run has not asked",
     ),
     "members": Builtin(
         lambda role, models: None,  # noqa: ARG005
         list_of(TEXT),
         use="function",
         needs_run=True,
-        written=("members(role, models)",),
-        line="one role on several models: `['judge@opus', 'judge@haiku']`",
+        usages=("members(role, models)",),
+        description="one role on several models: `['judge@opus', 'judge@haiku']`",
     ),
     "model": Builtin(
         lambda name: None,  # noqa: ARG005
-        return_types.model,
+        return_types.model_result,
         use="function",
         needs_run=True,
-        written=("model(name)",),
-        line=(
+        usages=("model(name)",),
+        description=(
             "what a model's name means in this run, and goes on to mean: `name`, `id` (`provider:name`), "
             "`provider`, `model` (as of a `member`), `window`, `tools` (whether it takes them); of a list of "
             "names a list. `model(inputs.models) | map(attribute='id') | unique` leaves out names that mean the"
@@ -250,8 +250,8 @@ OWN: Final[Mapping[str, Builtin]] = {
         list_of(REPLY),
         use="function",
         needs_run=True,
-        written=("others(step)",),
-        line=(
+        usages=("others(step)",),
+        description=(
             "the replies of the other members in that step, or in a list of replies; all of them for a reader "
             "who is none of them. For `material:`"
         ),

@@ -9,175 +9,183 @@ from typing import Any
 
 from jinja2 import nodes
 
-from skillrun.syntax.diagnostics import allowed
-from skillrun.templates.builtin import Inferring, Rule
+from skillrun.syntax.diagnostics import allowed_hint
+from skillrun.templates.builtin import InferenceContext, Rule
 from skillrun.templates.records import MODEL, REPLY
 from skillrun.templates.tests import SIGNS
-from skillrun.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, merged, record
+from skillrun.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, merge_types, record
 
 
-def constant(node: nodes.Node | None) -> Any:
+def constant_value(node: nodes.Node | None) -> Any:
     """The value of what is written out; None of everything else."""
     return node.value if isinstance(node, nodes.Const) else None
 
 
-def keyword(node: nodes.Call | nodes.Filter, name: str) -> Any:
+def keyword_value(node: nodes.Call | nodes.Filter, name: str) -> Any:
     """As `constant`, of the argument that is given by this name."""
-    return next((constant(argument.value) for argument in node.kwargs if argument.key == name), None)
+    return next((constant_value(argument.value) for argument in node.kwargs if argument.key == name), None)
 
 
 def _argument(node: nodes.Call | nodes.Filter, number: int) -> nodes.Node | None:
     return node.args[number] if len(node.args) > number else None
 
 
-def same_items(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def same_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """What keeps the items it is given, such as `sort`; an absent list becomes an empty one."""
-    return _listed(types[0])._replace(unless=None, values=None, filled=_filled(types[0]))
+    return _as_list_type(types[0])._replace(unless=None, values=None, filled=_is_filled(types[0]))
 
 
-def fewer_items(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def fewer_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """What leaves items out, such as `select`."""
-    return _listed(types[0])._replace(unless=None, values=None, filled=False)
+    return _as_list_type(types[0])._replace(unless=None, values=None, filled=False)
 
 
-def _listed(type_: Type) -> Type:
+def _as_list_type(type_: Type) -> Type:
     """The list that a mapping is when its keys are listed."""
     return list_of(TEXT) if type_.kind in ("map", "record") else type_
 
 
-def _filled(type_: Type) -> bool:
+def _is_filled(type_: Type) -> bool:
     return type_.filled and type_.unless is None
 
 
-def mapped(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`map`: a field of each item, or each through a filter."""
-    attribute, name = keyword(node, "attribute"), constant(_argument(node, 0))
+    attribute, name = keyword_value(node, "attribute"), constant_value(_argument(node, 0))
     item = types[0].item or ANY
     each = ANY
     if isinstance(name, str):
-        each = _filtered(inferring, node, name, [item, *types[2:]])
+        each = _filter_result(context, node, name, [item, *types[2:]])
     elif isinstance(attribute, str):
-        each = inferring.attribute(node, types[0], attribute)
-    return list_of(each, filled=_filled(types[0]))
+        each = context.infer_attribute(node, types[0], attribute)
+    return list_of(each, filled=_is_filled(types[0]))
 
 
-def _filtered(inferring: Inferring, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
+def _filter_result(context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
     """What a filter makes of each item; an item that is there is never said to be absent then."""
     if types[0].kind == "list" and name in types[0].fields:
         return types[0].fields[name]  # the ends of a pair
     each = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
-    result = inferring.given(each, types)
+    result = context.infer_filter_result(each, types)
     return result.present() if types[0].unless is None else result
 
 
-def beginning(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`top`: of a list its first items, of a mapping its first pairs, which is a mapping."""
     type_ = types[0]
     if type_.kind not in ("record", "map"):
-        return fewer_items(inferring, node, types)
+        return fewer_items(context, node, types)
     fields = {name: field.maybe() for name, field in type_.fields.items()}
     return type_._replace(unless=None, values=None, fields=fields)
 
 
-def selected(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def select_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`selectattr`, `rejectattr`: fewer items, whose field is there where it has been selected by."""
     attribute, test, value = (_argument(node, number) for number in range(3))
-    path, tested = constant(attribute), ANY
+    path, tested = constant_value(attribute), ANY
     if attribute is not None and isinstance(path, str):
-        tested = inferring.attribute(attribute, types[0], path)
-        if value is not None and (sign := SIGNS.get(str(constant(test)))):
-            inferring.compared(value, tested, sign, types[3], path)
-    kept = fewer_items(inferring, node, types)
+        tested = context.infer_attribute(attribute, types[0], path)
+        if value is not None and (sign := SIGNS.get(str(constant_value(test)))):
+            context.report_comparison(value, tested, sign, types[3], path)
+    kept = fewer_items(context, node, types)
     selects = isinstance(node, nodes.Filter) and node.name == "selectattr"  # no test holds for an absent value
     if selects and kept.item is not None and path in kept.item.fields:
         kept = kept._replace(item=kept.item._replace(fields={**kept.item.fields, path: tested.present()}))
     return kept
 
 
-def an_end(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def end_item_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`first`, `last`, `min`, `max`: absent for an empty list."""
-    item = _listed(types[0]).item or ANY
+    item = _as_list_type(types[0]).item or ANY
     source = node.node
     assert source is not None
-    return item if _filled(types[0]) or inferring.proved(source) else item.maybe(inferring.proof(source))
+    return (
+        item
+        if _is_filled(types[0]) or context.is_known_non_empty(source)
+        else item.maybe(context.non_empty_facts(source))
+    )
 
 
-def summed(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def sum_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`sum`: a number, or with a `start` that is a list the items of lists."""
-    item, attribute = types[0].item, keyword(node, "attribute")
+    item, attribute = types[0].item, keyword_value(node, "attribute")
     if item is None or not any(argument.key == "start" for argument in node.kwargs):
         return NUMBER
     if attribute is not None:
-        item = inferring.attribute(node, types[0], attribute) if isinstance(attribute, str) else ANY
+        item = context.infer_attribute(node, types[0], attribute) if isinstance(attribute, str) else ANY
     return NUMBER if item.kind == "number" else item.present()
 
 
-def flattened(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def flatten_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """The items of the lists in a list."""
     inner = types[0].item or ANY
     return inner.present()._replace(values=None, filled=False) if inner.kind == "list" else list_of(ANY)
 
 
-def picked(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def pick_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`pick`: records of the fields that are named, from those that they have."""
     records = types[0] if types[0].kind == "list" else list_of(types[0])
     fields = {}
     for name, source in (*((name, name) for name in node.args), *((pair.key, pair.value) for pair in node.kwargs)):
-        path, written = constant(source), name if isinstance(name, str) else constant(name)
-        kept = inferring.attribute(node, records, path) if isinstance(path, str) else ANY
-        fields[str(written)] = kept.maybe() if kept.kind == "any" and kept.unless is None else kept
-    return _as_given(types[0], record(fields, "the record"))
+        path, output_name = constant_value(source), name if isinstance(name, str) else constant_value(name)
+        kept = context.infer_attribute(node, records, path) if isinstance(path, str) else ANY
+        fields[str(output_name)] = kept.maybe() if kept.kind == "any" and kept.unless is None else kept
+    return _match_input_shape(types[0], record(fields, "the record"))
 
 
-def extended(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def plus_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`plus`: records with some fields more."""
     inner = (types[0].item or ANY) if types[0].kind == "list" else types[0]
-    more = {str(argument.key): inferring.infer(argument.value) for argument in node.kwargs}
-    return _as_given(types[0], record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY)
+    more = {str(argument.key): context.infer(argument.value) for argument in node.kwargs}
+    return _match_input_shape(
+        types[0], record({**inner.fields, **more}, inner.label) if inner.kind == "record" else ANY
+    )
 
 
-def zipped(inferring: Inferring, node: nodes.Call | nodes.Filter, _: list[Type]) -> Type:
+def zip_result(context: InferenceContext, node: nodes.Call | nodes.Filter, _: list[Type]) -> Type:
     """`zip`: records of the items of lists."""
-    columns = {str(argument.key): _listed(inferring.infer(argument.value)).item or ANY for argument in node.kwargs}
+    columns = {str(argument.key): _as_list_type(context.infer(argument.value)).item or ANY for argument in node.kwargs}
     return list_of(record(columns, "zip"))
 
 
-def _as_given(given: Type, result: Type) -> Type:
+def _match_input_shape(input_type: Type, result: Type) -> Type:
     """A list of what was result where a list was given."""
-    return result if given.kind == "record" else list_of(result, filled=_filled(given))
+    return result if input_type.kind == "record" else list_of(result, filled=_is_filled(input_type))
 
 
-def text_of_all(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def text_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """What turns text into text: nothing comes of an absent one."""
     return TEXT._replace(unless=types[0].unless) if types else TEXT
 
 
-def defaulted(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def default_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """`default`: the value, or what stands in for it."""
-    return merged([types[0].present(), *types[1:2]])
+    return merge_types([types[0].present(), *types[1:2]])
 
 
-def unique_items(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def unique_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """`unique`: the items that it is given."""
-    keep = keyword(node, "keep")
+    keep = keyword_value(node, "keep")
     if keep not in (None, "first", "last"):
-        inferring.report(node, "arguments", f"`keep` is `{keep}`", allowed(("first", "last")))
-    return same_items(inferring, node, types)
+        context.report(node, "arguments", f"`keep` is `{keep}`", allowed_hint(("first", "last")))
+    return same_items(context, node, types)
 
 
-def pairs(inferring: Inferring, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
+def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
     """A list of pairs, each of a key and its value."""
-    by = keyword(node, "by")
+    by = keyword_value(node, "by")
     if by not in (None, "key", "value"):
-        inferring.report(node, "arguments", f"`by` is `{by}`", allowed(("key", "value")))
+        context.report(node, "arguments", f"`by` is `{by}`", allowed_hint(("key", "value")))
     type_ = types[0]
     if type_.kind != "record":
         return list_of(ANY)
-    key, value = TEXT._replace(values=tuple(type_.fields)), merged(type_.fields.values())
-    return list_of(Type("list", {"first": key, "last": value}, item=merged([key, value])), filled=bool(type_.fields))
+    key, value = TEXT._replace(values=tuple(type_.fields)), merge_types(type_.fields.values())
+    return list_of(
+        Type("list", {"first": key, "last": value}, item=merge_types([key, value])), filled=bool(type_.fields)
+    )
 
 
-def means(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def mean_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """A number for each numeric field of the records; of no records, none."""
     item = types[0].item if types[0].kind == "list" else types[0]
     if item is None or item.kind != "record":
@@ -186,7 +194,7 @@ def means(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     return record(numeric, "the means")
 
 
-def hits_by_name(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def matches_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """The hits of each pattern that has some, by its name."""
     patterns = types[1] if len(types) > 1 else ANY
     if patterns.kind != "record":
@@ -194,27 +202,29 @@ def hits_by_name(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
     return record({name: list_of(TEXT, filled=True).maybe() for name in patterns.fields}, patterns.label or "the hits")
 
 
-def model(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def model_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """A record for a name, and for a list of names a list of them."""
     kind = types[0].kind if types else "any"
     return ANY if kind == "any" else list_of(MODEL) if kind == "list" else MODEL
 
 
-def last_words(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
     """The replies of steps, or of lists of replies, with what is known of their data."""
     lists = [type_.fields.get("replies", ANY) if type_.kind == "record" else type_ for type_ in types]
     known = all(
         replies.kind == "list" and replies.item is not None and replies.item.kind == "record" for replies in lists
     )
     return list_of(
-        merged(replies.item for replies in lists if replies.item is not None).present() if known and lists else REPLY
+        merge_types(replies.item for replies in lists if replies.item is not None).present()
+        if known and lists
+        else REPLY
     )
 
 
-def by_kind(type_: Type) -> Rule:
+def records_by_kind(type_: Type) -> Rule:
     """Records whose `kind` is one of the names that the patterns have."""
 
-    def rule(_: Inferring, __: nodes.Node, types: list[Type]) -> Type:
+    def rule(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
         patterns = types[1] if len(types) > 1 else ANY
         if patterns.kind != "record" or not patterns.fields:
             return list_of(type_)

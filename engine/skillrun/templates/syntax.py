@@ -14,18 +14,18 @@ from jinja2.exceptions import TemplateSyntaxError
 from jinja2.lexer import TokenStream
 from jinja2.parser import Parser
 
-from skillrun.syntax.diagnostics import allowed
-from skillrun.templates.limits import MAX_TEMPLATE, Fault
+from skillrun.syntax.diagnostics import allowed_hint
+from skillrun.templates.limits import MAX_TEMPLATE, TemplateError
 
 TAGS: Final = ("for", "if", "set")
 _ENVIRONMENT: Final = Environment()  # noqa: S701  # only reads; nothing is made into HTML
 
 
-def read(source: str, bare: bool) -> nodes.Template:
+def parse_template(source: str, bare: bool) -> nodes.Template:
     """The tree of a template, or of a bare expression as its only output. Raises Fault with an offset."""
     if len(source) > MAX_TEMPLATE:
-        raise Fault(f"a text with tags has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
-    reader = _Reader(source)
+        raise TemplateError(f"a text with tags has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
+    reader = _TemplateParser(source)
     try:
         reader.start("variable" if bare else None)
         if not bare:
@@ -34,32 +34,34 @@ def read(source: str, bare: bool) -> nodes.Template:
         reader.stream.expect("eof")
         return nodes.Template([nodes.Output([expression], lineno=0)], lineno=0)
     except TemplateSyntaxError as error:
-        raise _explained(error, reader, bare) from None
+        raise _explain_error(error, reader, bare) from None
     except RecursionError:
-        raise Fault("the expressions are too deep inside one another", "use `set` for a part of them", 0) from None
+        raise TemplateError(
+            "the expressions are too deep inside one another", "use `set` for a part of them", 0
+        ) from None
 
 
-def _explained(error: TemplateSyntaxError, reader: _Reader, bare: bool) -> Fault:
+def _explain_error(error: TemplateSyntaxError, reader: _TemplateParser, bare: bool) -> TemplateError:
     """Jinja's message with the signs that an author writes, at the place that the reader knows."""
     message, at, source = str(error.message), min(error.lineno, len(reader.source)), reader.source
     if not bare and re.search(r"nexpected end of template|'end of template'|Missing end", message):
-        at = reader.open[-2 if message.startswith("U") else -1]
+        at = reader.open_tags[-2 if message.startswith("U") else -1]
         opened = _OPENING.match(source, at)
-        return Fault(f"`{opened[0] if opened else message}` is never closed", _BRACES, at)
+        return TemplateError(f"`{opened[0] if opened else message}` is never closed", _BRACES, at)
     if source[at : at + 1] == "=" and source[at : at + 2] != "==":
-        return Fault("`=` compares nothing", "write `==`", at)
+        return TemplateError("`=` compares nothing", "write `==`", at)
     for word, sign in _WORDS.items():
         message = message.replace(word, sign)
-    return Fault(message, _INSTEAD.get(source[at : at + 1], ""), at)
+    return TemplateError(message, _SIGN_HINTS.get(source[at : at + 1], ""), at)
 
 
-class _Reader(Parser):
+class _TemplateParser(Parser):
     """Jinja's parser, fed with tokens that carry offsets, for the few tags that templates have."""
 
     def __init__(self, source: str) -> None:
         super().__init__(_ENVIRONMENT, "")
         self.source = source
-        self.open = [0]  # where the statements and the tag that are not closed yet begin
+        self.open_tags = [0]  # where the statements and the tag that are not closed yet begin
 
     def start(self, state: str | None) -> None:
         self.stream = TokenStream(_ENVIRONMENT.lexer.wrap(self._tokens(state)), None, None)
@@ -71,7 +73,7 @@ class _Reader(Parser):
             for _, sort, value in _ENVIRONMENT.lexer.tokeniter(self.source, None, None, state):
                 at = self.source.index(value, at)
                 if sort.endswith("_begin"):
-                    self.open[-1:] = [at]
+                    self.open_tags[-1:] = [at]
                 # of a number that is too long the beginning is enough to refuse it
                 yield at, sort, _ESCAPE.sub(_escape, value) if sort == "string" else value[: _LENGTHS.get(sort)]
                 at += len(value)
@@ -82,10 +84,12 @@ class _Reader(Parser):
         token = self.stream.current
         if token.value not in TAGS:
             within = f"; `{{% {self._tag_stack[-1]} %}}` is open" if self._tag_stack else ""
-            raise Fault(f"there is no tag `{token.value}` here", allowed([*TAGS, "raw"]) + within, token.lineno)
-        self.open.append(self.open[-1])
+            raise TemplateError(
+                f"there is no tag `{token.value}` here", allowed_hint([*TAGS, "raw"]) + within, token.lineno
+            )
+        self.open_tags.append(self.open_tags[-1])
         statement = super().parse_statement()
-        self.open.pop()
+        self.open_tags.pop()
         return statement
 
     def parse_subscript(self, node: nodes.Expr) -> nodes.Getattr | nodes.Getitem:
@@ -120,7 +124,7 @@ _WORDS: Final = {
     "begin of statement block": "{%",
     "end of template": "the end",
 }
-_INSTEAD: Final = {
+_SIGN_HINTS: Final = {
     **dict.fromkeys("'\"", "close the quotes"),
     "&": "write `and`",
     "!": "write `not x`, or `x != y`",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from skillrun.templates.values import compare, compute, whole
+from skillrun.templates.values import compare, compute, to_integer
 
 SIGNS: Final[Mapping[str, str]] = {
     "in": "in",
@@ -27,7 +27,7 @@ def _comparing(sign: str) -> Callable[[Any, Any], bool]:
 
 
 def _divisible(value: Any, by: Any) -> bool:
-    return bool(compute("%", whole(value), whole(by)) == 0)
+    return bool(compute("%", to_integer(value), to_integer(by)) == 0)
 
 
 TESTS: Final[dict[str, Callable[..., bool]]] = {

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from skillrun.templates.absent import Absent
-from skillrun.templates.limits import Fault, spend
-from skillrun.templates.values import kind, listed, printed
+from skillrun.templates.limits import TemplateError, spend
+from skillrun.templates.values import describe_kind, to_list, to_text
 
 
-def amended(text: Any, changes: Any) -> dict[str, Any]:
+def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
     """`text` with each change made: the words of `says`, where they stand once, give way to those of `instead`.
 
     White space may differ, and what stands around the words stays. What was made is in `made`; in `missed` is what
     stands nowhere, or more than once.
     """
-    amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else printed(text), "made": [], "missed": []}
-    for change in listed(changes):
+    amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else to_text(text), "made": [], "missed": []}
+    for change in to_list(changes):
         if not isinstance(change, Mapping):
-            raise Fault(f"`amended` takes records with `says` and `instead`; here is {kind(change)}")
-        says, instead = printed(change.get("says") or ""), printed(change.get("instead") or "")
-        place = _place(amendment["text"], says)
+            raise TemplateError(f"`amended` takes records with `says` and `instead`; here is {describe_kind(change)}")
+        says, instead = to_text(change.get("says") or ""), to_text(change.get("instead") or "")
+        place = _find_unique_span(amendment["text"], says)
         if place is None:
             amendment["missed"].append(change)
             continue
@@ -33,7 +33,7 @@ def amended(text: Any, changes: Any) -> dict[str, Any]:
     return amendment
 
 
-def _place(text: str, words: str) -> tuple[int, int] | None:
+def _find_unique_span(text: str, words: str) -> tuple[int, int] | None:
     """Where the words stand, from and to; None where they stand nowhere, or in several places."""
     words = words.strip()
     spend(len(text) >> 3)

@@ -8,15 +8,15 @@ from jinja2 import filters as jinja
 
 from skillrun.syntax.fences import Fences
 from skillrun.templates.absent import Absent
-from skillrun.templates.limits import Fault, spend
-from skillrun.templates.values import printed
+from skillrun.templates.limits import TemplateError, spend
+from skillrun.templates.values import to_text
 
 
 def lines(value: Any) -> list[str]:
     """The lines of a text that have something in them, without the blanks around them."""
     if isinstance(value, Absent):
         return []
-    text = printed(value)
+    text = to_text(value)
     spend(len(text) >> 3)
     return [line.strip() for line in text.split("\n") if line.strip()]
 
@@ -25,11 +25,11 @@ def paragraphs(value: Any) -> list[str]:
     """The parts of a text between empty lines, which part nothing in a code fence."""
     if isinstance(value, Absent):
         return []
-    text = printed(value)
+    text = to_text(value)
     spend(len(text) >> 3)
     fences, parts, place = Fences(text), [""], 0
     for line in text.splitlines(keepends=True):
-        if line.strip() or fences.hold(place):
+        if line.strip() or fences.contains(place):
             parts[-1] += line
         elif parts[-1]:
             parts.append("")
@@ -41,9 +41,9 @@ def split(value: Any, by: Any) -> list[str]:
     """The parts of a text between the places where `by` stands, without the blanks around them; empty ones go."""
     if isinstance(value, Absent):
         return []
-    text, mark = printed(value), printed(by)
+    text, mark = to_text(value), to_text(by)
     if not mark:
-        raise Fault("`split` takes the text that parts are parted by", "`x | split(';')`, `x | lines`")
+        raise TemplateError("`split` takes the text that parts are parted by", "`x | split(';')`, `x | lines`")
     spend(len(text) >> 3)
     return [part.strip() for part in text.split(mark) if part.strip()]
 
@@ -51,6 +51,6 @@ def split(value: Any, by: Any) -> list[str]:
 def wordcount(value: Any) -> int:
     if isinstance(value, Absent):
         return 0
-    text = printed(value)
+    text = to_text(value)
     spend(len(text) >> 3)
     return jinja.do_wordcount(text)

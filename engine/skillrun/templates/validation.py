@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from jinja2 import nodes
 
-from skillrun.syntax.diagnostics import allowed, did_you_mean
-from skillrun.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, offset_of
+from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
+from skillrun.templates.interpreter import EXPRESSIONS, LOOP_FIELDS, STATEMENTS, error_offset
 from skillrun.templates.limits import MAX_NUMBER
 from skillrun.templates.tests import TESTS
-from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, ELSEWHERE, FILTERS, FUNCTIONS
+from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, PYTHON_EQUIVALENTS
 
 MAX_DEPTH: Final = 50  # tags and expressions inside one another
 RESERVED: Final = frozenset({*FUNCTIONS, *CONTEXT_FUNCTIONS, "loop"})
-_KNOWN: Final[dict[type[nodes.Node], tuple[str, Mapping[str, Any], str]]] = {
+_CALLABLES: Final[dict[type[nodes.Node], tuple[str, Mapping[str, Any], str]]] = {
     nodes.Call: ("function", {**FUNCTIONS, **CONTEXT_FUNCTIONS}, ""),
     nodes.Filter: ("filter", FILTERS, "x | "),
     nodes.Test: ("test", TESTS, "x is "),
@@ -34,15 +34,15 @@ _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
 Report = Callable[[int, str, str, str], None]  # offset, code, message, hint
 
 
-def vet(node: nodes.Node, report: Report, depth: int = 0) -> None:
+def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
     """Report what a tree holds that is not offered."""
     if depth == MAX_DEPTH:
         return report(node.lineno, "too-deep", "this is too deep inside others", "use `set` for a part of it")
     match node:
         case nodes.Name():
-            _name(node, report)
+            _check_name(node, report)
         case nodes.Getattr(node=nodes.Name(name="loop"), attr=name) if name not in LOOP_FIELDS:
-            hint = did_you_mean(name, LOOP_FIELDS) or allowed(LOOP_FIELDS)
+            hint = did_you_mean(name, LOOP_FIELDS) or allowed_hint(LOOP_FIELDS)
             report(node.lineno, "unknown-field", f"`loop` has no `{name}`", hint)
         case nodes.Const(value=int() | float() as number) if abs(number) > MAX_NUMBER:
             report(node.lineno, "refused", "the number is too large", "")
@@ -50,54 +50,56 @@ def vet(node: nodes.Node, report: Report, depth: int = 0) -> None:
             hint = "write the character itself, or its escape with `\\U` and eight digits"
             report(node.lineno, "refused", "half of a surrogate pair is no character", hint)
         case nodes.Call() | nodes.Filter() | nodes.Test():
-            _call(node, report)
+            _check_call(node, report)
         case _ if type(node) not in _NODES:
             report(node.lineno, "refused", f"`{getattr(node, 'operator', 'a.b =')}` is not offered", "")
     function = isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name)
     for child in node.iter_child_nodes(exclude=("node",) if function else None):
-        vet(child, report, depth + 1)
+        check_template(child, report, depth + 1)
     return None
 
 
-def _name(node: nodes.Name, report: Report) -> None:
+def _check_name(node: nodes.Name, report: Report) -> None:
     if node.name in RESERVED and node.ctx != "load":
         report(node.lineno, "reserved-name", f"`{node.name}` is taken and cannot be set", "choose another name")
     elif node.name in RESERVED and node.name != "loop":
         report(node.lineno, "refused", f"`{node.name}` is a function", f"write `{_usage(nodes.Call, node.name)}`")
 
 
-def _call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
+def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
     """A function, filter or test must be known, and take the arguments as they are written."""
-    sort, known, before = _KNOWN[type(node)]
+    sort, known, before = _CALLABLES[type(node)]
     called = node.node if isinstance(node, nodes.Call) else node
     name = str(getattr(called, "name", None) or getattr(called, "attr", "…"))
     if name not in known or isinstance(called, nodes.Getattr):
-        uses: Iterable[str] = (_usage(kind, name) for kind, (_, names, _) in _KNOWN.items() if name in names)
-        uses = [f"write `{use}`" for use in (ELSEWHERE.get(name), *uses) if use]
+        uses: Iterable[str] = (_usage(kind, name) for kind, (_, names, _) in _CALLABLES.items() if name in names)
+        uses = [f"write `{use}`" for use in (PYTHON_EQUIVALENTS.get(name), *uses) if use]
         is_method = isinstance(called, nodes.Getattr) and name not in known
         others = "values have no methods; filters stand in for them, as in `x | lower`" if is_method else ""
-        hint = next(iter(uses), "") or others or did_you_mean(name, known) or allowed(known)
-        return report(offset_of(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
+        hint = next(iter(uses), "") or others or did_you_mean(name, known) or allowed_hint(known)
+        return report(error_offset(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
     if node.dyn_args or node.dyn_kwargs:
-        return report(offset_of(node), "refused", "arguments cannot be spread with `*`", "write them one by one")
-    misfit = _misfit(type(node), name, len(node.args) + bool(before), tuple(option.key for option in node.kwargs))
+        return report(error_offset(node), "refused", "arguments cannot be spread with `*`", "write them one by one")
+    misfit = _argument_error(
+        type(node), name, len(node.args) + bool(before), tuple(option.key for option in node.kwargs)
+    )
     if misfit:
-        return report(offset_of(node), "arguments", f"`{name}`: {misfit}", f"write `{_usage(type(node), name)}`")
-    naming = BUILTINS[name].naming if isinstance(node, nodes.Filter) else None
+        return report(error_offset(node), "arguments", f"`{name}`: {misfit}", f"write `{_usage(type(node), name)}`")
+    naming = BUILTINS[name].name_argument if isinstance(node, nodes.Filter) else None
     if naming is not None and len(node.args) > naming[1]:
         sort, at = naming
         inner, names = getattr(node.args[at], "value", "…"), FILTERS if sort == "filter" else TESTS
         if inner not in names:
-            hint = did_you_mean(str(inner), names) or allowed(names)
+            hint = did_you_mean(str(inner), names) or allowed_hint(names)
             report(node.args[at].lineno, f"unknown-{sort}", f"there is no {sort} `{inner}`", hint)
     return None
 
 
 @cache
-def _misfit(sort: type[nodes.Node], name: str, count: int, named: tuple[str, ...]) -> str:
+def _argument_error(sort: type[nodes.Node], name: str, count: int, named: tuple[str, ...]) -> str:
     """What is wrong with a number of arguments and the names of further ones, or nothing."""
     try:
-        inspect.signature(_KNOWN[sort][1][name]).bind(*[None] * count, **dict.fromkeys(named))
+        inspect.signature(_CALLABLES[sort][1][name]).bind(*[None] * count, **dict.fromkeys(named))
     except TypeError as error:
         return str(error)
     return ""
@@ -105,6 +107,6 @@ def _misfit(sort: type[nodes.Node], name: str, count: int, named: tuple[str, ...
 
 def _usage(sort: type[nodes.Node], name: str) -> str:
     """How a function, filter or test is written."""
-    _, known, before = _KNOWN[sort]
+    _, known, before = _CALLABLES[sort]
     names = list(inspect.signature(known[name]).parameters)[1 if before else 0 :]
     return before + name + (f"({', '.join(names)})" if names or not before else "")

@@ -1,6 +1,6 @@
 """Plain values as templates see them: what they are called, how they are looked up, computed with and printed.
 
-Knows neither syntax nor positions: what goes wrong is a `Fault`. No comparison holds with an absent value.
+Knows neither syntax nor positions: what goes wrong is a `TemplateError`. No comparison holds with an absent value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from skillrun.templates.absent import ABSENT, Absent
-from skillrun.templates.limits import MAX_NUMBER, MAX_TEXT, Fault, compared, room, size, spend, weigh
+from skillrun.templates.limits import (
+    MAX_NUMBER,
+    MAX_TEXT,
+    TemplateError,
+    handling_cost,
+    spend,
+    spend_on_comparison,
+    spend_on_text,
+    spend_on_values,
+)
 
 CONTAINERS: Final = (list, tuple, Mapping)
 _KINDS: Final[tuple[tuple[Any, str], ...]] = (
@@ -26,41 +35,43 @@ _KINDS: Final[tuple[tuple[Any, str], ...]] = (
 )
 
 
-def kind(value: Any) -> str:
+def describe_kind(value: Any) -> str:
     """What a value is, for messages."""
     return next((word for sort, word in _KINDS if isinstance(value, sort)), "something that is no plain value")
 
 
-def listed(value: Any) -> list[Any]:
+def to_list(value: Any) -> list[Any]:
     """The value as a list: of a mapping its keys, of an absent value nothing."""
     if type(value) is list:
         return value
     if isinstance(value, (Absent, *CONTAINERS)):
         return list(value)
-    raise Fault(f"{kind(value)} is not a list", "" if value is None else "put it in brackets: `[x]`")
+    raise TemplateError(f"{describe_kind(value)} is not a list", "" if value is None else "put it in brackets: `[x]`")
 
 
-def number(value: Any) -> int | float:
+def to_number(value: Any) -> int | float:
     """The value as a number to compute with."""
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, Absent):
-        raise Fault(value.why, "nothing can be computed with it; give it a `default`")
-    raise Fault(f"{kind(value)} is not a number", "`| int` reads one from a text" if isinstance(value, str) else "")
+        raise TemplateError(value.why, "nothing can be computed with it; give it a `default`")
+    raise TemplateError(
+        f"{describe_kind(value)} is not a number", "`| int` reads one from a text" if isinstance(value, str) else ""
+    )
 
 
-def whole(value: Any) -> int:
+def to_integer(value: Any) -> int:
     """The value as a whole number."""
-    read = number(value)
+    read = to_number(value)
     if isinstance(read, float) and not read.is_integer():
-        raise Fault(f"{printed(read)} is not a whole number")
+        raise TemplateError(f"{to_text(read)} is not a whole number")
     return int(read)
 
 
 # Look-ups
 
 
-def look(owner: Any, name: str, missing: Any = ABSENT) -> Any:
+def lookup_name(owner: Any, name: str, missing: Any = ABSENT) -> Any:
     """The item of a mapping that a dot names; where none has the name, the one that writes `-` for its `_`."""
     if not isinstance(owner, Mapping):
         return missing
@@ -73,7 +84,7 @@ def look(owner: Any, name: str, missing: Any = ABSENT) -> Any:
     return entry
 
 
-def item(owner: Any, key: Any) -> Any:
+def lookup_item(owner: Any, key: Any) -> Any:
     """The item of a mapping with exactly this key, or of a list or text at this index."""
     if not isinstance(owner, Mapping) and not (isinstance(owner, (list, tuple, str)) and type(key) is int):
         return ABSENT
@@ -82,28 +93,28 @@ def item(owner: Any, key: Any) -> Any:
     except LookupError:
         return ABSENT
     except TypeError:
-        raise Fault(f"{kind(key)} cannot be a key") from None
+        raise TemplateError(f"{describe_kind(key)} cannot be a key") from None
 
 
-def field(owner: Any, path: Any) -> Any:
+def lookup_path(owner: Any, path: Any) -> Any:
     """The item at a dotted path such as a filter's `attribute` gives it."""
     if not isinstance(path, (str, int)):
-        raise Fault(f"{kind(path)} is not the name of a field")
+        raise TemplateError(f"{describe_kind(path)} is not the name of a field")
     parts = str(path).split(".")
     spend(len(parts))
     for part in parts:
-        owner = item(owner, int(part)) if part.isdecimal() else look(owner, part)
+        owner = lookup_item(owner, int(part)) if part.isdecimal() else lookup_name(owner, part)
     return Absent(f"….{path}") if owner is ABSENT else owner
 
 
-def cut(owner: Any, *bounds: Any) -> Any:
+def slice_value(owner: Any, *bounds: Any) -> Any:
     """A slice of a list or text."""
     if not isinstance(owner, (list, tuple, str)):
-        raise Fault(f"{kind(owner)} has no slices", "a list or a text has")
-    spend(size(owner))
-    start, stop, step = (None if bound is None else whole(bound) for bound in bounds)
+        raise TemplateError(f"{describe_kind(owner)} has no slices", "a list or a text has")
+    spend(handling_cost(owner))
+    start, stop, step = (None if bound is None else to_integer(bound) for bound in bounds)
     if step == 0:
-        raise Fault("a slice cannot have the step 0")
+        raise TemplateError("a slice cannot have the step 0")
     return owner[start:stop:step]
 
 
@@ -122,25 +133,27 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 def compute(sign: str, left: Any, right: Any) -> Any:
     """`+` of numbers, texts or lists; `-`, `*`, `/`, `//` and `%` of numbers."""
     if sign == "+" and isinstance(left, str) and isinstance(right, str):
-        return joined((left, right))
+        return join_texts((left, right))
     if sign == "+" and isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         spend(len(left) + len(right))
         return [*left, *right]
     for side in (left, right):
         if isinstance(side, Absent):
-            raise Fault(side.why, f"`{sign}` needs two values; give it a `default`, or write `(x or [])`")
+            raise TemplateError(side.why, f"`{sign}` needs two values; give it a `default`, or write `(x or [])`")
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
-        raise Fault(f"`{sign}` cannot take {kind(left)} and {kind(right)}", "`~` joins values into a text")
+        raise TemplateError(
+            f"`{sign}` cannot take {describe_kind(left)} and {describe_kind(right)}", "`~` joins values into a text"
+        )
     try:
-        return bounded(_OPERATORS[sign](left, right))
+        return check_number_size(_OPERATORS[sign](left, right))
     except ArithmeticError as error:
-        raise Fault(f"this cannot be computed: {error}", "for a division, write `x // (y or 1)`") from None
+        raise TemplateError(f"this cannot be computed: {error}", "for a division, write `x // (y or 1)`") from None
 
 
-def bounded(value: Any) -> Any:
+def check_number_size(value: Any) -> Any:
     """The value, which must not be too large a number."""
     if isinstance(value, (int, float)) and not -MAX_NUMBER <= value <= MAX_NUMBER:
-        raise Fault("the number is too large")
+        raise TemplateError("the number is too large")
     return value
 
 
@@ -151,34 +164,34 @@ def compare(left: Any, sign: str, right: Any) -> bool:
     if sign in ("in", "notin"):
         return _contains(right, left) is (sign == "in")
     if isinstance(left, str) and isinstance(right, str):
-        compared(left, right)
+        spend_on_comparison(left, right)
     elif isinstance(left, CONTAINERS) and isinstance(right, CONTAINERS):
-        weigh(left, right)
+        spend_on_values(left, right)
     try:
         return bool(getattr(operator, {"lteq": "le", "gteq": "ge"}.get(sign, sign))(left, right))
     except TypeError:
-        raise Fault(f"{kind(left)} cannot be compared with {kind(right)}") from None
+        raise TemplateError(f"{describe_kind(left)} cannot be compared with {describe_kind(right)}") from None
 
 
 def _contains(container: Any, value: Any) -> bool:
-    spend(size(container))
+    spend(handling_cost(container))
     if isinstance(container, str):
         if not isinstance(value, str):
-            raise Fault(f"{kind(value)} cannot be in a text")
+            raise TemplateError(f"{describe_kind(value)} cannot be in a text")
         return value in container
     if isinstance(value, CONTAINERS):
-        weigh(container, value)
+        spend_on_values(container, value)
     elif isinstance(container, Mapping):
         return value in container
     elif isinstance(value, str):
         spend(len(container) * (len(value) >> 10))
-    return any(value == other for other in listed(container))
+    return any(value == other for other in to_list(container))
 
 
 # What leaves a template
 
 
-def printed(value: Any) -> str:
+def to_text(value: Any) -> str:
     """A value as it stands in a text: whole numbers without a point, others with at most two digits after it, lists and
     mappings as JSON. Raises Fault for what is absent or null."""
     if isinstance(value, str):
@@ -186,33 +199,33 @@ def printed(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and not math.isfinite(value):
-        raise Fault("the number is too large")
+        raise TemplateError("the number is too large")
     if isinstance(value, float) and not value.is_integer():
         return f"{round(value, 2) + 0.0:.2f}".rstrip("0").rstrip(".")
     if isinstance(value, (int, float)):
         return str(int(value))
     if isinstance(value, Absent):
-        raise Fault(value.why, "print it only `{% if … %}` it is there, or give it a `default`")
+        raise TemplateError(value.why, "print it only `{% if … %}` it is there, or give it a `default`")
     if isinstance(value, CONTAINERS):
         return to_json(value)
-    raise Fault(f"{kind(value)} cannot be printed", "give it a `default`" if value is None else "")
+    raise TemplateError(f"{describe_kind(value)} cannot be printed", "give it a `default`" if value is None else "")
 
 
-def joined(parts: Iterable[Any], between: str = "") -> str:
+def join_texts(parts: Iterable[Any], between: str = "") -> str:
     """The printed parts one after the other."""
-    texts = [printed(part) for part in parts]
-    room(sum(map(len, texts)) + len(between) * len(texts))
+    texts = [to_text(part) for part in parts]
+    spend_on_text(sum(map(len, texts)) + len(between) * len(texts))
     return between.join(texts)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """JSON with its keys in the order given and nothing escaped that needs no escaping."""
-    values = without_absent(value)
-    _room_for_json(values, indent)
+    values = drop_absent(value)
+    _spend_on_json(values, indent)
     return json.dumps(values, ensure_ascii=False, indent=indent)
 
 
-def _room_for_json(value: Any, indent: int | None) -> None:
+def _spend_on_json(value: Any, indent: int | None) -> None:
     """Pay for the least that a value is as JSON, before it is made."""
     characters, waiting = 0, [(value, 1)]
     while waiting and characters <= MAX_TEXT:
@@ -223,22 +236,22 @@ def _room_for_json(value: Any, indent: int | None) -> None:
             characters += sum(2 + len(key) for key in part if isinstance(key, str)) if isinstance(part, dict) else 0
         else:
             characters += 2 + len(part) if isinstance(part, str) else 1
-    room(characters)
+    spend_on_text(characters)
 
 
-def without_absent(value: Any) -> Any:
+def drop_absent(value: Any) -> Any:
     """The value as dicts, lists and single values; what is absent in a list or mapping is left out."""
     if isinstance(value, CONTAINERS):
-        weigh(value)
-        return _plain(value)
+        spend_on_values(value)
+        return _drop_nested_absent(value)
     if value is None or isinstance(value, (str, int, float, Absent)):
         return value
-    raise Fault(f"{kind(value)} cannot be the value of an expression")
+    raise TemplateError(f"{describe_kind(value)} cannot be the value of an expression")
 
 
-def _plain(value: Any) -> Any:
+def _drop_nested_absent(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_plain(member) for member in value if not isinstance(member, Absent)]
+        return [_drop_nested_absent(member) for member in value if not isinstance(member, Absent)]
     if isinstance(value, Mapping):
-        return {key: _plain(member) for key, member in value.items() if not isinstance(member, Absent)}
+        return {key: _drop_nested_absent(member) for key, member in value.items() if not isinstance(member, Absent)}
     return value

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from skillrun.syntax.diagnostics import Problems, allowed, did_you_mean
-from skillrun.syntax.source import Mapping, Node, Scalar, Span, plain
-from skillrun.templates.expressions import Value, read_value
-from skillrun.types.json_schema import schema_of, values_of
+from skillrun.syntax.diagnostics import Problems, allowed_hint, did_you_mean
+from skillrun.syntax.source import Mapping, Node, Scalar, Span, to_plain
+from skillrun.templates.expressions import Value, compile_value
+from skillrun.types.json_schema import enum_values, to_json_schema
 from skillrun.types.picoschema import (
     KeyNotation,
     parse_shape,
@@ -24,7 +24,7 @@ from skillrun.types.picoschema import (
     read_key,
     read_type,
 )
-from skillrun.types.schemas import Shape, quoted
+from skillrun.types.schemas import Shape, quote_value
 from skillrun.types.types import Names, Type, identifier, list_of
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
@@ -37,7 +37,7 @@ KEYS: Final = {
     "fallback": "takes the place of a value that is not allowed, with a warning",
 }
 """The keys of the long form, and what each says."""
-RECORDS: Final = ("", "array", "object")  # the forms of keys behind which a record may stand
+RECORD_FORMS: Final = ("", "array", "object")  # the forms of keys behind which a record may stand
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 MEMBER: Final = re.compile(
     r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
@@ -65,7 +65,7 @@ class Field:
     span: Span
 
     @property
-    def array(self) -> bool:
+    def is_list(self) -> bool:
         """Whether it is a list."""
         return self.type.kind == "list"
 
@@ -76,7 +76,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Coerced:
+class CoercedValue:
     """A value of its field's type, or the error; `warnings` say what `fallback` replaced."""
 
     value: Any = None
@@ -84,7 +84,7 @@ class Coerced:
     warnings: tuple[str, ...] = ()
 
 
-def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
+def parse_fields(node: Node, problems: Problems) -> tuple[Field, ...]:
     """The fields that `inputs:` or `state:` declares; one that is wrong is left out and reported."""
     if not isinstance(node, Mapping):
         hint = "for example `request: string, what to do`"
@@ -93,55 +93,55 @@ def input_type(node: Node, problems: Problems) -> tuple[Field, ...]:
     fields: dict[str, Field] = {}
     for entry in node.entries.values():
         key = read_key(entry.key, problems)
-        field = _declared(key, entry.value, problems) if key else None
+        field = _parse_field(key, entry.value, problems) if key else None
         if field and fields.setdefault(identifier(field.name), field) is not field:
             problems.report(entry.key.span, "duplicate", f"`{field.name}` already exists")
     return tuple(fields.values())
 
 
-def coerce(field: Field, value: Any, names: Names | None = None, called: str = "") -> Coerced:
+def coerce(field: Field, value: Any, names: Names | None = None, label: str = "") -> CoercedValue:
     """The value as the field's type: from the command line (always text) or from YAML and templates.
 
     `names` is what the field's own templates read; without it, values that a template gives are not checked. An error
     names the field, or what it is `called`.
     """
-    called = called or field.name
+    label = label or field.name
     if isinstance(value, str) and field.item.kind == "record":
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
-            return Coerced(error=f"`{called}` is {quoted(value)}; expected JSON")
-    elif isinstance(value, str) and field.array:
+            return CoercedValue(error=f"`{label}` is {quote_value(value)}; expected JSON")
+    elif isinstance(value, str) and field.is_list:
         value = [part.strip() for part in value.split(",") if part.strip()]
-    if not field.array:
-        return _coerced_value(field, value, called, names)
+    if not field.is_list:
+        return _coerce_value(field, value, label, names)
     if not isinstance(value, (list, tuple)):
-        return Coerced(error=f"`{called}` is {quoted(value)}; expected a list")
+        return CoercedValue(error=f"`{label}` is {quote_value(value)}; expected a list")
     if (length := field.type.length) is not None and not length[0] <= len(value) <= length[1]:
         least, most = length
-        return Coerced(error=f"`{called}` has {len(value)} items; expected {least} to {most}")
-    items = [_coerced_value(field, item, f"{called}[{place}]", names) for place, item in enumerate(value)]
+        return CoercedValue(error=f"`{label}` has {len(value)} items; expected {least} to {most}")
+    items = [_coerce_value(field, item, f"{label}[{place}]", names) for place, item in enumerate(value)]
     wrong = "; ".join(item.error for item in items if item.error)
     warnings = tuple(warning for item in items for warning in item.warnings)
-    return Coerced(error=wrong) if wrong else Coerced([item.value for item in items], warnings=warnings)
+    return CoercedValue(error=wrong) if wrong else CoercedValue([item.value for item in items], warnings=warnings)
 
 
-def written_error(field: Field, value: Any, called: str = "") -> str:
+def literal_error(field: Field, value: Any, label: str = "") -> str:
     """What is wrong with a value that a file writes out: a list is written as one there, so that `none` is none."""
-    if field.array and isinstance(value, str):
-        return f"`{called or field.name}` is {quoted(value)}; expected a list, such as `[]` or `[{value}]`"
-    return coerce(field, value, called=called).error
+    if field.is_list and isinstance(value, str):
+        return f"`{label or field.name}` is {quote_value(value)}; expected a list, such as `[]` or `[{value}]`"
+    return coerce(field, value, label=label).error
 
 
-def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
+def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
     """The field with what stands beside its type; its default and fallback are checked where they are literal."""
-    type_ = _type(key, node, problems)
+    type_ = _parse_field_type(key, node, problems)
     if type_ is None:
         return None
-    beside = node if isinstance(node, Mapping) else Mapping({}, node.span)
-    default, fallback, description = (beside.get(name) for name in ("default", "fallback", "description"))
-    told = type_.about or key.description
-    words = told.text if told is not None else None
+    options = node if isinstance(node, Mapping) else Mapping({}, node.span)
+    default, fallback, description = (options.get(name) for name in ("default", "fallback", "description"))
+    description_template = type_.about or key.description
+    words = description_template.text if description_template is not None else None
     if isinstance(description, Scalar) and description.text is not None:
         words = description.text
     elif description is not None:
@@ -150,30 +150,33 @@ def _declared(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
         name=key.name,
         required=not key.optional and default is None,
         type=list_of(type_)._replace(length=key.length) if key.form == "array" else type_,
-        default=read_value(default, problems) if default is not None else None,
+        default=compile_value(default, problems) if default is not None else None,
         fallback=None,
         description=words.value if words else "",
         span=key.span,
     )
     if field.default is not None:
-        _check(field, field.default, "default", problems)
+        _check_literal(field, field.default, "default", problems)
     if fallback is not None:
-        _check(replace(field, type=type_), read_value(fallback, problems), "fallback", problems)
-        return replace(field, fallback=plain(fallback))
+        _check_literal(replace(field, type=type_), compile_value(fallback, problems), "fallback", problems)
+        return replace(field, fallback=to_plain(fallback))
     return field
 
 
-def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
+def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
     """The type of a field, or of its items: in the short form, or in the long one under `type` or `shape`."""
     if not isinstance(node, Mapping):
-        return read_choices(node, problems) if key.form == "enum" else _named(key, node, None, problems)
-    if _is_record(node) and key.form in RECORDS:
+        return read_choices(node, problems) if key.form == "enum" else _parse_named_type(key, node, None, problems)
+    if _is_record(node) and key.form in RECORD_FORMS:
         spec = parse_shape(node, problems)
         return spec.type if spec is not None else None
     known = True
     for name, entry in node.entries.items():
         if name not in KEYS:
-            hint = did_you_mean(name, KEYS) or f"a record that has such a field stands under `shape:`; {allowed(KEYS)}"
+            hint = (
+                did_you_mean(name, KEYS)
+                or f"a record that has such a field stands under `shape:`; {allowed_hint(KEYS)}"
+            )
             problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
             known = False
     kind, shape = node.get("type"), node.get("shape")
@@ -182,13 +185,13 @@ def _type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
         problems.report(key.span, "type", f"`{key.name}` has its type twice", hint)
     elif shape:
         spec = parse_shape(shape, problems)
-        if spec is not None and spec.task:
+        if spec is not None and spec.is_task:
             problems.report(shape.span, "shape", "only a protocol's step takes `task`", "write out the record's fields")
-        return spec.type if spec is not None and not spec.task else None
+        return spec.type if spec is not None and not spec.is_task else None
     elif kind:
-        return _named(key, kind, node.get("values"), problems)
+        return _parse_named_type(key, kind, node.get("values"), problems)
     elif known:
-        problems.report(key.span, "missing-key", f"`{key.name}` has no `type`", allowed(TYPES))
+        problems.report(key.span, "missing-key", f"`{key.name}` has no `type`", allowed_hint(TYPES))
     return None
 
 
@@ -199,7 +202,7 @@ def _is_record(node: Mapping) -> bool:
     return bool(first) and not node.entries.keys() & KEYS.keys() and not did_you_mean(first, ("type", "shape"))
 
 
-def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
+def _parse_named_type(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
     """The type that is written out, with the values beside it where it is an enum."""
     if not isinstance(kind, Scalar) or kind.text is None:
         hint = "write `name: string, what it is`, `name: {type: string, default: …}`, or a record `name: {id: string}`"
@@ -214,40 +217,40 @@ def _named(key: KeyNotation, kind: Node, values: Node | None, problems: Problems
     return None
 
 
-def _check(field: Field, value: Value, called: str, problems: Problems) -> None:
+def _check_literal(field: Field, value: Value, label: str, problems: Problems) -> None:
     """Report a literal value that does not fit its field."""
-    if field.array and value.items is not None:
+    if field.is_list and value.items is not None:
         for item in value.items:
-            _check(replace(field, type=field.item), item, called, problems)
-    elif not value.computed:
-        error = written_error(field, value.evaluate({}), called)
+            _check_literal(replace(field, type=field.item), item, label, problems)
+    elif not value.is_computed:
+        error = literal_error(field, value.evaluate({}), label)
         if error:
             problems.report(value.span, "default", error)
 
 
-def _coerced_value(field: Field, value: Any, label: str, names: Names | None) -> Coerced:
-    given, expected = _checked(field.item, value, names)
-    if not expected:
-        return Coerced(given)
-    error = f"`{label}` is {quoted(value)}; {expected}"
+def _coerce_value(field: Field, value: Any, label: str, names: Names | None) -> CoercedValue:
+    converted, expectation = _convert(field.item, value, names)
+    if not expectation:
+        return CoercedValue(converted)
+    error = f"`{label}` is {quote_value(value)}; {expectation}"
     if field.fallback is not None and value != field.fallback:
-        return Coerced(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
-    return Coerced(error=error)
+        return CoercedValue(field.fallback, warnings=(f"{error}; `{field.fallback}` is used",))
+    return CoercedValue(error=error)
 
 
-def _checked(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
+def _convert(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
     """The value as the type and "", or anything and what is expected."""
     match type_.word:
         case "object":
-            errors = Shape(schema_of(type_, names)).check(value)
+            errors = Shape(to_json_schema(type_, names)).check(value)
             return value, "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in errors)
         case "integer" | "number":
             return _number(type_, value)
         case "boolean":
-            meant = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
-            return meant, "" if meant is not None else "allowed: true, false"
+            flag = {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
+            return flag, "" if flag is not None else "allowed: true, false"
         case "enum":
-            return _choice(values_of(type_, names), value)
+            return _choice(enum_values(type_, names), value)
     if not isinstance(value, str):
         return None, "expected text"
     if (length := type_.length) is not None and not length[0] <= len(value) <= length[1]:
@@ -264,7 +267,7 @@ def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
         if value == choice or (isinstance(value, str) and value == str(choice)):
             return choice, ""
     known = [str(choice) for choice in choices]
-    return None, f"{did_you_mean(str(value), known)} {allowed(known)}".strip()
+    return None, f"{did_you_mean(str(value), known)} {allowed_hint(known)}".strip()
 
 
 def _number(type_: Type, value: Any) -> tuple[float | None, str]:

@@ -9,7 +9,7 @@ from skillrun.templates.absent import Absent
 from skillrun.types.fields import Field, coerce
 
 
-def given_values(
+def resolve_inputs(
     fields: Iterable[Field], given: Mapping[str, Any], names: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     """The values of declared fields, what is wrong with them, and warnings. `names` is what defaults may read."""
@@ -19,11 +19,11 @@ def given_values(
     errors = [f"there is no input `{name}`" for name in given if name not in known]
     warnings: list[str] = []
     for field in fields:
-        readable = {**names, "inputs": names.get("inputs", values)}
+        names_in_scope = {**names, "inputs": names.get("inputs", values)}
         if field.name in given:
             value = given[field.name]
         elif field.default is not None:
-            value = field.default.evaluate(readable)
+            value = field.default.evaluate(names_in_scope)
         elif field.required:
             errors.append(f"`{field.name}` is missing")
             continue
@@ -31,7 +31,7 @@ def given_values(
             continue
         if isinstance(value, Absent) or value is None:
             continue
-        coerced = coerce(field, projected(field, value), readable)
+        coerced = coerce(field, keep_declared_keys(field, value), names_in_scope)
         warnings.extend(coerced.warnings)
         if coerced.error:
             errors.append(coerced.error)
@@ -40,29 +40,29 @@ def given_values(
     return values, errors, warnings
 
 
-def fallen_back(fields: Iterable[Field], given: dict[str, Any], names: Mapping[str, Any]) -> list[str]:
+def apply_fallbacks(fields: Iterable[Field], values: dict[str, Any], names: Mapping[str, Any]) -> list[str]:
     """Put the `fallback` of a field in the place of a value that is not allowed any more; what is to be said of it."""
-    told: list[str] = []
+    warnings: list[str] = []
     for field in fields:
-        if field.fallback is not None and given.get(field.name) is not None:
-            coerced = coerce(field, given[field.name], {**names, "inputs": names.get("inputs", given)})
+        if field.fallback is not None and values.get(field.name) is not None:
+            coerced = coerce(field, values[field.name], {**names, "inputs": names.get("inputs", values)})
             if coerced.warnings and not coerced.error:
-                given[field.name] = coerced.value
-                told.extend(coerced.warnings)
-    return told
+                values[field.name] = coerced.value
+                warnings.extend(coerced.warnings)
+    return warnings
 
 
-def projected(field: Field, value: Any) -> Any:
+def keep_declared_keys(field: Field, value: Any) -> Any:
     """The value with only the keys that the field's shape has: records may come with more than is kept."""
     properties = list(field.item.fields)
     if not properties:
         return value
     if isinstance(value, list):
-        return [_projected(item, properties) for item in value]
-    return _projected(value, properties)
+        return [_keep_keys(item, properties) for item in value]
+    return _keep_keys(value, properties)
 
 
-def _projected(value: Any, properties: Collection[str]) -> Any:
+def _keep_keys(value: Any, properties: Collection[str]) -> Any:
     if not isinstance(value, Mapping):
         return value
     return {key: member for key, member in value.items() if key in properties and member is not None}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.templates.expressions import RenderError, Template
-from skillrun.templates.limits import Fault
+from skillrun.templates.limits import TemplateError
 from skillrun.types.types import (
     ANY,
     BOOLEAN,
@@ -14,7 +14,7 @@ from skillrun.types.types import (
     NUMBER,
     TEXT,
     WORDS,
-    Late,
+    Lazy,
     Names,
     Path,
     Type,
@@ -26,7 +26,7 @@ from skillrun.types.types import (
 _PLAIN: Final = {"string": TEXT, "integer": INTEGER, "number": NUMBER, "boolean": BOOLEAN}
 
 
-def of_schema(schema: Any, label: Path) -> Type:
+def type_from_schema(schema: Any, label: Path) -> Type:
     """The type of data that a JSON Schema describes; what is not required may be absent."""
     if not isinstance(schema, Mapping):
         return ANY
@@ -34,10 +34,10 @@ def of_schema(schema: Any, label: Path) -> Type:
     properties = schema.get("properties")
     if kind == "object" and isinstance(properties, Mapping) and properties:
         required = set(schema.get("required") or ())
-        fields = {name: of_schema(inner, (*label, name)) for name, inner in properties.items()}
+        fields = {name: type_from_schema(inner, (*label, name)) for name, inner in properties.items()}
         return record({name: type_ if name in required else type_.maybe() for name, type_ in fields.items()}, label)
     if kind == "array":
-        return list_of(of_schema(schema.get("items"), (*label, "[]")))
+        return list_of(type_from_schema(schema.get("items"), (*label, "[]")))
     if isinstance(choices := schema.get("enum"), list):
         return one_of(choices)
     plain, least, most = _PLAIN.get(str(kind), ANY), schema.get("minimum"), schema.get("maximum")
@@ -46,41 +46,41 @@ def of_schema(schema: Any, label: Path) -> Type:
     return plain
 
 
-def schema_of(type_: Type, names: Names | None) -> dict[str, Any]:
+def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
     """JSON Schema of a declared type; without `names`, values that a template gives are not told.
 
     Raises RenderError when a template yields no values.
     """
     schema = _rules(type_, names)
     if (words := type_.about) is not None:
-        plain = names is None or words.constant
+        plain = names is None or words.is_constant
         schema["description"] = words.text.value if plain else words.render_text(names or {})
     return schema
 
 
-def values_of(type_: Type, names: Names | None) -> list[Any] | None:
+def enum_values(type_: Type, names: Names | None) -> list[Any] | None:
     """The values of an enum; None where only `names` tell. Raises RenderError when its template yields none."""
     if type_.choices is not None:
-        return _yielded(type_.choices, names) if names is not None else None
+        return _render_choices(type_.choices, names) if names is not None else None
     values = type_.values or ()
     if names is None and any(isinstance(each, Template) for each in values):
         return None
     return [each.render_text(names or {}) if isinstance(each, Template) else each for each in values]
 
 
-def _yielded(choices: Late, names: Names) -> list[Any]:
+def _render_choices(choices: Lazy, names: Names) -> list[Any]:
     """What a template yields as an enum's values: a list, or a mapping for its names. Raises RenderError."""
-    yielded = choices.render(names)
-    values = list(yielded) if isinstance(yielded, list | tuple | Mapping) else []
+    result = choices.render(names)
+    values = list(result) if isinstance(result, list | tuple | Mapping) else []
     if not values or not all(isinstance(each, str | int | float) for each in values):
-        fault = Fault("the template yields no values to choose from", "it has to yield a list")
+        fault = TemplateError("the template yields no values to choose from", "it has to yield a list")
         raise RenderError.at(choices.text.at(0), fault)
     return list(dict.fromkeys(values))
 
 
 def _rules(type_: Type, names: Names | None) -> dict[str, Any]:
     if type_.word == "enum":
-        choices = values_of(type_, names)
+        choices = enum_values(type_, names)
         if choices is not None and not all(isinstance(each, str) for each in choices):
             return {"enum": choices}
         return {"type": "string"} | ({} if choices is None else {"enum": choices})
@@ -88,12 +88,12 @@ def _rules(type_: Type, names: Names | None) -> dict[str, Any]:
         case "any":
             return {}
         case "list":
-            items = schema_of(type_.item, names) if type_.item is not None else {}
+            items = to_json_schema(type_.item, names) if type_.item is not None else {}
             return {"type": "array", "items": items} | _between("minItems", type_.length, "maxItems")
         case "record":
             return {
                 "type": "object",
-                "properties": {name: schema_of(inner, names) for name, inner in type_.fields.items()},
+                "properties": {name: to_json_schema(inner, names) for name, inner in type_.fields.items()},
                 "required": [name for name, inner in type_.fields.items() if inner.unless is None],
                 "additionalProperties": False,
             }

@@ -12,10 +12,10 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from skillrun.syntax.diagnostics import Problems, Suggestion, allowed, did_you_mean
+from skillrun.syntax.diagnostics import Problems, Suggestion, allowed_hint, did_you_mean
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text
 from skillrun.templates.expressions import Template, compile_string
-from skillrun.types.json_schema import schema_of
+from skillrun.types.json_schema import to_json_schema
 from skillrun.types.schemas import Shape
 from skillrun.types.types import ANY, BOOLEAN, INTEGER, NUMBER, TEXT, Names, Type, identifier, list_of, one_of
 
@@ -46,12 +46,16 @@ _TYPE: Final = re.compile(
 _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+(?:\.\d+)?)")
 
 
-def templates_of(type_: Type) -> Iterator[Template]:
+def find_templates(type_: Type) -> Iterator[Template]:
     """The templates inside a type that may have something to render."""
-    late = (type_.choices, *(type_.values or ()), type_.about if type_.about and not type_.about.constant else None)
-    yield from (each for each in late if isinstance(each, Template))
+    candidates = (
+        type_.choices,
+        *(type_.values or ()),
+        type_.about if type_.about and not type_.about.is_constant else None,
+    )
+    yield from (each for each in candidates if isinstance(each, Template))
     for inner in (*type_.fields.values(), *([type_.item] if type_.item is not None else [])):
-        yield from templates_of(inner)
+        yield from find_templates(inner)
 
 
 @dataclass(frozen=True)
@@ -63,30 +67,30 @@ class ShapeSpec:
 
     span: Span
     type: Type
-    task: bool = False
+    is_task: bool = False
     name: str = ""
     templates: tuple[Template, ...] = field(default=(), repr=False)
 
     def resolve(self, names: Names) -> Shape:
         """The shape with its templates rendered. Raises RenderError when a template yields no values."""
-        return Shape(schema_of(self.type, names))
+        return Shape(to_json_schema(self.type, names))
 
     @property
-    def outline(self) -> dict[str, Any]:
+    def static_schema(self) -> dict[str, Any]:
         """Its JSON Schema before anything is rendered: an enum whose values a template gives is any text."""
-        return schema_of(self.type, None)
+        return to_json_schema(self.type, None)
 
 
 def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
     """The shape that `output:` or `shape:` holds; nothing, and problems, when something in it is wrong."""
     if isinstance(node, Scalar) and node.value == TASK:
-        return ShapeSpec(node.span, ANY, task=True)
+        return ShapeSpec(node.span, ANY, is_task=True)
     if not isinstance(node, Mapping):
         hint = "write `{answer: string}`, one line for each field"
         problems.report(node.span, "shape", "a shape is a mapping of names to types", hint)
         return None
     shape = _record(node, problems)
-    return ShapeSpec(node.span, shape, templates=tuple(templates_of(shape))) if shape else None
+    return ShapeSpec(node.span, shape, templates=tuple(find_templates(shape))) if shape else None
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
         return None
     form, _, written = (match["form"] or "").strip().partition(" ")
     if match["form"] is not None and form not in FORMS:
-        hint = did_you_mean(form, FORMS) or allowed(f"({each})" for each in FORMS)
+        hint = did_you_mean(form, FORMS) or allowed_hint(f"({each})" for each in FORMS)
         problems.report(key.text.at(match.start("form")), "unknown-type", f"unknown form `({form})`", hint)
         return None
     length = None
@@ -145,7 +149,9 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str 
     assert match is not None, "every text has this form"
     kind = match["type"]
     if kind not in types:
-        hint = f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or f"{allowed(types)}{more}"
+        hint = (
+            f"write `name({kind}): …`" if kind in FORMS else did_you_mean(kind, types) or f"{allowed_hint(types)}{more}"
+        )
         problems.report(text.at(match.start("type")), "unknown-type", f"unknown type `{kind}`", hint)
         return None
     description = _description(text, match, problems)
@@ -268,5 +274,5 @@ def _description(text: Text, match: re.Match[str], problems: Problems) -> Templa
     """The description in a notation, without space around it; nothing for nothing."""
     written = match["description"] or ""
     start = match.start("description") + len(written) - len(written.lstrip())
-    part = text.part(start, start + len(written.strip())) if written.strip() else None
+    part = text.substring(start, start + len(written.strip())) if written.strip() else None
     return compile_string(part, problems) if part is not None else None

@@ -12,7 +12,7 @@ from skillrun.types.skeletons import scalar_form
 Path = tuple[str | int, ...]
 Resolve = Callable[[Any], Mapping[str, Any]]
 
-WORDS_OF_DESCRIPTION: Final = 3
+MIN_DESCRIPTION_WORDS: Final = 3
 """So many words of the description make a value a placeholder; fewer may be an answer."""
 ABOUT_TYPES: Final = re.compile(r"type|kind|format|schema|class", re.IGNORECASE)
 """A field that is about types may well have the value `string`."""
@@ -33,7 +33,7 @@ class _Field:
         if text.startswith(f"{kind}, ") and _normal(scalar_form(self.rules)).startswith(text):
             return True
         count = len(text.split())
-        return count >= WORDS_OF_DESCRIPTION and any(
+        return count >= MIN_DESCRIPTION_WORDS and any(
             text == known or (known.startswith(text) and count > len(known.split()) / 2)
             for known in map(_normal, self.descriptions)
         )
@@ -45,30 +45,30 @@ class _Field:
         return bool(self.name) and text == _normal(self.name)
 
 
-def placeholders(value: Any, schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Path]:
+def find_placeholders(value: Any, schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Path]:
     """The paths of the texts that repeat their description, their type or their name.
 
     A text that is only the name or the type, which may be an answer, counts unless its record holds another text,
     or its list another single word. `resolve` gives the rules that a part of the schema refers to.
     """
-    yield from _inside(value, resolve(schema), resolve, (), "")
+    yield from _find_in_value(value, resolve(schema), resolve, (), "")
 
 
-def _inside(value: Any, rules: Mapping[str, Any], resolve: Resolve, path: Path, name: str) -> Iterator[Path]:
+def _find_in_value(value: Any, rules: Mapping[str, Any], resolve: Resolve, path: Path, name: str) -> Iterator[Path]:
     if isinstance(value, Mapping):
         properties = rules.get("properties") or {}
         inner = {key: resolve(properties.get(key)) for key in value}
         fields = {key: _field(str(key), inner[key]) for key, each in value.items() if _is_text(each, inner[key])}
         yield from ((*path, key) for key in _repeating(fields, value))
         for key, each in value.items():
-            yield from _inside(each, inner[key], resolve, (*path, key), str(key))
+            yield from _find_in_value(each, inner[key], resolve, (*path, key), str(key))
     elif isinstance(value, list):
         items = resolve(rules.get("items"))
         field = _field(name, items, str(rules.get("description", "")))
         fields_of_list = {at: field for at, each in enumerate(value) if _is_text(each, items)}
         yield from ((*path, at) for at in _repeating(fields_of_list, value, single_words=True))
         for at, each in enumerate(value):
-            yield from _inside(each, items, resolve, (*path, at), name)
+            yield from _find_in_value(each, items, resolve, (*path, at), name)
     elif not path and _is_text(value, rules):
         yield from [path] if _field("", rules).repeats_description(value) else ()
 

@@ -26,7 +26,7 @@ from typing import (
     is_typeddict,
 )
 
-Check = Callable[[object], bool]
+ValueCheck = Callable[[object], bool]
 Record = TypeVar("Record", bound=type)
 
 
@@ -37,40 +37,40 @@ class Bounds(NamedTuple):
     most: int | None = None
 
 
-Whole = Annotated[int, Bounds()]
-Number = Annotated[float, Bounds()]
+NonNegativeInt = Annotated[int, Bounds()]
+NonNegativeFloat = Annotated[float, Bounds()]
 _CLOSED: Final[set[type]] = set()
 
 
-def closed(record: Record) -> Record:
+def forbid_extra_keys(record: Record) -> Record:
     """Mark a TypedDict as one that takes no other keys."""
     _CLOSED.add(record)
     return record
 
 
-def is_closed(record: type) -> bool:
+def forbids_extra_keys(record: type) -> bool:
     """Whether the record takes no keys but its own; a dataclass never does."""
     return record in _CLOSED or is_dataclass(record)
 
 
-def fits(record: type, data: object) -> bool:
+def matches_record(record: type, data: object) -> bool:
     """Whether the data has what the record needs, and nothing that its fields do not allow."""
-    return _check_of(record)(data)
+    return _build_check(record)(data)
 
 
-def checks_of(record: type) -> Mapping[str, Check]:
+def field_checks(record: type) -> Mapping[str, ValueCheck]:
     """A check of the value of each field, by its name."""
     return _checks(record)
 
 
-def misfits(record: type, data: Mapping[str, object]) -> Iterable[str]:
+def invalid_keys(record: type, data: Mapping[str, object]) -> Iterable[str]:
     """The known keys whose values the record does not allow, in the order of the data."""
-    checks = checks_of(record)
+    checks = field_checks(record)
     return (key for key, value in data.items() if key in checks and not checks[key](value))
 
 
 @cache
-def required(record: type) -> frozenset[str]:
+def required_fields(record: type) -> frozenset[str]:
     """The fields that a record cannot do without."""
     if is_dataclass(record):
         alone = (field for field in fields(record) if field.default is MISSING and field.default_factory is MISSING)
@@ -81,9 +81,9 @@ def required(record: type) -> frozenset[str]:
     return frozenset(name for name, annotation in hints.items() if get_origin(annotation) is not NotRequired)
 
 
-def words_of(record: type, name: str) -> str:
+def describe_field(record: type, name: str) -> str:
     """What a field allows, in words."""
-    return _words(_types(record)[name])
+    return _describe_type(_types(record)[name])
 
 
 def is_text(value: object) -> bool:
@@ -101,8 +101,8 @@ def is_whole(value: object) -> bool:
 
 
 @cache
-def _checks(record: type) -> Mapping[str, Check]:
-    return {name: _check_of(annotation) for name, annotation in _types(record).items()}
+def _checks(record: type) -> Mapping[str, ValueCheck]:
+    return {name: _build_check(annotation) for name, annotation in _types(record).items()}
 
 
 @cache
@@ -112,32 +112,32 @@ def _types(record: type) -> Mapping[str, Any]:
 
 
 @cache
-def _check_of(annotation: Any) -> Check:
+def _build_check(annotation: Any) -> ValueCheck:
     """Whether a value is one that the annotation allows."""
     if annotation in _SINGLE:
         return _SINGLE[annotation]
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        either = [_check_of(part) for part in parts]
+        either = [_build_check(part) for part in parts]
         return lambda value: any(check(value) for check in either)
     if origin is Literal:
         return lambda value: isinstance(value, str) and value in parts
     if origin is Annotated:
-        check, (least, most) = _check_of(parts[0]), parts[1]
+        check, (least, most) = _build_check(parts[0]), parts[1]
         return lambda value: check(value) and least <= value and (most is None or value <= most)
     if origin in _LISTS:
-        check, listed = _check_of(parts[0]), (list, tuple) if origin is Sequence else origin
-        return lambda value: isinstance(value, listed) and all(map(check, value))
+        check, list_types = _build_check(parts[0]), (list, tuple) if origin is Sequence else origin
+        return lambda value: isinstance(value, list_types) and all(map(check, value))
     if origin in _MAPPINGS:
-        check = _check_of(parts[1])
+        check = _build_check(parts[1])
         return lambda value: isinstance(value, dict) and all(map(check, value.values()))
     if is_dataclass(annotation) or is_typeddict(annotation):
-        return _check_of_record(annotation)
+        return _build_record_check(annotation)
     raise TypeError(f"{annotation} is no type of a record's field")
 
 
-def _check_of_record(record: type) -> Check:
-    checks, needed, others = checks_of(record), required(record), not is_closed(record)
+def _build_record_check(record: type) -> ValueCheck:
+    checks, needed, others = field_checks(record), required_fields(record), not forbids_extra_keys(record)
 
     def check(data: object) -> bool:
         return (
@@ -149,29 +149,29 @@ def _check_of_record(record: type) -> Check:
     return check
 
 
-def _words(annotation: Any) -> str:
+def _describe_type(annotation: Any) -> str:
     if annotation in _NAMED:
         return _NAMED[annotation]
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return f"one of {', '.join(parts)}"
     if origin is Annotated:
-        return f"{_words(parts[0])} from {parts[1].least} to {parts[1].most:,}"
+        return f"{_describe_type(parts[0])} from {parts[1].least} to {parts[1].most:,}"
     if origin in _LISTS:
         return f"a list of {_MANY.get(parts[0], 'values')}"
     if origin in _MAPPINGS:
         return f"a mapping of names to {_MANY.get(parts[1], 'values')}"
-    return " or ".join(_words(part) for part in parts if part is not NoneType) or "a mapping"
+    return " or ".join(_describe_type(part) for part in parts if part is not NoneType) or "a mapping"
 
 
 _LISTS: Final = (list, Sequence)
 _MAPPINGS: Final = (dict, Mapping)
-_SINGLE: Final[Mapping[Any, Check]] = {
+_SINGLE: Final[Mapping[Any, ValueCheck]] = {
     str: is_text,
     int: lambda value: isinstance(value, int) and not isinstance(value, bool),
     float: lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
-    Whole: is_whole,
-    Number: is_number,
+    NonNegativeInt: is_whole,
+    NonNegativeFloat: is_number,
     bool: lambda value: isinstance(value, bool),
     NoneType: lambda value: value is None,
     object: lambda _: True,
@@ -180,8 +180,8 @@ _SINGLE: Final[Mapping[Any, Check]] = {
 _NAMED: Final[Mapping[Any, str]] = {
     str: "a text",
     int: "a whole number",
-    Whole: "a whole number from 0",
-    Number: "a number from 0",
+    NonNegativeInt: "a whole number from 0",
+    NonNegativeFloat: "a number from 0",
     bool: "true or false",
 }
-_MANY: Final[Mapping[Any, str]] = {str: "texts", Whole: "numbers from 0", Number: "numbers from 0"}
+_MANY: Final[Mapping[Any, str]] = {str: "texts", NonNegativeInt: "numbers from 0", NonNegativeFloat: "numbers from 0"}

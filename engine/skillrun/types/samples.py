@@ -8,7 +8,7 @@ from hashlib import sha256
 from math import ceil, floor
 from typing import Any, Final
 
-from skillrun.types.schemas import referred
+from skillrun.types.schemas import resolve_reference
 
 _DEEPEST: Final = 12
 _SPAN: Final = 100
@@ -34,11 +34,11 @@ class SampleLimits:
     sentences: int = 1
 
 
-TAME: Final = SampleLimits()
-WILD: Final = SampleLimits(least=0, most=12, sentences=8)
+DEFAULT_LIMITS: Final = SampleLimits()
+WIDE_LIMITS: Final = SampleLimits(least=0, most=12, sentences=8)
 
 
-def sample(schema: Mapping[str, Any], seed: str, bounds: SampleLimits = TAME) -> Any:
+def sample(schema: Mapping[str, Any], seed: str, bounds: SampleLimits = DEFAULT_LIMITS) -> Any:
     """A value that fits the schema; the same for the same seed, on every machine.
 
     Lists have one to three items where the schema does not say otherwise, optional fields are there twice out of three
@@ -56,16 +56,16 @@ class _Sampler:
         if not isinstance(schema, Mapping):
             return _sentence(place)
         if "$ref" in schema:
-            return self.value(referred(self.root, schema["$ref"]), place, depth + 1)
+            return self.value(resolve_reference(self.root, schema["$ref"]), place, depth + 1)
         if "const" in schema:
             return schema["const"]
         if schema.get("enum"):
             return schema["enum"][_number(place, len(schema["enum"]))]
         if options := schema.get("anyOf") or schema.get("oneOf"):
             return self.value(options[_number(place, len(options)) if depth < _DEEPEST else -1], place, depth + 1)
-        return self._typed(schema, place, depth)
+        return self._sample_type(schema, place, depth)
 
-    def _typed(self, schema: Mapping[str, Any], place: str, depth: int) -> Any:
+    def _sample_type(self, schema: Mapping[str, Any], place: str, depth: int) -> Any:
         kind = schema.get("type") or (
             "object" if "properties" in schema else "array" if "items" in schema else "string"
         )

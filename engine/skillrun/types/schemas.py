@@ -15,8 +15,8 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.scoring import patterns
-from skillrun.syntax.diagnostics import allowed, did_you_mean
-from skillrun.types.placeholders import placeholders
+from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
+from skillrun.types.placeholders import find_placeholders
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 QUOTED_VALUE: Final = 60
 """Characters of a value that a message shows."""
 
-MOST_REFERENCES: Final = 20  # from one `$ref` to the next
+MAX_REFERENCES: Final = 20  # from one `$ref` to the next
 _DEFINITIONS: Final = ("$defs", "definitions")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
 
@@ -48,7 +48,7 @@ class ShapeError:
 
 
 @dataclass(frozen=True)
-class Dropped:
+class DroppedValue:
     """What was left out of a value because it did not fit: where it stood, why, and its JSON."""
 
     path: str
@@ -64,47 +64,51 @@ class Shape:
 
     def check(self, value: Any) -> list[ShapeError]:
         """Everything that is wrong with the value, in its order; empty when it fits."""
-        errors = (wrong for error in self._validator.iter_errors(value) for wrong in _described(error))
+        errors = (shape_error for error in self._validator.iter_errors(value) for shape_error in _describe_error(error))
         return list(dict.fromkeys(errors))
 
     def check_reply(self, value: Any) -> list[ShapeError]:
         """The same for a model's reply, in which texts that repeat the form count as wrong, too."""
-        repeated = (ShapeError(path_of(path), self._repeats(value, path)) for path in self._placeholders(value))
+        repeated = (
+            ShapeError(format_path(path), self._placeholder_message(value, path)) for path in self._placeholders(value)
+        )
         return [*self.check(value), *repeated]
 
-    def read(self, value: Any) -> Any:
+    def normalize(self, value: Any) -> Any:
         """The value with what can only be meant one way as the schema has it.
 
         Letter case of an enum's values, numbers in quotes, whole numbers such as `3.0`; an optional null is left out.
         """
-        return _read(value, self.schema, self.schema)
+        return _normalize(value, self.schema, self.schema)
 
-    def prune(self, value: Any) -> tuple[Any, list[Dropped]]:
+    def drop_invalid(self, value: Any) -> tuple[Any, list[DroppedValue]]:
         """A reply's value without what `check_reply` finds and can be missing, and what that was.
 
         That is a field nobody asked for, an optional field, or else the list item around it; of these the innermost.
         """
-        value, dropped = deepcopy(value), list[Dropped]()
-        while bad := self._bad(value):
-            for (*way, place), reasons in bad.items():
-                parent = reduce(getitem, way, value)
+        value, dropped = deepcopy(value), list[DroppedValue]()
+        while invalid_parts := self._find_invalid_parts(value):
+            for (*parent_path, place), reasons in invalid_parts.items():
+                parent = reduce(getitem, parent_path, value)
                 text = json.dumps(parent[place], ensure_ascii=False)
-                dropped.append(Dropped(path_of([*way, place]), "; ".join(dict.fromkeys(reasons)), text))
+                dropped.append(
+                    DroppedValue(format_path([*parent_path, place]), "; ".join(dict.fromkeys(reasons)), text)
+                )
                 del parent[place]
         return value, dropped[::-1]
 
-    def trimmed(self, value: Any) -> tuple[Any, list[Dropped]]:
+    def trim_lists(self, value: Any) -> tuple[Any, list[DroppedValue]]:
         """The value without the items of lists that are beyond the longest length, and what those were."""
-        dropped: list[Dropped] = []
-        return _trimmed(value, self.schema, self.schema, (), dropped), dropped
+        dropped: list[DroppedValue] = []
+        return _trim_lists(value, self.schema, self.schema, (), dropped), dropped
 
-    def items_of(self, name: str) -> Shape:
+    def item_shape(self, name: str) -> Shape:
         """The shape of one item of the list `name`, with the definitions that it may refer to."""
-        rules = _resolved(_inner(_inner(self.schema, name, self.schema), 0, self.schema), self.schema)
+        rules = _resolve_rules(_child_rules(_child_rules(self.schema, name, self.schema), 0, self.schema), self.schema)
         return Shape({**{keyword: self.schema[keyword] for keyword in _DEFINITIONS if keyword in self.schema}, **rules})
 
     @property
-    def takes_lists(self) -> bool:
+    def accepts_lists(self) -> bool:
         """Whether a list may fit."""
         kind: Any = self.schema.get("type", "object" if "properties" in self.schema else "")
         return bool(kind != "object")
@@ -117,12 +121,12 @@ class Shape:
         return made
 
     def _placeholders(self, value: Any) -> Iterator[tuple[str | int, ...]]:
-        return placeholders(value, self.schema, lambda rules: _resolved(rules, self.schema))
+        return find_placeholders(value, self.schema, lambda rules: _resolve_rules(rules, self.schema))
 
-    def _repeats(self, value: Any, path: tuple[str | int, ...]) -> str:
-        return f"{quoted(reduce(getitem, path, value))} repeats the form that was to be filled in"
+    def _placeholder_message(self, value: Any, path: tuple[str | int, ...]) -> str:
+        return f"{quote_value(reduce(getitem, path, value))} repeats the form that was to be filled in"
 
-    def _bad(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
+    def _find_invalid_parts(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
         """The paths of what is left out, none within another, the innermost and the last items first; and why."""
         places: dict[tuple[Any, ...], list[str]] = {}
         error: Any
@@ -131,31 +135,31 @@ class Shape:
             extra: list[Any] = []
             if error.validator == "additionalProperties" and error.validator_value is False:
                 extra = [each for each in error.instance if each not in error.schema.get("properties", {})]
-            reasons = [each.message for each in _described(error)]
+            reasons = [each.message for each in _describe_error(error)]
             if extra:  # each is described, in this order
                 places.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
-            elif place := self._can_be_missing(path):
+            elif place := self._removable_path(path):
                 places.setdefault(place, []).extend(reasons)
         for path in self._placeholders(value):
-            if place := self._can_be_missing(path):
-                places.setdefault(place, []).append(self._repeats(value, path))
+            if place := self._removable_path(path):
+                places.setdefault(place, []).append(self._placeholder_message(value, path))
         outermost = [path for path in places if not any(path[:n] in places for n in range(1, len(path)))]
         order = sorted(outermost, key=lambda p: (len(p), p[-1] if isinstance(p[-1], int) else -1), reverse=True)
         return {path: places[path] for path in order}
 
-    def _can_be_missing(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _removable_path(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
         """The innermost part of a path that the schema lets be missing: a list item, or an optional field."""
-        around = [self.schema]
+        rules_along_path = [self.schema]
         for part in path:
-            around.append(_inner(around[-1], part, self.schema))
+            rules_along_path.append(_child_rules(rules_along_path[-1], part, self.schema))
         for end in range(len(path), 0, -1):
-            rules, name = _resolved(around[end - 1], self.schema), path[end - 1]
+            rules, name = _resolve_rules(rules_along_path[end - 1], self.schema), path[end - 1]
             if isinstance(name, int) or (name in rules.get("properties", {}) and name not in rules.get("required", ())):
                 return path[:end]
         return ()
 
 
-def quoted(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """A value for a message, in backticks, shortened."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
@@ -176,7 +180,7 @@ def _validators() -> Any:
     return extend(Draft202012Validator, {"pattern": pattern})  # type: ignore[no-untyped-call]
 
 
-def referred(schema: Any, reference: str) -> Any:
+def resolve_reference(schema: Any, reference: str) -> Any:
     """What `#/$defs/name` names in a schema; None for what it does not have."""
     start, *parts = reference.split("/")
     rules = schema if start == "#" else None
@@ -185,29 +189,29 @@ def referred(schema: Any, reference: str) -> Any:
     return rules
 
 
-def _resolved(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
+def _resolve_rules(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
     """The rules of a part of a schema, where it refers to another part those."""
-    for _ in range(MOST_REFERENCES):
+    for _ in range(MAX_REFERENCES):
         if not isinstance(rules, dict) or not isinstance(rules.get("$ref"), str):
             break
-        rules = referred(root, rules["$ref"])
+        rules = resolve_reference(root, rules["$ref"])
     return rules if isinstance(rules, dict) else {}
 
 
-def _inner(rules: Any, part: Any, root: dict[str, Any]) -> Any:
+def _child_rules(rules: Any, part: Any, root: dict[str, Any]) -> Any:
     """What a schema says of one field, or of a list's items."""
-    known = _resolved(rules, root)
+    known = _resolve_rules(rules, root)
     return known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
 
 
-def _read(value: Any, rules: Any, root: dict[str, Any]) -> Any:
-    known = _resolved(rules, root)
+def _normalize(value: Any, rules: Any, root: dict[str, Any]) -> Any:
+    known = _resolve_rules(rules, root)
     if isinstance(value, list):
-        return [_read(each, known.get("items"), root) for each in value]
+        return [_normalize(each, known.get("items"), root) for each in value]
     if isinstance(value, dict):
         fields, required = known.get("properties", {}), known.get("required", ())
         left_out = {name for name, each in value.items() if each is None and name in fields and name not in required}
-        return {name: _read(each, fields.get(name), root) for name, each in value.items() if name not in left_out}
+        return {name: _normalize(each, fields.get(name), root) for name, each in value.items() if name not in left_out}
     kind, choices = known.get("type"), known.get("enum")
     if isinstance(value, str) and isinstance(choices, list):
         like = [each for each in choices if str(each).casefold() == value.strip().casefold()]
@@ -217,23 +221,27 @@ def _read(value: Any, rules: Any, root: dict[str, Any]) -> Any:
     return int(value) if kind == "integer" and isinstance(value, float) and value.is_integer() else value
 
 
-def _trimmed(value: Any, rules: Any, root: dict[str, Any], way: tuple[Any, ...], dropped: list[Dropped]) -> Any:
-    known = _resolved(rules, root)
+def _trim_lists(
+    value: Any, rules: Any, root: dict[str, Any], path: tuple[Any, ...], dropped: list[DroppedValue]
+) -> Any:
+    known = _resolve_rules(rules, root)
     if isinstance(value, dict):
         fields = known.get("properties", {})
-        return {name: _trimmed(each, fields.get(name), root, (*way, name), dropped) for name, each in value.items()}
+        return {name: _trim_lists(each, fields.get(name), root, (*path, name), dropped) for name, each in value.items()}
     if not isinstance(value, list):
         return value
     most = known.get("maxItems", len(value))
     for at, each in enumerate(value[most:], most):
-        dropped.append(Dropped(path_of((*way, at)), f"at most {most} are taken", json.dumps(each, ensure_ascii=False)))
-    return [_trimmed(each, known.get("items"), root, (*way, at), dropped) for at, each in enumerate(value[:most])]
+        dropped.append(
+            DroppedValue(format_path((*path, at)), f"at most {most} are taken", json.dumps(each, ensure_ascii=False))
+        )
+    return [_trim_lists(each, known.get("items"), root, (*path, at), dropped) for at, each in enumerate(value[:most])]
 
 
-def _described(error: Any) -> Iterator[ShapeError]:
+def _describe_error(error: Any) -> Iterator[ShapeError]:
     """A `ValidationError` in the words of whoever wrote the value."""
-    path = path_of(error.absolute_path)
-    name = f"`{path_of(list(error.absolute_path)[-1:])}`" if path else "the value"
+    path = format_path(error.absolute_path)
+    name = f"`{format_path(list(error.absolute_path)[-1:])}`" if path else "the value"
     given, limit = error.instance, error.validator_value
     match error.validator:
         case "required":
@@ -242,17 +250,17 @@ def _described(error: Any) -> Iterator[ShapeError]:
         case "additionalProperties" if limit is False:
             known = list(error.schema.get("properties", {}))
             for extra in (each for each in given if each not in known):
-                hint = did_you_mean(extra, known) or allowed(known)
+                hint = did_you_mean(extra, known) or allowed_hint(known)
                 yield ShapeError(
                     f"{path}.{extra}".removeprefix("."), f"unknown field `{extra}`; {hint}".removesuffix("; ")
                 )
         case "type":
             wanted = " or ".join(TYPES[each] for each in ([limit] if isinstance(limit, str) else limit))
-            yield ShapeError(path, f"{name} is {quoted(given)}; expected {wanted}")
+            yield ShapeError(path, f"{name} is {quote_value(given)}; expected {wanted}")
         case "enum":
-            yield ShapeError(path, f"{name} is {quoted(given)}; {allowed(map(str, limit))}")
+            yield ShapeError(path, f"{name} is {quote_value(given)}; {allowed_hint(map(str, limit))}")
         case "minimum" | "maximum":
-            yield ShapeError(path, f"{name} is {quoted(given)}; allowed: {_range(error.schema)}")
+            yield ShapeError(path, f"{name} is {quote_value(given)}; allowed: {_range(error.schema)}")
         case "minItems" | "maxItems" | "minLength" | "maxLength":
             what = "items" if error.validator.endswith("Items") else "characters"
             kind = error.validator[3:]
@@ -269,7 +277,7 @@ def _range(schema: Any) -> str:
     return f"{upper} or less" if lower is None else f"{lower} to {upper}"
 
 
-def path_of(parts: Any) -> str:
+def format_path(parts: Any) -> str:
     """`findings[2].severity` for the parts of a path."""
     written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return written.removeprefix(".")

@@ -17,7 +17,7 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
     if isinstance(fields := schema.get("properties"), Mapping):
         required = schema.get("required", ())
         names = {name: name if name in required else f"{name}?" for name in fields}
-        parts = [f"{_quoted(names[name])}: {skeleton(rules, depth + 1)}" for name, rules in fields.items()]
+        parts = [f"{_to_json(names[name])}: {skeleton(rules, depth + 1)}" for name, rules in fields.items()]
         line = f"{{{', '.join(parts)}}}"
         if len(line) <= WIDTH and "\n" not in line:
             return line
@@ -25,17 +25,17 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
         return "{\n" + ",\n".join(indent + part for part in parts) + "\n" + "  " * depth + "}"
     if schema.get("type") == "array":
         return f"[{skeleton(schema.get('items') or {}, depth)}]"
-    return _quoted(scalar_form(schema))
+    return _to_json(scalar_form(schema))
 
 
 def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     """The descriptions that the form has no place for: those of lists and records, by their path."""
     for name, rules in (schema.get("properties") or {}).items():
-        here = f"{path}.{name}".removeprefix(".")
+        field_path = f"{path}.{name}".removeprefix(".")
         items = rules.get("items") if isinstance(rules.get("items"), Mapping) else None
         if rules.get("description") and (items is not None or "properties" in rules):
-            yield here, rules["description"]
-        yield from notes(items if items is not None else rules, here)
+            yield field_path, rules["description"]
+        yield from notes(items if items is not None else rules, field_path)
 
 
 def scalar_form(schema: Mapping[str, Any]) -> str:
@@ -50,5 +50,5 @@ def scalar_form(schema: Mapping[str, Any]) -> str:
     return f"{kind}, {words}" if words else kind
 
 
-def _quoted(text: str) -> str:
+def _to_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)

@@ -29,8 +29,8 @@ class Fact(NamedTuple):
 
 
 Facts = frozenset[Fact]
-NOTHING: Final[Facts] = frozenset()
-NEVER: Final[Facts] = frozenset({Fact(event="nothing proves it")})
+NO_FACTS: Final[Facts] = frozenset()
+NEVER_TRUE: Final[Facts] = frozenset({Fact(event="nothing proves it")})
 
 Kind = Literal["any", "none", "text", "number", "boolean", "list", "record", "map"]
 Form = Literal["", "integer", "path", "slug", "model", "member"]
@@ -44,7 +44,7 @@ MAX_MERGES: Final = 200  # of types inside types that come together; what has mo
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-class Late(Protocol):
+class Lazy(Protocol):
     """A text that is known when it is rendered."""
 
     @property
@@ -53,7 +53,7 @@ class Late(Protocol):
         ...
 
     @property
-    def constant(self) -> bool:
+    def is_constant(self) -> bool:
         """Whether there is nothing in it to render."""
         ...
 
@@ -88,11 +88,11 @@ class Type(NamedTuple):
     bounds: tuple[float, float] | None = None
     form: Form = ""
     length: tuple[int, int] | None = None  # the least and the most: characters of a text, items of a list
-    choices: Late | None = None
-    about: Late | None = None
+    choices: Lazy | None = None
+    about: Lazy | None = None
 
     @property
-    def called(self) -> str:
+    def display_name(self) -> str:
         """Its label as authors write it."""
         return ".".join(self.label).replace(".[]", "[]")
 
@@ -101,8 +101,8 @@ class Type(NamedTuple):
         """Its name in the notation of shapes."""
         return "enum" if self.values is not None or self.choices is not None else self.form or WORDS[self.kind]
 
-    def maybe(self, unless: Facts = NEVER) -> Type:
-        return self._replace(unless=(self.unless or NOTHING) | unless)
+    def maybe(self, unless: Facts = NEVER_TRUE) -> Type:
+        return self._replace(unless=(self.unless or NO_FACTS) | unless)
 
     def present(self) -> Type:
         return self if self.unless is None else self._replace(unless=None)
@@ -135,56 +135,56 @@ def map_of(item: Type) -> Type:
     return Type("map", item=item)
 
 
-def merged(types: Iterable[Type]) -> Type:
+def merge_types(types: Iterable[Type]) -> Type:
     """The type of a value that is one of `types`: a record has every field that one of them has."""
     everything = list(types)
     if len(everything) < 2 or (len(everything) == 2 and everything[0] is everything[1]):
         return everything[0] if everything else NONE
     try:
-        return _merged(everything, {})
+        return _merge_types(everything, {})
     except _TooManyError:
-        return ANY._replace(unless=NOTHING.union(*(type_.unless or NOTHING for type_ in everything)) or None)
+        return ANY._replace(unless=NO_FACTS.union(*(type_.unless or NO_FACTS for type_ in everything)) or None)
 
 
 class _TooManyError(Exception):
     """More types come together than anybody has written."""
 
 
-def _merged(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
+def _merge_types(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     """As `merged`; what several types share is looked at once, and `done` has what has been: types are graphs."""
     everything = list({id(type_): type_ for type_ in types}.values())
-    several = [type_ for type_ in everything if type_.kind != "none"] or everything[:1]
-    if len(several) < 2:
-        return several[0] if several else NONE
-    key = tuple(map(id, several))
+    present_types = [type_ for type_ in everything if type_.kind != "none"] or everything[:1]
+    if len(present_types) < 2:
+        return present_types[0] if present_types else NONE
+    key = tuple(map(id, present_types))
     if key not in done:
         if len(done) == MAX_MERGES:
             raise _TooManyError
         done[key] = ANY  # it counts from the beginning
-        done[key] = _of_several(several, done)
+        done[key] = _build_union(present_types, done)
     return done[key]
 
 
-def _of_several(several: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
-    first = several[0]
-    absent = [type_.unless for type_ in several if type_.unless is not None]
-    known = all(type_.values is not None for type_ in several)
-    together = Type(
-        unless=NOTHING.union(*absent) if absent else None,
-        values=distinct(value for type_ in several for value in type_.values or ()) if known else None,
-        tunable=any(type_.tunable for type_ in several),
-        filled=all(type_.filled for type_ in several),
-        bounds=_around(several),
+def _build_union(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
+    first = types[0]
+    absent = [type_.unless for type_ in types if type_.unless is not None]
+    known = all(type_.values is not None for type_ in types)
+    union = Type(
+        unless=NO_FACTS.union(*absent) if absent else None,
+        values=distinct(value for type_ in types for value in type_.values or ()) if known else None,
+        tunable=any(type_.tunable for type_ in types),
+        filled=all(type_.filled for type_ in types),
+        bounds=_enclosing_range(types),
     )
-    if any(type_.kind != first.kind for type_ in several):
-        return together
+    if any(type_.kind != first.kind for type_ in types):
+        return union
     if first.kind == "record":
-        return together._replace(kind="record", fields=_common(several, done), label=first.label)
-    items = [type_.item for type_ in several if type_.item is not None]
-    return together._replace(kind=first.kind, item=_merged(items, done) if items else None)
+        return union._replace(kind="record", fields=_merge_fields(types, done), label=first.label)
+    items = [type_.item for type_ in types if type_.item is not None]
+    return union._replace(kind=first.kind, item=_merge_types(items, done) if items else None)
 
 
-def _around(numbers: list[Type]) -> tuple[float, float] | None:
+def _enclosing_range(numbers: list[Type]) -> tuple[float, float] | None:
     """The range that holds those of all; None where one of them has none."""
     ranges = [type_.bounds for type_ in numbers if type_.bounds is not None]
     if len(ranges) < len(numbers):
@@ -192,19 +192,23 @@ def _around(numbers: list[Type]) -> tuple[float, float] | None:
     return min(least for least, _ in ranges), max(most for _, most in ranges)
 
 
-def _common(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
+def _merge_fields(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
     """The fields of one of several records; a field is absent unless those that lack it are to have it."""
-    given: dict[str, list[tuple[Path, Type]]] = {}  # by name, the label of each record that has it, and the field there
+    occurrences_by_name: dict[
+        str, list[tuple[Path, Type]]
+    ] = {}  # by name, the label of each record that has it, and the field there
     for type_ in records:
         for name, field in type_.fields.items():
-            given.setdefault(name, []).append((type_.label, field))
+            occurrences_by_name.setdefault(name, []).append((type_.label, field))
     labels = Counter(type_.label for type_ in records)
     fields = {}
-    for name, having_it in given.items():
-        field = _merged([type_ for _, type_ in having_it], done)
-        if len(having_it) < len(records):
-            having = Counter(label for label, _ in having_it)
-            field = field.maybe(frozenset(Fact((*label, name)) for label in labels if having[label] < labels[label]))
+    for name, occurrences in occurrences_by_name.items():
+        field = _merge_types([type_ for _, type_ in occurrences], done)
+        if len(occurrences) < len(records):
+            label_counts = Counter(label for label, _ in occurrences)
+            field = field.maybe(
+                frozenset(Fact((*label, name)) for label in labels if label_counts[label] < labels[label])
+            )
         fields[name] = field
     return fields
 
@@ -217,29 +221,29 @@ def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(kept.values())
 
 
-def known(value: Any) -> tuple[Any, ...] | None:
+def single_value(value: Any) -> tuple[Any, ...] | None:
     """A value as the only one that something can be; None when it has too many parts to be looked at."""
-    left, waiting = MAX_PARTS, [value]
-    while waiting:
-        part = waiting.pop()
+    remaining, pending = MAX_PARTS, [value]
+    while pending:
+        part = pending.pop()
         parts = part if isinstance(part, list) else part.values() if isinstance(part, Mapping) else ()
-        left -= 1 + len(parts)
-        if left < 0:
+        remaining -= 1 + len(parts)
+        if remaining < 0:
             return None
-        waiting += parts
+        pending += parts
     return (value,)
 
 
-def of_value(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
+def infer_type(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
     """The type of plain data, such as merged configuration."""
     if isinstance(value, Mapping):
-        fields = {str(key): of_value(part, (*label, str(key)), tunable=tunable) for key, part in value.items()}
+        fields = {str(key): infer_type(part, (*label, str(key)), tunable=tunable) for key, part in value.items()}
         return record(fields, label, (value,))._replace(tunable=tunable)
     kind: Kind = "any"
     item = None
     match value:
         case list():
-            kind, item = "list", merged(of_value(part, (*label, "[]"), tunable=tunable) for part in value)
+            kind, item = "list", merge_types(infer_type(part, (*label, "[]"), tunable=tunable) for part in value)
         case bool():
             kind = "boolean"
         case int() | float():
@@ -253,16 +257,16 @@ def of_value(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
     )
 
 
-def declared_at(type_: Type, label: Path) -> Type:
+def label_type(type_: Type, label: Path) -> Type:
     """A declared type as expressions see it where it stands: what a template gives of it is not known."""
     match type_.kind:
         case "record":
-            fields = {name: declared_at(inner, (*label, name)) for name, inner in type_.fields.items()}
+            fields = {name: label_type(inner, (*label, name)) for name, inner in type_.fields.items()}
             return record(fields, label)._replace(unless=type_.unless)
         case "list" if type_.item is not None:
-            return type_._replace(item=declared_at(type_.item, (*label, "[]")))
-    late = any(not isinstance(value, str | int | float) for value in type_.values or ())
-    return type_._replace(values=None) if late else type_
+            return type_._replace(item=label_type(type_.item, (*label, "[]")))
+    has_templates = any(not isinstance(value, str | int | float) for value in type_.values or ())
+    return type_._replace(values=None) if has_templates else type_
 
 
 def one_of(choices: Iterable[Any], *, tunable: bool = False) -> Type:

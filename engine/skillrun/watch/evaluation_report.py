@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skillrun.cli.difference_lines import cut_lines, field_lines
-from skillrun.cli.formatting import NEEDS_INPUT, counted, line_of, status_line
+from skillrun.cli.difference_lines import field_lines, truncate_lines
+from skillrun.cli.formatting import NEEDS_INPUT, count_noun, format_event, status_line
 from skillrun.events import Asked, CallStarted, Event, PhaseEnded, RunEnded, Said, Tripped, WentBack, Wrote
-from skillrun.syntax.diagnostics import hanging
-from skillrun.watch.watch_loop import ReplyDifference, Turn
+from skillrun.syntax.diagnostics import indent_continuation
+from skillrun.watch.watch_loop import Evaluation, ReplyDifference
 
-TOLD_AGAIN = (Wrote, Said, Tripped, WentBack)
+REPEATED_EVENTS = (Wrote, Said, Tripped, WentBack)
 
 
-def event_line(event: Event, *, is_first: bool, number: int) -> str:
+def event_line(event: Event, *, is_first: bool, round_number: int) -> str:
     """The line of an event; empty for one of which nothing is said in a turn. `number`: the round of its phase."""
     if isinstance(event, CallStarted):
-        return "" if is_first else f"asking {event.address}{_round(number)}"
-    if isinstance(event, RunEnded) or not (is_first or isinstance(event, TOLD_AGAIN)):
+        return "" if is_first else f"asking {event.address}{_round_suffix(round_number)}"
+    if isinstance(event, RunEnded) or not (is_first or isinstance(event, REPEATED_EVENTS)):
         return ""
     if isinstance(event, Asked) or (isinstance(event, PhaseEnded) and event.status == NEEDS_INPUT):
         return ""  # the last lines of the turn name each question that waits
-    return line_of({**event.to_dict(), "resumed": False})
+    return format_event({**event.to_dict(), "resumed": False})
 
 
-def change_lines(turn: Turn, *, full: bool) -> Iterator[str]:
+def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
     """The differences of a turn: of each artifact, and of each reply that is not an artifact's text word for word."""
-    for name, lines in turn.differences.items():
-        yield f"changed: {name}{_round(turn.rounds.get(name, 1))}"
-        yield from cut_lines(lines, full=full)
-    for reply in turn.replies:
-        if reply.lines not in turn.differences.values():
-            yield f"changed: the reply of {reply.address}{_round(reply.round)}"
-            yield from cut_lines(_reply_lines(reply, full=full), full=full)
+    for name, lines in evaluation.differences.items():
+        yield f"changed: {name}{_round_suffix(evaluation.artifact_rounds.get(name, 1))}"
+        yield from truncate_lines(lines, full=full)
+    for reply in evaluation.replies:
+        if reply.lines not in evaluation.differences.values():
+            yield f"changed: the reply of {reply.address}{_round_suffix(reply.round)}"
+            yield from truncate_lines(_reply_lines(reply, full=full), full=full)
 
 
 def _reply_lines(reply: ReplyDifference, *, full: bool) -> list[str]:
@@ -43,27 +43,28 @@ def _reply_lines(reply: ReplyDifference, *, full: bool) -> list[str]:
     return lines or ["the same values, written otherwise"]
 
 
-def sum_lines(turn: Turn, seconds: float) -> Iterator[str]:
+def summary_lines(evaluation: Evaluation, seconds: float) -> Iterator[str]:
     """How the turn ended, and what to type where it failed or waits."""
-    outcome = turn.outcome
-    took = f"{seconds:.2f} s{_in_round(turn)}"
+    outcome = evaluation.outcome
+    took = f"{seconds:.2f} s{_round_note(evaluation)}"
     yield (
         f"{status_line(outcome.status, outcome.reason)} {f'({took})' if outcome.reason else f'in {took}'}; "
-        f"{turn.reused} reused, {len(turn.asked)} asked, {counted(len(turn.differences), 'artifact')} changed"
+        f"{evaluation.reused} reused, {len(evaluation.new_calls)} asked, "
+        f"{count_noun(len(evaluation.differences), 'artifact')} changed"
     )
     if outcome.status == "failed":
-        yield f"next: {hanging(str(outcome.next_step))}"
+        yield f"next: {indent_continuation(str(outcome.next_step))}"
 
 
-def turn_data(turn: Turn) -> dict[str, Any]:
-    outcome = turn.outcome
+def evaluation_data(evaluation: Evaluation) -> dict[str, Any]:
+    outcome = evaluation.outcome
     return {
         "status": outcome.status,
         "reason": outcome.reason,
-        "reused": turn.reused,
-        "asked": turn.asked,
-        "changed": sorted(turn.differences),
-        "changes": turn.differences,
+        "reused": evaluation.reused,
+        "asked": evaluation.new_calls,
+        "changed": sorted(evaluation.differences),
+        "changes": evaluation.differences,
         "replies": [
             {
                 "address": reply.address,
@@ -71,14 +72,14 @@ def turn_data(turn: Turn) -> dict[str, Any]:
                 "difference": reply.lines,
                 "fields": [field._asdict() for field in reply.fields] if reply.fields is not None else None,
             }
-            for reply in turn.replies
+            for reply in evaluation.replies
         ],
     }
 
 
-def _round(number: int) -> str:
+def _round_suffix(number: int) -> str:
     return f" (round {number})" if number > 1 else ""
 
 
-def _in_round(turn: Turn) -> str:
-    return f", in round {turn.round}" if turn.round > 1 else ""
+def _round_note(evaluation: Evaluation) -> str:
+    return f", in round {evaluation.round}" if evaluation.round > 1 else ""

@@ -14,15 +14,15 @@ from skillrun.library.listing import FOLDERS
 from skillrun.store.artifact_names import SUMMARIES
 from skillrun.store.state import STATE
 
-AT_ONCE: Final = 0.005  # seconds without another change, for what is written in one go
-SETTLE: Final = 0.15  # the same for what is not whole yet: editors write a file in several steps
+BURST_SECONDS: Final = 0.005  # seconds without another change, for what is written in one go
+SETTLE_SECONDS: Final = 0.15  # the same for what is not whole yet: editors write a file in several steps
 _SUFFIXES: Final = (".md", ".yaml")
 
-Stamps = dict[str, tuple[int, int]]
+FileStamps = dict[str, tuple[int, int]]
 """By name, when a file was changed and how large it is."""
 
 
-class Changes:
+class ChangedFiles:
     """The changed files, collected until somebody takes them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -39,20 +39,20 @@ class Changes:
         self._paths.add(path)
         self._any.set()
 
-    async def take(self) -> set[Path]:
+    async def wait_for_changes(self) -> set[Path]:
         """Wait for a change, and until changes stop coming; the files."""
         await self._any.wait()
-        while await self.more(AT_ONCE):
+        while await self.wait_for_more(BURST_SECONDS):
             """Wait for the next pause."""
-        return self.taken()
+        return self.drain()
 
-    def taken(self) -> set[Path]:
+    def drain(self) -> set[Path]:
         """The files that have changed by now."""
         paths, self._paths = self._paths, set()
         self._any.clear()
         return paths
 
-    async def more(self, seconds: float) -> bool:
+    async def wait_for_more(self, seconds: float) -> bool:
         """Whether there is another change within so many seconds."""
         self._any.clear()
         try:
@@ -67,7 +67,7 @@ class Changes:
         self._any.set()
 
 
-def stamps(folder: Path) -> Stamps:
+def read_file_stamps(folder: Path) -> FileStamps:
     """When each file in a run's folder that a person may edit was changed last, and its size."""
     found = {}
     for top, folders, names in os.walk(folder):
@@ -83,7 +83,7 @@ def stamps(folder: Path) -> Stamps:
 
 
 @contextlib.contextmanager
-def watch_files(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
+def watch_files(roots: Iterable[Path], changes: ChangedFiles) -> Iterator[None]:
     """Watch the library's folders below each root."""
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers import Observer
@@ -92,30 +92,30 @@ def watch_files(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")
     observer = Observer()
 
-    class Handler(FileSystemEventHandler):
+    class LibraryChangeHandler(FileSystemEventHandler):
         def on_any_event(self, event: FileSystemEvent) -> None:
             if event.is_directory or event.event_type in ("opened", "closed_no_write"):
                 return
             for name in (event.src_path, event.dest_path):
                 if name:
-                    _tell(Path(str(name)), changes)
+                    _report_change(Path(str(name)), changes)
 
-    class NewFolders(FileSystemEventHandler):
+    class NewFolderHandler(FileSystemEventHandler):
         """A library folder that is made while watching is watched from then on."""
 
         def on_created(self, event: FileSystemEvent) -> None:
             path = Path(str(event.src_path))
             if event.is_directory and path.name in FOLDERS:
-                observer.schedule(Handler(), str(path), recursive=True)
+                observer.schedule(LibraryChangeHandler(), str(path), recursive=True)
                 for inside in path.rglob("*"):
-                    _tell(inside, changes)
+                    _report_change(inside, changes)
 
     for root in roots:
         if root.is_dir():
-            observer.schedule(NewFolders(), str(root), recursive=False)
+            observer.schedule(NewFolderHandler(), str(root), recursive=False)
         for folder in FOLDERS:
             if (root / folder).is_dir():
-                observer.schedule(Handler(), str(root / folder), recursive=True)
+                observer.schedule(LibraryChangeHandler(), str(root / folder), recursive=True)
     observer.start()
     try:
         yield
@@ -124,6 +124,6 @@ def watch_files(roots: Iterable[Path], changes: Changes) -> Iterator[None]:
         observer.join()
 
 
-def _tell(path: Path, changes: Changes) -> None:
+def _report_change(path: Path, changes: ChangedFiles) -> None:
     if path.suffix in _SUFFIXES and not path.name.startswith("."):
         changes.add(path)

@@ -12,20 +12,20 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Outcomes, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Outcomes, Reply, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.store.journal import Journal, JournalUnwritable
 
 OBSOLETE: Final = "it was ended, since its prompt is another one now"
-Key = tuple[str, str]
+CallKey = tuple[str, str]
 """A call's address, and the fingerprint of its request."""
 
 
-class Gate:
+class CallGate:
     """Whether calls may go out: in a turn for which that is settled, while nothing is paused."""
 
     def __init__(self) -> None:
-        self.knocked = asyncio.Event()
+        self.call_waiting = asyncio.Event()
         """Set once a call of this turn wants to go out."""
         self._settled, self._going = asyncio.Event(), asyncio.Event()
         self._going.set()
@@ -36,151 +36,151 @@ class Gate:
 
     def shut(self) -> None:
         """For a turn that begins: its first call knocks and waits."""
-        self.knocked.clear()
+        self.call_waiting.clear()
         self._settled.clear()
 
     def open(self) -> None:
         """For the rest of this turn."""
         self._settled.set()
 
-    def pause(self, *, on: bool) -> None:
+    def set_paused(self, *, paused: bool) -> None:
         """Nothing more goes out, whatever is settled; or it does again."""
-        if on:
+        if paused:
             self._going.clear()
         else:
             self._going.set()
 
-    async def passed(self) -> None:
-        self.knocked.set()
+    async def wait_until_open(self) -> None:
+        self.call_waiting.set()
         while not (self._settled.is_set() and self._going.is_set()):
             await self._settled.wait()
             await self._going.wait()
 
 
 @dataclass
-class CallUnderWay:
+class PendingCall:
     """A call that has passed the gate. `waiting`: how many wait for its reply; with none of them it is an orphan."""
 
     attempts: AttemptListener
     task: asyncio.Task[Reply] = field(init=False)
-    waiting: int = 0
+    waiters: int = 0
     is_sent: bool = False
     is_recorded: bool = False
 
-    async def sent(self, number: int) -> None:
-        await self.attempts.sent(number)
+    async def on_sent(self, number: int) -> None:
+        await self.attempts.on_sent(number)
         self.is_sent = True
 
-    async def failed(self, number: int, error: ModelError) -> None:
-        await self.attempts.failed(number, error)
+    async def on_failed(self, number: int, error: ModelError) -> None:
+        await self.attempts.on_failed(number, error)
 
 
-class KeptCalls:
+class InFlightCalls:
     """A `Gateway` around another one."""
 
     def __init__(self, gateway: Gateway, journal: Journal) -> None:
-        self.gate = Gate()
-        self.tell_kept: Callable[[str], object] = bool
+        self.gate = CallGate()
+        self.on_reuse: Callable[[str], object] = bool
         """Is told the address of each call that a turn takes over."""
-        self.tell_ended: Callable[[str], object] = bool
+        self.on_cancel: Callable[[str], object] = bool
         """Is told the address of each call that is ended."""
         self._gateway, self._journal = gateway, journal
-        self._under_way: dict[Key, CallUnderWay] = {}
+        self._in_flight: dict[CallKey, PendingCall] = {}
         self._recording: set[asyncio.Task[None]] = set()
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         """The reply of the call that is under way, or of a new one that has passed the gate. Raises ModelError."""
         key = (address, request.fingerprint())
-        call = self._under_way.get(key)
+        call = self._in_flight.get(key)
         if call is None:
-            await self._end([other for other in self._under_way if other[0] == address and self._is_orphan(other)])
-            await self.gate.passed()
+            await self._cancel([other for other in self._in_flight if other[0] == address and self._is_orphan(other)])
+            await self.gate.wait_until_open()
             call = self._begin(key, request, attempts)
         else:
-            self.tell_kept(address)
-        call.waiting += 1
+            self.on_reuse(address)
+        call.waiters += 1
         try:
             return await asyncio.shield(call.task)
         finally:
-            call.waiting -= 1
+            call.waiters -= 1
             if not _is_cancelled():
-                self._under_way.pop(key, None)  # whoever has waited puts it on record
+                self._in_flight.pop(key, None)  # whoever has waited puts it on record
             elif not call.is_sent:  # it has no place at its provider yet
-                self._under_way.pop(key, None)
+                self._in_flight.pop(key, None)
                 call.task.cancel()
 
     @property
-    def under_way(self) -> list[Key]:
-        return [key for key, call in self._under_way.items() if not call.task.done()]
+    def in_flight(self) -> list[CallKey]:
+        return [key for key, call in self._in_flight.items() if not call.task.done()]
 
-    def replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
+    def on_replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
         """Have a script go on behind a call that the journal answers."""
         if isinstance(self._gateway, ScriptedGateway):
-            self._gateway.replayed(address, request, outcomes)
+            self._gateway.on_replayed(address, request, outcomes)
 
-    async def turn_begins(self) -> None:
+    async def start_evaluation(self) -> None:
         """Have what came of calls while no turn waited for them on record, and the gate shut."""
         await asyncio.gather(*self._recording)
-        for key, call in list(self._under_way.items()):
+        for key, call in list(self._in_flight.items()):
             if call.task.done():
                 await self._record(key, call)
-                del self._under_way[key]
+                del self._in_flight[key]
         self.gate.shut()
 
-    async def keep_only(self, wanted: Collection[Key]) -> None:
+    async def cancel_obsolete(self, wanted: Collection[CallKey]) -> None:
         """End the orphans whose place is asked with another prompt now."""
         places = {address for address, _ in wanted}
-        ended = [key for key in self._under_way if self._is_orphan(key) and key[0] in places and key not in wanted]
-        await self._end(ended)
+        ended = [key for key in self._in_flight if self._is_orphan(key) and key[0] in places and key not in wanted]
+        await self._cancel(ended)
 
-    async def turn_ended(self) -> None:
+    async def finish_evaluation(self) -> None:
         """End what a turn that has come to its end has not asked for."""
-        await self._end([key for key in self._under_way if self._is_orphan(key)])
+        await self._cancel([key for key in self._in_flight if self._is_orphan(key)])
 
     async def change_gateway(self, gateway: Gateway) -> None:
         """Go on with another one; what is under way with the one before is ended."""
-        await self._end(list(self._under_way))
+        await self._cancel(list(self._in_flight))
         await self._gateway.close()
         self._gateway = gateway
 
     async def close(self) -> None:
         """End what is under way; what has been answered is on record."""
-        await self.turn_begins()
-        for call in self._under_way.values():
+        await self.start_evaluation()
+        for call in self._in_flight.values():
             call.task.cancel()
-        await asyncio.gather(*(call.task for call in self._under_way.values()), return_exceptions=True)
-        self._under_way.clear()
+        await asyncio.gather(*(call.task for call in self._in_flight.values()), return_exceptions=True)
+        self._in_flight.clear()
         await self._gateway.close()
 
-    def _begin(self, key: Key, request: Request, attempts: AttemptListener) -> CallUnderWay:
-        call = self._under_way[key] = CallUnderWay(attempts)
+    def _begin(self, key: CallKey, request: Request, attempts: AttemptListener) -> PendingCall:
+        call = self._in_flight[key] = PendingCall(attempts)
         call.task = asyncio.create_task(self._gateway.send(request, key[0], call), name=key[0])
-        call.task.add_done_callback(lambda _: self._came(key, call))
+        call.task.add_done_callback(lambda _: self._on_done(key, call))
         return call
 
-    def _came(self, key: Key, call: CallUnderWay) -> None:
+    def _on_done(self, key: CallKey, call: PendingCall) -> None:
         """An orphan has its reply: it is recorded at once, so that a kill does not lose it."""
         if not call.task.cancelled():
             call.task.exception()  # that of an orphan is nobody's
-        if call.waiting == 0 and self._under_way.get(key) is call:
+        if call.waiters == 0 and self._in_flight.get(key) is call:
             recording = asyncio.get_running_loop().create_task(self._record(key, call))
             self._recording.add(recording)
             recording.add_done_callback(self._recording.discard)
 
-    async def _record(self, key: Key, call: CallUnderWay) -> None:
+    async def _record(self, key: CallKey, call: PendingCall) -> None:
         if call.is_recorded or call.task.cancelled() or call.task.exception() is not None:
             return
         call.is_recorded = True
         with suppress(JournalUnwritable):  # the next turn says so
             await self._journal.record("reply", *key, call.task.result().to_dict())
 
-    def _is_orphan(self, key: Key) -> bool:
-        return self._under_way[key].waiting == 0
+    def _is_orphan(self, key: CallKey) -> bool:
+        return self._in_flight[key].waiters == 0
 
-    async def _end(self, keys: Collection[Key]) -> None:
+    async def _cancel(self, keys: Collection[CallKey]) -> None:
         """End calls that nobody waits for; that they were not answered is on record."""
         for key in keys:
-            call = self._under_way.pop(key, None)
+            call = self._in_flight.pop(key, None)
             if call is None:
                 continue
             if call.task.done():
@@ -191,7 +191,7 @@ class KeptCalls:
                 await call.task
             with suppress(JournalUnwritable):
                 await self._journal.record("tried", *key, {"message": OBSOLETE})
-            self.tell_ended(key[0])
+            self.on_cancel(key[0])
 
 
 def _is_cancelled() -> bool:

@@ -11,67 +11,67 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skillrun.cli.output import Output
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
 ERASE: Final = "\r\x1b[2K"
-DIM, PLAIN = "\x1b[2m", "\x1b[0m"
+DIM, RESET = "\x1b[2m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
-class FootedOutput(Output):
+class StatusBar(Output):
     """An `Output` with a line at its foot, which `foot` gives each time when it is drawn: the first that has room.
 
     While it is held, lines wait: somebody else has the terminal, or it is not known yet whether they are to be shown.
     """
 
-    foot: Callable[[], Sequence[str]] = tuple
-    moves: bool = False
-    _held: list[list[tuple[bool, str]]] = field(default_factory=list)  # whether it is a note, and the text
+    status_texts: Callable[[], Sequence[str]] = tuple
+    can_redraw: bool = False
+    _held_lines: list[list[tuple[bool, str]]] = field(default_factory=list)  # whether it is a note, and the text
 
     def line(self, text: str = "") -> None:
-        self._put(text, is_note=False)
+        self._write(text, is_note=False)
 
     def note(self, text: str) -> None:
-        self._put(text, is_note=True)
+        self._write(text, is_note=True)
 
-    def say(self, lines: Iterable[tuple[bool, str]]) -> None:
+    def write_lines(self, lines: Iterable[tuple[bool, str]]) -> None:
         """Say what was held."""
         for is_note, text in lines:
-            self._put(text, is_note=is_note)
+            self._write(text, is_note=is_note)
 
     def draw(self) -> None:
         """Draw the foot again: what it says is another thing now."""
-        if self.moves and not self._held:
-            sys.stdout.write(ERASE + self._drawn())
+        if self.can_redraw and not self._held_lines:
+            sys.stdout.write(ERASE + self._render())
             sys.stdout.flush()
 
     def erase(self) -> None:
-        if self.moves:
+        if self.can_redraw:
             sys.stdout.write(ERASE)
             sys.stdout.flush()
 
     @contextmanager
-    def held(self) -> Iterator[list[tuple[bool, str]]]:
+    def hold_lines(self) -> Iterator[list[tuple[bool, str]]]:
         """Keep what is said meanwhile; it is said behind the block, unless the block has emptied the list."""
         lines: list[tuple[bool, str]] = []
-        self._held.append(lines)
+        self._held_lines.append(lines)
         try:
             yield lines
         finally:
-            self._held.pop()
-            self.say(lines)
+            self._held_lines.pop()
+            self.write_lines(lines)
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
+    def release_terminal(self) -> Iterator[None]:
         """Leave the terminal to somebody else."""
         self.erase()
-        with self.held():
+        with self.hold_lines():
             yield
         self.draw()
 
-    def _put(self, text: str, *, is_note: bool) -> None:
-        if self._held:
-            self._held[-1].append((is_note, text))
+    def _write(self, text: str, *, is_note: bool) -> None:
+        if self._held_lines:
+            self._held_lines[-1].append((is_note, text))
             return
         self.erase()
         if is_note:
@@ -80,17 +80,17 @@ class FootedOutput(Output):
             super().line(text)
         self.draw()
 
-    def _drawn(self) -> str:
+    def _render(self) -> str:
         from rich.cells import cell_len, set_cell_size
 
         room = shutil.get_terminal_size().columns - 1
-        texts = [" ".join(printable(text).split("\n")) for text in self.foot()]
+        texts = [" ".join(make_printable(text).split("\n")) for text in self.status_texts()]
         text = next((text for text in texts if cell_len(text) <= room), texts[-1] if texts else "")
         if cell_len(text) > room:
             text = set_cell_size(text, max(0, room - 1)).rstrip() + "…"
-        return f"{DIM}{text}{PLAIN}" if text and not os.environ.get("NO_COLOR") else text
+        return f"{DIM}{text}{RESET}" if text and not os.environ.get("NO_COLOR") else text
 
 
-def can_move() -> bool:
+def supports_redraw() -> bool:
     """Whether the terminal of standard output draws over what it has shown."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")

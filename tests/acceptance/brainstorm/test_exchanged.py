@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
 from tests.unit.tools.test_races import exchange
 
@@ -29,7 +29,7 @@ def test_no_entry_leads_elsewhere_while_it_is_exchanged(tmp_path: Path, entry: s
     link = tmp_path / (f"{entry}-link" if entry != "runs" else "link")
     link.symlink_to(tmp_path / outside)
     found: list[bytes] = []
-    with Tree(tmp_path / "runs" / "mine") as mine:
+    with ConfinedFolder(tmp_path / "runs" / "mine") as mine:
         swaps = Thread(target=exchange, args=(tmp_path / entry, link, SWAPS))
         swaps.start()
         while swaps.is_alive() or not found:
@@ -44,7 +44,7 @@ def test_a_link_beside_a_run_is_none_of_its_siblings(tmp_path: Path) -> None:
     (tmp_path / "runs" / "mine").mkdir(parents=True)
     (tmp_path / "away").mkdir()
     (tmp_path / "runs" / "other").symlink_to(tmp_path / "away")
-    with Tree(tmp_path / "runs" / "mine") as mine:
+    with ConfinedFolder(tmp_path / "runs" / "mine") as mine:
         with pytest.raises(PathRefused, match="symbolic link"):
             mine.sibling("other")
         with pytest.raises(FileNotFoundError):

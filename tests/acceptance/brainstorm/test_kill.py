@@ -20,14 +20,14 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.responder import open_person
+from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
 from skillrun.store import checkpoints
 from skillrun.store.frontmatter import from_frontmatter
-from skillrun.store.local.local_store import RunFolders
-from skillrun.store.local.signing_key import own_key
+from skillrun.store.local.local_store import LocalStore
+from skillrun.store.local.signing_key import ensure_signing_key
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, TOPIC
 
 STORY, CONTEXT, COMPLETE = "00-brainstorming.md", "00-brainstorming.context.md", ".brainstorm-complete"
@@ -43,10 +43,10 @@ class Killed:
         program, models = check_workflow(library, "brainstorm"), library.config("models")
         assert program is not None
         assert models is not None
-        self.program, self.catalogue = program, Catalogue.of(models.data)
+        self.program, self.catalogue = program, Catalogue.from_config(models.data)
         self.answers = here / "answers.yaml"
         self.answers.write_text(json.dumps({"questions": "Two streets"}))
-        own_key()
+        ensure_signing_key()
 
     def run(self, runs: Path, hook: Callable[[str], None] | None) -> int:
         """The exit code of a process that begins the run, or goes on with it."""
@@ -62,14 +62,14 @@ class Killed:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
     async def _go(self, runs: Path) -> int:
-        person = open_person(unattended=True, answers=self.answers)
+        person = open_responder(unattended=True, answers=self.answers)
         gateway = ScriptedGateway(Rule(**one) for one in ASKING)
         more: dict[str, Any] = {"project": self.here, "override": "scripted:x", "share": self.share}
         setting = Session(self.program, self.catalogue, gateway, person, **more)
         if (runs / "run" / "state.md").exists():
-            return (await session.resume_run(setting, RunFolders(runs).existing("run"))).exit_code
-        inputs, _ = checked_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
-        return (await session.begin_run(setting, inputs, RunFolders(runs), "run")).exit_code
+            return (await session.resume_run(setting, LocalStore(runs).open_run("run"))).exit_code
+        inputs, _ = validate_inputs(self.program, {"topic": TOPIC, "rounds": 1, "agents": 0})
+        return (await session.start_run(setting, inputs, LocalStore(runs), "run")).exit_code
 
 
 def dying(name: str, number: int) -> Callable[[str], None]:

@@ -45,7 +45,7 @@ def options_of(name: str, inner: str) -> frozenset[str] | None:
     if name in ("dev", "submit") and inner in SHIPPED:
         command: click.Command = dev_command(inner) if name == "dev" else submit_command(inner)
     elif name in COMMANDS:
-        module, _, attribute = COMMANDS[name].place.partition(":")
+        module, _, attribute = COMMANDS[name].import_path.partition(":")
         command = getattr(import_module(module), attribute)
         if isinstance(command, click.Group) and inner in command.commands:
             command = command.commands[inner]

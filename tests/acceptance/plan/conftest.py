@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from skillrun.cli import execution
-from skillrun.cli.loading import Loaded, load_at
+from skillrun.cli.loading import LoadedWorkflow, load_from_project
 from skillrun.cli.main import main
-from skillrun.cli.preview import estimated
+from skillrun.cli.preview import estimate_run
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.conftest import Done
@@ -131,7 +131,7 @@ Plans = Callable[..., Plan]
 @pytest.fixture(scope="session", autouse=True)
 def _plan_is_checked(_shipped_files_are_read_and_checked_once: None, projects: Path) -> None:
     """No single test is charged for the first check of the workflow."""
-    assert isinstance(load_at(projects, "plan"), Loaded)
+    assert isinstance(load_from_project(projects, "plan"), LoadedWorkflow)
 
 
 @pytest.fixture(scope="session")
@@ -219,7 +219,7 @@ def share_estimate(estimates: dict[str, Any], key: str) -> Iterator[None]:
 
     async def estimate(*arguments: Any) -> Any:
         if key not in estimates:
-            estimates[key] = await estimated(*arguments)
+            estimates[key] = await estimate_run(*arguments)
         return deepcopy(estimates[key])
 
     with pytest.MonkeyPatch.context() as patch:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.entries import Resolved
+from skillrun.models.entries import ResolvedModel
 from skillrun.models.messages import Block, Message
-from skillrun.runtime.prompts.context import LEAST_REPLY, size_of
+from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS, estimate_request_tokens
 from skillrun.store.local.journal import SqliteJournal
 from tests.acceptance.plan.conftest import REQUEST, Plan, Plans, skillrun
 
@@ -38,7 +38,7 @@ RULES = [{"address": f"plan/{place}", "text": LONG} for place in WRITTEN]
 def in_window(patch: pytest.MonkeyPatch, window: int) -> None:
     resolve = Catalogue.resolve
 
-    def resolved(self: Catalogue, *names: Any, **more: Any) -> Resolved:
+    def resolved(self: Catalogue, *names: Any, **more: Any) -> ResolvedModel:
         return replace(resolve(self, *names, **more), window=window, max_output=4_000)
 
     patch.setattr(Catalogue, "resolve", resolved)
@@ -73,7 +73,7 @@ def test_prompts_fit_and_what_has_no_room_is_named(
     for address, sent in requests(run).items():
         system = blocks(sent["system"])
         messages = tuple(Message(one["role"], blocks(one["blocks"])) for one in sent["messages"])
-        assert size_of(system, messages, sent["schema"]) <= window - LEAST_REPLY, address
+        assert estimate_request_tokens(system, messages, sent["schema"]) <= window - MIN_REPLY_TOKENS, address
         parts = {block.part: block.text for block in messages[0].blocks}
         assert f"{REQUEST}. {window}" in parts["request"]
         assert "The work is done when all of these hold" in parts["criteria"], address

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from skillrun.questions.responder import open_person
+from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
-from skillrun.runtime.inputs import checked_inputs
+from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_store import LocalStore
 from tests.acceptance.drive import NAME, Driver, Logged, in_flight
 
 
@@ -50,12 +50,12 @@ class Sessions(Driver):
         answers = runs / "answers.yaml"
         answers.write_text(json.dumps(self.leg.get("answers") or {}))
         gateway = Logged(self.leg["script"], runs / "calls.log")
-        person = open_person(unattended=False, answers=answers, terminal=False)
+        person = open_responder(unattended=False, answers=answers, terminal=False)
         setting = Session(self.program, self.catalogue, gateway, person, project=self.project, override="scripted:x")
         if (runs / NAME / "state.md").exists():
-            return (await session.resume_run(setting, RunFolders(runs).existing(NAME))).exit_code
-        inputs, _ = checked_inputs(self.program, self.job["inputs"])
-        return (await session.begin_run(setting, inputs, RunFolders(runs), NAME)).exit_code
+            return (await session.resume_run(setting, LocalStore(runs).open_run(NAME))).exit_code
+        inputs, _ = validate_inputs(self.program, self.job["inputs"])
+        return (await session.start_run(setting, inputs, LocalStore(runs), NAME)).exit_code
 
 
 def act(folder: Path, leg: Mapping[str, Any]) -> None:

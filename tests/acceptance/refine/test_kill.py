@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.store.local.signing_key import own_key
+from skillrun.store.local.signing_key import ensure_signing_key
 from tests.acceptance.refine.conftest import IDEA, PRD, STRAIGHT, question, scores
 from tests.acceptance.test_crash import calls, files, state
 from tests.property.runs import folder
@@ -66,7 +66,7 @@ def run(here: Path, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.row("R1", "R5", "R9")
 def test_a_session_killed_anywhere_between_its_pauses_ends_the_same() -> None:
     with folder() as here:
-        own_key()  # is made once, and none of these runs is the first
+        ensure_signing_key()  # is made once, and none of these runs is the first
         (whole,) = run(here, [{"folder": str(here / "whole"), "log": str(here / "points")}])
         assert whole["ends"] == PAUSES
         moments = [

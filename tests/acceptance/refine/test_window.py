@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.entries import Resolved
+from skillrun.models.entries import ResolvedModel
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.frontmatter import from_frontmatter
 from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, missing, scores
@@ -27,7 +27,7 @@ def windows(patch: pytest.MonkeyPatch, tokens: int) -> None:
     """Every model has this window."""
     resolve = Catalogue.resolve
 
-    def resolved(self: Catalogue, *names: Any, **more: Any) -> Resolved:
+    def resolved(self: Catalogue, *names: Any, **more: Any) -> ResolvedModel:
         return replace(resolve(self, *names, **more), window=tokens, max_output=REPLY)
 
     patch.setattr(Catalogue, "resolve", resolved)

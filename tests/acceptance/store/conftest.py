@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from skillrun.cli.options import STORE
+from skillrun.cli.options import STORE_VARIABLE
 from skillrun.extensions.workers.commands import open_store as opening
 from skillrun.extensions.workers.dispatch import install
 from skillrun.extensions.workers.postgres.migrations import migrate
@@ -17,7 +17,7 @@ from tests.servers.postgres import empty
 def database(postgres: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URL of an empty database, which the environment names."""
     with empty() as url:
-        monkeypatch.setenv(STORE, url)
+        monkeypatch.setenv(STORE_VARIABLE, url)
         yield url
         opening.open_database(url).close()
         opening.open_database.cache_clear()

@@ -10,7 +10,7 @@ from subprocess import DEVNULL, PIPE, Popen
 
 import pytest
 
-from skillrun.cli.options import STORE
+from skillrun.cli.options import STORE_VARIABLE
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_fair import CALLS, claude, notes, workers, written  # noqa: F401 (`notes` is a fixture)
@@ -210,13 +210,13 @@ def test_a_store_that_is_away_in_the_middle_loses_no_run_and_no_reply(
 ) -> None:
     """It is ended as by a crash, in a call: for a moment, and for longer than its worker waits."""
     with started() as server, claude(monkeypatch, written) as wire:
-        monkeypatch.setenv(STORE, server.url)
+        monkeypatch.setenv(STORE_VARIABLE, server.url)
         assert skillrun("store", "migrate").code == 0
         assert skillrun("submit", "notes", "Ada").code == 0
         with workers(notes):
             until(lambda: len(replies(server.url)) > 1)
             server.again(signal.SIGQUIT, away)
-            open_database(server.url).lasting(lambda: until(lambda: status(server.url, "ada") == "completed"), 60)
+            open_database(server.url).retry(lambda: until(lambda: status(server.url, "ada") == "completed"), 60)
         assert sorted(number for _, number in replies(server.url)) == [1] * CALLS
         assert sum(asked.path.startswith("/v1/messages") for asked in wire.asked) <= CALLS + 1  # one was under way
         open_database(server.url).close()

@@ -14,13 +14,13 @@ from subprocess import DEVNULL, PIPE
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
-from skillrun.extensions.workers.dispatch import Dispatch
-from skillrun.extensions.workers.postgres.database import StoreAway
-from skillrun.extensions.workers.postgres.lease import PostgresLease, RunHeld
-from skillrun.extensions.workers.postgres.queue import Due
+from skillrun.extensions.workers.dispatch import Dispatcher
+from skillrun.extensions.workers.postgres.database import StoreUnavailable
+from skillrun.extensions.workers.postgres.lease import PostgresLease, RunUnavailable
+from skillrun.extensions.workers.postgres.queue import DueRun
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.extensions.workers.worker import Worker
-from skillrun.store.lease import RunLost
+from skillrun.store.lease import LeaseLost
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.acceptance.conftest import Call, Make
@@ -37,7 +37,7 @@ def status(store: str, run: str = "ada") -> str:
 
 
 def row_of(store: str, run: str = "ada") -> RunRow:
-    found = RunRow.existing(open_database(store), run)
+    found = RunRow.find(open_database(store), run)
     assert found is not None
     return found
 
@@ -73,18 +73,18 @@ def test_an_answer_to_a_run_that_is_about_to_wait_has_it_go_on(submitted: str) -
     queue = open_store(submitted).queue
     for answered, then in ((True, "queued"), (False, "waiting")):
         with PostgresLease(row_of(submitted), lambda: "waiting").hold():
-            assert not answered or queue.go_on("ada")
+            assert not answered or queue.requeue("ada")
         assert status(submitted) == then
 
 
 def test_nobody_lets_go_of_a_run_whose_state_could_not_be_read(submitted: str) -> None:
     def away() -> str:
-        raise StoreAway("away")
+        raise StoreUnavailable("away")
 
-    with pytest.raises(StoreAway), PostgresLease(row_of(submitted), away).hold():
+    with pytest.raises(StoreUnavailable), PostgresLease(row_of(submitted), away).hold():
         pass
     open_database(submitted).rows(EXPIRE)
-    assert [due.name for due in open_store(submitted).queue.due(10)] == ["ada"]
+    assert [due.name for due in open_store(submitted).queue.due_runs(10)] == ["ada"]
 
 
 def test_a_store_that_is_away_for_too_long_loses_the_run_and_says_nothing_of_it(submitted: str) -> None:
@@ -92,13 +92,13 @@ def test_a_store_that_is_away_for_too_long_loses_the_run_and_says_nothing_of_it(
     row.lease = 0.2
 
     def away() -> None:
-        raise StoreAway("it does not answer")
+        raise StoreUnavailable("it does not answer")
 
-    with pytest.raises(StoreAway):
-        row.lasting(away)
+    with pytest.raises(StoreUnavailable):
+        row.retry(away)
     lease = PostgresLease(row, lambda: "failed")
-    with pytest.raises(RunLost, match="was left: it does not answer"), lease.hold():
-        row.lasting(away)
+    with pytest.raises(LeaseLost, match="was left: it does not answer"), lease.hold():
+        row.retry(away)
     assert status(submitted) == "running"
 
 
@@ -111,7 +111,7 @@ def test_a_run_that_was_given_up_is_closed_to_a_worker_that_wakes(submitted: str
             ", fruitful_at = now() - interval '11 minutes'"
         )
         assert open_store(submitted).queue.give_up("ada", "it kills its workers")
-        with pytest.raises(RunLost):
+        with pytest.raises(LeaseLost):
             lease.check()
     assert status(submitted) == "failed"
 
@@ -123,7 +123,7 @@ def test_a_run_that_was_begun_comes_before_all_that_wait_and_what_is_not_for_her
         assert skillrun("submit", "greeting", name, "--name", name, "--priority", "9", *SCRIPTED).code == 0
     expired = "UPDATE runs SET status = 'running', lease_until = now() - interval '1 s' WHERE name = 'ada'"
     open_database(submitted).rows(expired)
-    due = {each.name: each.priority for each in open_store(submitted).queue.due(1, ["b"])}
+    due = {each.name: each.priority for each in open_store(submitted).queue.due_runs(1, ["b"])}
     assert list(due) == ["ada", "c"]
     assert due["ada"] > due["c"]
 
@@ -136,8 +136,8 @@ def test_runs_of_dead_workers_are_all_told_of_once_before_what_has_not_begun(sub
     expired = "UPDATE runs SET status = 'running', lease_until = now() - interval '1 s' WHERE name <> 'd'"
     database.rows(expired)
     for _ in range(2):
-        with closing(Dispatch(submitted)) as dispatch:
-            dispatch.wake_all(open_store(submitted).queue.due(10))
+        with closing(Dispatcher(submitted)) as dispatch:
+            dispatch.wake_all(open_store(submitted).queue.due_runs(10))
     told = (
         "SELECT args ->> 'run', priority > 0 FROM procrastinate_jobs WHERE status = 'todo' ORDER BY priority DESC, id"
     )
@@ -162,7 +162,7 @@ def worker(submitted: str) -> Worker:
 
 
 @pytest.mark.parametrize(
-    ("error", "later"), [(RunHeld("x"), False), (StoreAway("x"), False), (SkillrunError("x"), True)]
+    ("error", "later"), [(RunUnavailable("x"), False), (StoreUnavailable("x"), False), (SkillrunError("x"), True)]
 )
 def test_a_run_that_another_has_or_whose_store_was_away_is_not_put_off(
     worker: Worker, monkeypatch: pytest.MonkeyPatch, error: Exception, later: bool
@@ -173,11 +173,11 @@ def test_a_run_that_another_has_or_whose_store_was_away_is_not_put_off(
     monkeypatch.setattr(Worker, "_worked", worked)
 
     async def told() -> None:
-        await worker._told("ada")
+        await worker._on_job("ada")
         await asyncio.gather(*worker._works)
 
     asyncio.run(told())
-    assert ("ada" in worker._later) is later
+    assert ("ada" in worker._retry_at) is later
 
 
 def test_a_worker_fetches_no_more_than_it_has_room_for_and_its_sweep_goes_on(
@@ -192,12 +192,12 @@ def test_a_worker_fetches_no_more_than_it_has_room_for_and_its_sweep_goes_on(
     monkeypatch.setattr(Worker, "_worked", worked)
 
     async def told() -> None:
-        await worker._told("a")
-        full = asyncio.create_task(worker._told("b"))
+        await worker._on_job("a")
+        full = asyncio.create_task(worker._on_job("b"))
         for _ in range(2):
             await asyncio.to_thread(begun.acquire)
         assert not full.done()
-        assert await asyncio.to_thread(worker.queue.due, 5) == [Due("ada", "default", 0)]
+        assert await asyncio.to_thread(worker.queue.due_runs, 5) == [DueRun("ada", "default", 0)]
         gate.set()
         await full
         await asyncio.gather(*worker._works)

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import generate_latest
 
 from skillrun.extensions.workers.commands.open_store import open_database
-from skillrun.extensions.workers.metrics import CountingGateway, Metrics, _answers, address_of
-from skillrun.models.messages import UNTOLD, ModelError, Request
+from skillrun.extensions.workers.metrics import CountingGateway, Metrics, _make_app, parse_address
+from skillrun.models.messages import NULL_LISTENER, ModelError, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.syntax.diagnostics import UsageError
 from tests.acceptance.conftest import Call, Make
@@ -69,7 +69,7 @@ def test_a_worker_counts_runs_calls_tokens_take_overs_and_statements(
 
 def _asked(metrics: Metrics, path: str) -> tuple[str, str]:
     said: list[Any] = []
-    answer: Callable[..., Any] = _answers(metrics, 10)
+    answer: Callable[..., Any] = _make_app(metrics, 10)
     body = b"".join(answer({"PATH_INFO": path, "REQUEST_METHOD": "GET"}, lambda status, _headers: said.append(status)))
     return said[0], body.decode()
 
@@ -82,7 +82,7 @@ def test_a_store_that_has_not_answered_lately_is_told_as_no_health() -> None:
     metrics._heard_at -= 11
     assert _asked(metrics, "/healthz") == ("503 Service Unavailable", "the store answered 11 s ago\n")
     assert _asked(metrics, "/else")[0] == "404 Not Found"
-    metrics.ended("lost")
+    metrics.count_outcome("lost")
     assert b"skillrun_lost_leases_total 1.0" in generate_latest(metrics.registry)
 
 
@@ -94,16 +94,16 @@ def test_attempts_without_a_reply_are_counted_by_why() -> None:
         async def send(self, request: Any, address: str, attempts: Any = None) -> Any:
             await attempts.failed(1, ModelError("overloaded", "later"))
 
-    asyncio.run(CountingGateway(Failing(), metrics).send(Request("scripted:x", (), (), 1), "a", UNTOLD))
+    asyncio.run(CountingGateway(Failing(), metrics).send(Request("scripted:x", (), (), 1), "a", NULL_LISTENER))
     assert b'skillrun_retries_total{kind="overloaded",model="scripted:x"} 1.0' in generate_latest(metrics.registry)
 
 
 @pytest.mark.row("W6")
 def test_without_a_host_it_is_this_machine_alone(skillrun: Call, store: str) -> None:
-    assert address_of(":9464") == address_of("9464") == ("127.0.0.1", 9464)
-    assert address_of("0.0.0.0:9464") == ("0.0.0.0", 9464)
-    assert address_of("[::1]:9464") == ("::1", 9464)
+    assert parse_address(":9464") == parse_address("9464") == ("127.0.0.1", 9464)
+    assert parse_address("0.0.0.0:9464") == ("0.0.0.0", 9464)
+    assert parse_address("[::1]:9464") == ("::1", 9464)
     with pytest.raises(UsageError):
-        address_of("everywhere")
+        parse_address("everywhere")
     refused = skillrun("worker", "--metrics", "everywhere")
     assert (refused.code, refused.err.splitlines()[0]) == (2, "error: `everywhere` is no address")

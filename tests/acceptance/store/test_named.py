@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.cli.options import STORE
+from skillrun.cli.options import STORE_VARIABLE
 from tests.acceptance.conftest import Call, Make
 from tests.servers.postgres import empty
 
@@ -32,16 +32,16 @@ def test_the_users_own_config_names_the_store_behind_the_environment_and_the_opt
 ) -> None:
     folder = project("greeting")
     told(own, f"store: {store}\n")
-    monkeypatch.delenv(STORE)
+    monkeypatch.delenv(STORE_VARIABLE)
     assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
     assert not (folder / "runs").exists()
-    monkeypatch.setenv(STORE, "")
+    monkeypatch.setenv(STORE_VARIABLE, "")
     assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
     assert (folder / "runs/ada/state.md").exists()
     with empty() as other:
-        monkeypatch.setenv(STORE, other)
+        monkeypatch.setenv(STORE_VARIABLE, other)
         assert "is no store of skillrun yet" in skillrun("runs").err
-    monkeypatch.delenv(STORE)
+    monkeypatch.delenv(STORE_VARIABLE)
     told(own, "store: postgresql://nobody@127.0.0.1:9/none\n")
     assert "does not answer" in skillrun("runs").err
     assert skillrun("runs", "--store", store).code == 0
@@ -51,7 +51,7 @@ def test_the_users_own_config_names_the_store_behind_the_environment_and_the_opt
 @pytest.mark.usefixtures("store")
 def test_a_project_names_no_store(project: Make, skillrun: Call, own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = project("greeting")
-    monkeypatch.delenv(STORE)
+    monkeypatch.delenv(STORE_VARIABLE)
     told(folder, "share: false\nstore: postgresql://thief@127.0.0.1:9/none\n")
     line = "config/skillrun.yaml:2:1: error[users-only]: a project has no `store`"
     for command in (("validate",), ("greeting", "Ada", *SCRIPTED)):

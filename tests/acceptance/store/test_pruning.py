@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
-from skillrun.extensions.workers.postgres.pruning import Pruning
+from skillrun.extensions.workers.postgres.pruning import RunPruner
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED
 
@@ -48,6 +48,6 @@ def test_a_content_that_was_just_sent_stays_though_no_run_refers_to_it_yet(skill
     database = open_database(store)
     database.rows("INSERT INTO blobs (sha, content) VALUES ('a', 'x'), ('b', 'y')")
     database.rows("UPDATE blobs SET made_at = now() - interval '2 d' WHERE sha = 'a'")
-    pruned = Pruning(database, timedelta(days=1), ["completed"]).remove()
+    pruned = RunPruner(database, timedelta(days=1), ["completed"]).remove()
     assert (pruned.runs, pruned.contents, pruned.size) == (0, 1, 1)
     assert database.rows("SELECT sha FROM blobs") == [("b",)]

@@ -8,10 +8,10 @@ from subprocess import Popen
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
-from skillrun.extensions.workers.dispatch import Dispatch
+from skillrun.extensions.workers.dispatch import Dispatcher
 from skillrun.extensions.workers.postgres.lease import PostgresLease
-from skillrun.extensions.workers.postgres.queue import Due
-from skillrun.extensions.workers.postgres.roster import Presence
+from skillrun.extensions.workers.postgres.queue import DueRun
+from skillrun.extensions.workers.postgres.roster import WorkerHeartbeat
 from skillrun.extensions.workers.postgres.row import RunRow
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
@@ -60,7 +60,7 @@ def test_a_job_that_says_otherwise_changes_nothing_since_the_row_decides(
     assert skillrun("submit", "greeting", "Ada", "--queue", "gpu", *SCRIPTED).code == 0
     assert skillrun("submit", "greeting", "Bob", "--in", "1h", *SCRIPTED).code == 0
     open_database(store).rows("DELETE FROM procrastinate_jobs")
-    dispatch = Dispatch(store)
+    dispatch = Dispatcher(store)
     for run in ("ada", "bob"):
         dispatch.wake(run)
     dispatch.close()
@@ -80,13 +80,13 @@ def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_c
     folder = project("visit")
     assert skillrun("submit", "visit", "--name", "trip", "--queue", "gpu", "--priority", "3", *SCRIPTED).code == 0
     opened = open_store(store)
-    row = RunRow.existing(open_database(store), "trip")
+    row = RunRow.find(open_database(store), "trip")
     assert row is not None
     with PostgresLease(row, lambda: "interrupted").hold():
         open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
-        assert opened.queue.due(5) == []
-        assert [(due.name, due.queue) for due in opened.queue.due(5, queues=("eu", "gpu"))] == [("trip", "gpu")]
-    assert opened.queue.due(5, queues=("gpu",)) == [Due("trip", "gpu", 3)]
+        assert opened.queue.due_runs(5) == []
+        assert [(due.name, due.queue) for due in opened.queue.due_runs(5, queues=("eu", "gpu"))] == [("trip", "gpu")]
+    assert opened.queue.due_runs(5, queues=("gpu",)) == [DueRun("trip", "gpu", 3)]
     assert skillrun("work", "trip").code == 75
     open_database(store).rows("DELETE FROM procrastinate_jobs")
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
@@ -95,9 +95,9 @@ def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_c
     jobs = "SELECT queue_name, priority, args FROM procrastinate_jobs"
     assert open_database(store).rows(jobs) == [("gpu", 3, {"run": "trip"})]
     assert opened.queue.fail("trip", "for a test")
-    assert opened.queue.go_on("trip") == Due("trip", "gpu", 3)
+    assert opened.queue.requeue("trip") == DueRun("trip", "gpu", 3)
     assert opened.queue.cancel("trip", "cancelled")
-    assert opened.queue.go_on("trip") is None
+    assert opened.queue.requeue("trip") is None
     assert queue_of(store, "trip") == "gpu"
 
 
@@ -105,8 +105,8 @@ def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_c
 def test_runs_in_a_queue_that_no_worker_serves_are_said(project: Make, skillrun: Call, store: str) -> None:
     project("greeting")
     roster = open_store(store).roster
-    roster.beat(Presence("a-1", "a", 1, 10, 30, "1"), begins=True)
-    roster.beat(Presence("b-2", "b", 2, 10, 30, "1", ("gpu", "eu")), begins=True)
+    roster.record_heartbeat(WorkerHeartbeat("a-1", "a", 1, 10, 30, "1"), begins=True)
+    roster.record_heartbeat(WorkerHeartbeat("b-2", "b", 2, 10, 30, "1", ("gpu", "eu")), begins=True)
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).err == ""
     assert skillrun("submit", "greeting", "Bob", "--queue", "gpu", *SCRIPTED).err == ""
     alone = skillrun("submit", "greeting", "Cid", "--queue", "gpus", *SCRIPTED)

@@ -10,7 +10,7 @@ import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
 from skillrun.extensions.workers.postgres.database import Database, Rows
-from skillrun.extensions.workers.postgres.roster import Presence
+from skillrun.extensions.workers.postgres.roster import WorkerHeartbeat
 from skillrun.extensions.workers.postgres.stored_run import _OVERVIEW
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
@@ -71,8 +71,8 @@ def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun
 @pytest.mark.row("W6")
 def test_a_worker_that_was_not_heard_of_for_a_lease_is_said_to_be_lost(skillrun: Call, store: str) -> None:
     roster = open_store(store).roster
-    roster.beat(Presence("a-1", "a", 1, 10, 30, "1"), begins=True)
-    roster.beat(Presence("b-2", "b", 2, 10, 30, "1"), begins=True)
+    roster.record_heartbeat(WorkerHeartbeat("a-1", "a", 1, 10, 30, "1"), begins=True)
+    roster.record_heartbeat(WorkerHeartbeat("b-2", "b", 2, 10, 30, "1"), begins=True)
     open_database(store).rows("UPDATE workers SET seen_at = now() - interval '31 s' WHERE name = 'b-2'")
     called = skillrun("workers")
     assert [line.split()[:2] for line in called.out.splitlines() if line.startswith(("a-1", "b-2"))] == [
@@ -81,8 +81,8 @@ def test_a_worker_that_was_not_heard_of_for_a_lease_is_said_to_be_lost(skillrun:
     ]
     assert called.err == "not heard of: b-2; what they had goes to others, and `skillrun worker` starts one\n"
     open_database(store).rows("UPDATE workers SET seen_at = now() - interval '8 d' WHERE name = 'b-2'")
-    roster.leave("a-1")
-    assert roster.listed() == []
+    roster.remove_worker("a-1")
+    assert roster.list_workers() == []
 
 
 @pytest.mark.slow

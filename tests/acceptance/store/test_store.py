@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from skillrun.cli.options import STORE
+from skillrun.cli.options import STORE_VARIABLE
 from skillrun.extensions.workers.commands.open_store import open_database
 from skillrun.extensions.workers.postgres.migrations import migrate
 from tests.acceptance.conftest import Call, Done, Make
@@ -55,7 +55,7 @@ def test_a_run_begins_waits_goes_on_and_is_looked_at_in_a_store(project: Make, s
 def test_the_option_names_a_store_as_the_environment_does(
     project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(STORE)
+    monkeypatch.delenv(STORE_VARIABLE)
     folder = project("greeting")
     assert skillrun("greeting", "Ada", "--store", store, *SCRIPTED).code == 0
     assert [run["run"] for run in skillrun("runs", "--store", store, "--json").json] == ["ada"]
@@ -70,7 +70,7 @@ def test_a_plan_asks_and_writes_in_a_store_what_it_does_in_a_folder(
     folder = project()
     assert skillrun(*PLAN, "--name", "plan").code == 0
     assert skillrun("export", "plan").code == 0
-    monkeypatch.delenv(STORE)
+    monkeypatch.delenv(STORE_VARIABLE)
     assert skillrun(*PLAN, "--name", "other").code == 0
     ours, theirs = contents(folder / "runs" / "plan"), contents(folder / "runs" / "other")
     assert {name: ours[name] for name in ours if name.endswith(".md") and "/" not in name and name != "state.md"} == {
@@ -87,7 +87,7 @@ def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
     project: Make, skillrun: Call, store: str
 ) -> None:
     folder = project("visit")
-    environment = {key: value for key, value in os.environ.items() if key != STORE}
+    environment = {key: value for key, value in os.environ.items() if key != STORE_VARIABLE}
     run_skillrun("visit", *SCRIPTED, env=environment, cwd=folder)
     before = folder / "runs" / "visit"
     assert skillrun("import", "visit").code == 0
@@ -180,7 +180,7 @@ def test_a_store_that_cannot_be_had_is_said_and_nothing_begins(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, url: str, code: int, message: str
 ) -> None:
     folder = project("greeting")
-    monkeypatch.setenv(STORE, url)
+    monkeypatch.setenv(STORE_VARIABLE, url)
     done: Done = skillrun("greeting", "Ada", *SCRIPTED)
     assert (done.code, done.out) == (code, "")
     assert message in done.err
@@ -194,7 +194,7 @@ def test_a_store_that_is_away_at_the_start_is_said_by_all_that_works_on_it(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     project("greeting")
-    monkeypatch.setenv(STORE, "postgresql://nobody@127.0.0.1:9/none")
+    monkeypatch.setenv(STORE_VARIABLE, "postgresql://nobody@127.0.0.1:9/none")
     done = skillrun(*command)
     assert (done.code, done.out) == (1, "")
     assert "the store none at 127.0.0.1:9 does not answer" in done.err
@@ -211,7 +211,7 @@ def test_a_user_without_rights_is_refused_and_nothing_is_changed(
     owner.script(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role}")
     try:
         url = database.replace("//skillrun@", f"//{role}@")
-        monkeypatch.setenv(STORE, url)
+        monkeypatch.setenv(STORE_VARIABLE, url)
         refused = skillrun("store", "migrate")
         assert (refused.code, "refuses: permission denied for schema" in refused.err) == (1, True)
         assert "look at the user of its URL and at what it may do" in refused.err
@@ -240,7 +240,7 @@ def test_a_server_that_is_too_old_or_only_speaks_as_one_is_refused_with_what_is_
 ) -> None:
     project("greeting")
     with speaking(version, words) as url:
-        monkeypatch.setenv(STORE, url)
+        monkeypatch.setenv(STORE_VARIABLE, url)
         for command in (("greeting", "Ada", *SCRIPTED), ("store", "migrate"), ("runs",), ("worker",)):
             refused = skillrun(*command)
             assert (refused.code, refused.out) == (1, "")
@@ -255,7 +255,7 @@ def test_a_server_of_something_else_is_said_to_be_no_store(
 ) -> None:
     project("greeting")
     with another_protocol() as url:
-        monkeypatch.setenv(STORE, url + more)
+        monkeypatch.setenv(STORE_VARIABLE, url + more)
         refused = skillrun("runs")
         assert refused.code == 1
         assert "is no PostgreSQL" in refused.err
@@ -263,7 +263,7 @@ def test_a_server_of_something_else_is_said_to_be_no_store(
 
 def test_a_password_is_never_shown(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     project("greeting")
-    monkeypatch.setenv(STORE, "postgresql://me:hush-hush@127.0.0.1:9/none")
+    monkeypatch.setenv(STORE_VARIABLE, "postgresql://me:hush-hush@127.0.0.1:9/none")
     done = skillrun("greeting", "Ada", *SCRIPTED)
     assert done.code == 1
     assert "hush-hush" not in done.out + done.err

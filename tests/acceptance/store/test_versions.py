@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
-from skillrun.extensions.workers.postgres.migrations import steps
+from skillrun.extensions.workers.postgres.migrations import load_migrations
 from tests.acceptance.conftest import Call
 
 pytestmark = pytest.mark.row("W2")
@@ -31,7 +31,7 @@ def test_runs_in_flight_on_the_version_before_go_on_to_their_end(left: str, skil
         (1, "text"), (1, "sent"), (1, "reply"), (1, "wrote"), (1, "sent"), (2, "summary"),
     ]  # fmt: skip
     refused = skillrun("work", "ada")
-    missing = [number for number in steps() if number > BEFORE]
+    missing = [number for number in load_migrations() if number > BEFORE]
     assert f"lacks version {', '.join(map(str, missing))}, which this skillrun needs" in refused.err
     assert database.rows(RECORDS) == before
     assert f"brought to version {', '.join(map(str, missing))}\n" in skillrun("store", "migrate").out

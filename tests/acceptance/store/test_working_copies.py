@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database, open_store
-from skillrun.extensions.workers.postgres.edits import Changed, Edit, RunEdits
+from skillrun.extensions.workers.postgres.edits import Edit, EditConflict, RunEdits
 from skillrun.repository.paths import PathRefused
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED
@@ -23,17 +23,17 @@ def artifact(project: Make, skillrun: Call, store: str) -> str:
     """The name of an artifact of a run `ada` that is over."""
     project("greeting")
     assert skillrun("greeting", "Ada", "--name", "ada", *SCRIPTED).code == 0
-    return next(name for name in _edits().listed() if name != "state.md" and "/" not in name)
+    return next(name for name in _edits().list_files() if name != "state.md" and "/" not in name)
 
 
 def _edits() -> RunEdits:
     url = os.environ["SKILLRUN_STORE"]
-    return open_store(url).runs.existing("ada").edits()
+    return open_store(url).runs.open_run("ada").edits()
 
 
 def _content(name: str) -> str:
     edits = _edits()
-    return edits.content(edits.listed()[name]).decode()
+    return edits.content(edits.list_files()[name]).decode()
 
 
 def _editor(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_an_edit_is_in_the_store_and_counts_as_one_by_hand(
     artifact: str, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _editor(tmp_path, 'echo mine >> "$1"', monkeypatch)
-    assert skillrun("edit", "ada").out.splitlines() == sorted(_edits().listed())
+    assert skillrun("edit", "ada").out.splitlines() == sorted(_edits().list_files())
     assert skillrun("edit", "ada", artifact).out == f"changed {artifact} of ada\n"
     assert _content(artifact).endswith("mine\n")
     assert artifact in str(skillrun("show", "ada", "--json").json["changed_by_hand"])
@@ -62,7 +62,7 @@ def test_an_edit_is_in_the_store_and_counts_as_one_by_hand(
 def test_what_somebody_else_has_changed_meanwhile_stays_and_ones_own_is_kept_here(
     artifact: str, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edits, before = _edits(), _edits().listed()[artifact]
+    edits, before = _edits(), _edits().list_files()[artifact]
     _editor(tmp_path, 'echo mine > "$1"', monkeypatch)
     put = RunEdits.put
 
@@ -97,7 +97,7 @@ def test_what_was_pulled_and_changed_is_pushed_and_what_is_new_too(artifact: str
     assert pushed.code == 0, pushed.err
     assert pushed.json["files"] == sorted([artifact, "notes/more.md"])
     assert _content(artifact) == "mine\n"
-    assert not {".env", "id_rsa", "away.md", "socket", "pipe"} & _edits().listed().keys()
+    assert not {".env", "id_rsa", "away.md", "socket", "pipe"} & _edits().list_files().keys()
     assert skillrun("push", "ada", "copy").out == "pushed 0 files to ada\n"
 
 
@@ -105,13 +105,13 @@ def test_where_both_sides_changed_nothing_is_written_and_the_others_gets_a_name_
     artifact: str, skillrun: Call
 ) -> None:
     assert skillrun("pull", "ada", "copy").code == 0
-    _edits().put({artifact: Edit(b"theirs\n", _edits().listed()[artifact])})
+    _edits().put({artifact: Edit(b"theirs\n", _edits().list_files()[artifact])})
     (Path("copy") / artifact).write_text("mine\n")
     (Path("copy") / "new.md").write_text("new\n")
     refused = skillrun("push", "ada", "copy")
     assert (refused.code, "changed by somebody else since" in refused.err) == (1, True)
     assert _content(artifact) == "theirs\n"
-    assert "new.md" not in _edits().listed()
+    assert "new.md" not in _edits().list_files()
     pulled = skillrun("pull", "ada", "copy", "--json")
     assert pulled.code == 1
     beside = pulled.json["beside"][artifact]
@@ -123,7 +123,7 @@ def test_where_both_sides_changed_nothing_is_written_and_the_others_gets_a_name_
     assert skillrun("push", "ada", "copy").code == 0
     assert _content(artifact) == "mine\n"
     assert _content("new.md") == "new\n"
-    assert beside not in _edits().listed()
+    assert beside not in _edits().list_files()
 
 
 def test_a_folder_that_is_something_else_is_left_alone(artifact: str, skillrun: Call) -> None:
@@ -135,13 +135,13 @@ def test_a_folder_that_is_something_else_is_left_alone(artifact: str, skillrun: 
 
 
 def test_a_push_is_all_or_nothing_and_writes_no_file_of_the_engine(artifact: str) -> None:
-    before = _edits().listed()
+    before = _edits().list_files()
     for name in ("state.md", ".run/x", "../x", "summaries/new.md", f"{artifact}/below.md", ".git/config", "a\x00b"):
         with pytest.raises(PathRefused):
             _edits().put({"good.md": Edit(b"good", None), name: Edit(b"bad", None)})
-    with pytest.raises(Changed):
+    with pytest.raises(EditConflict):
         _edits().put({"good.md": Edit(b"good", None), artifact: Edit(b"bad", "0" * 64)})
-    assert _edits().listed() == before
+    assert _edits().list_files() == before
 
 
 def test_a_run_in_a_folder_is_said_to_be_there(

@@ -2,24 +2,24 @@
 
 import pytest
 
-from skillrun.extensions.testing.comparison_stats import LEAST, Verdict, spread_of
+from skillrun.extensions.testing.comparison_stats import MIN_DECIDED_PAIRS, Verdict, compute_spread
 
 
 @pytest.mark.row("A3")
 def test_the_sign_test_is_that_of_the_binomial_distribution() -> None:
-    assert Verdict(0, 0).chance == 1
-    assert Verdict(5, 5).chance == 1
-    assert Verdict(1, 9).chance == pytest.approx(0.021484375)
-    assert Verdict(9, 1).chance == Verdict(1, 9).chance
-    assert Verdict(LEAST, 0).tells
-    assert not Verdict(LEAST - 1, 0).tells
-    assert not Verdict(7, 3, 5).tells
+    assert Verdict(0, 0).p_value == 1
+    assert Verdict(5, 5).p_value == 1
+    assert Verdict(1, 9).p_value == pytest.approx(0.021484375)
+    assert Verdict(9, 1).p_value == Verdict(1, 9).p_value
+    assert Verdict(MIN_DECIDED_PAIRS, 0).is_significant
+    assert not Verdict(MIN_DECIDED_PAIRS - 1, 0).is_significant
+    assert not Verdict(7, 3, 5).is_significant
 
 
 @pytest.mark.row("A3")
 def test_one_number_has_no_spread() -> None:
-    assert spread_of([]) is None
-    one, three = spread_of([4]), spread_of([1, 2, 3])
+    assert compute_spread([]) is None
+    one, three = compute_spread([4]), compute_spread([1, 2, 3])
     assert one is not None
     assert (one.count, one.mean, one.deviation) == (1, 4, None)
     assert three is not None

@@ -6,7 +6,7 @@ import pytest
 
 from skillrun.cli.call_view import conversation_lines
 from skillrun.models.messages import Block, Message, Reply, Request, Usage
-from skillrun.store.conversations import Conversation, Turn
+from skillrun.store.conversations import Conversation, ConversationTurn
 
 
 @pytest.mark.row("A2")
@@ -14,6 +14,8 @@ from skillrun.store.conversations import Conversation, Turn
 def test_what_was_counted_of_a_prompt_is_told_where_somebody_has_counted(counted: int, is_told: bool) -> None:
     """An endpoint that sends no usage has counted nothing."""
     request = Request("x:m", (Block("You look."),), (Message("user", (Block("Look."),)),), max_tokens=100)
-    turn = Turn("w/look/seen/clerk/1.1", 1, "f", request, "1", True, Reply("Seen.", usage=Usage(counted, 5)))
+    turn = ConversationTurn(
+        "w/look/seen/clerk/1.1", 1, "f", request, "1", True, Reply("Seen.", usage=Usage(counted, 5))
+    )
     lines = [*conversation_lines(Conversation("w/look/seen/clerk", 1, (turn,)), full=False, is_held=False)]
     assert ("the model counted" in "\n".join(lines)) is is_told

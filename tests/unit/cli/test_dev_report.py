@@ -10,6 +10,6 @@ from skillrun.watch.evaluation_report import event_line
 def test_a_question_that_waits_is_printed_by_the_last_line_of_the_turn_alone() -> None:
     asked = Asked("tea/choice/which@1", "choice", ({"id": "which", "text": "Which one?"},))
     waits = PhaseEnded("choice", 1, "needs-user-input", 0.1, reason="choice has a question: Which one?")
-    assert [event_line(event, is_first=True, number=1) for event in (asked, waits)] == ["", ""]
+    assert [event_line(event, is_first=True, round_number=1) for event in (asked, waits)] == ["", ""]
     ended = PhaseEnded("choice", 1, "failed", 0.1, reason="why")
-    assert event_line(ended, is_first=True, number=1) == "choice: failed in 0.1 s: why"
+    assert event_line(ended, is_first=True, round_number=1) == "choice: failed in 0.1 s: why"

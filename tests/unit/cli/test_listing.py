@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.cli.listing import BROKEN, _description, _read, files_in, has_workflow
+from skillrun.cli.listing import UNREADABLE, _read_description, _read_yaml_description, has_workflow, list_files
 from tests.launcher import start_skillrun
 
 
@@ -20,20 +20,20 @@ from tests.launcher import start_skillrun
         ("---\r\nname: a\r\ndescription: >-\r\n  two\r\n  lines\r\n---\r\nbody", "two lines"),
         ("\ufeff---\ndescription: yes\n---", "yes"),
         ("---\ndescription: 22:22\n---\n", "22:22"),
-        ("---\ndescription: no end\n", BROKEN),
+        ("---\ndescription: no end\n", UNREADABLE),
         ("---\ndescription: 3\n---\n", "3"),
         ("---\ndescription:\n---\n", ""),
         ("no frontmatter", ""),
         ("---\nname: a\n---\n", ""),
-        ("---\ndescription: [a, b]\n---\n", BROKEN),
-        ("---\ndescription: 'open\n---\n", BROKEN),
-        ("---\n- a list\n---\n", BROKEN),
+        ("---\ndescription: [a, b]\n---\n", UNREADABLE),
+        ("---\ndescription: 'open\n---\n", UNREADABLE),
+        ("---\n- a list\n---\n", UNREADABLE),
     ],
 )
 def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text: str, description: str) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "a.md").write_bytes(text.encode())
-    assert [(item.description, item.origin) for item in files_in(tmp_path, "workflows") if item.name == "a"] == [
+    assert [(item.description, item.origin) for item in list_files(tmp_path, "workflows") if item.name == "a"] == [
         (description, "project")
     ]
 
@@ -41,7 +41,7 @@ def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text:
 def test_a_project_file_hides_the_shipped_one(tmp_path: Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "plan.md").write_text("---\ndescription: mine\n---\n")
-    assert [item.description for item in files_in(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
+    assert [item.description for item in list_files(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
     assert has_workflow(tmp_path, "plan")
     assert not has_workflow(tmp_path, "nothing")
 
@@ -70,7 +70,7 @@ def test_no_file_of_a_project_kills_or_hangs_what_lists_it(tmp_path: Path, kind:
     with start_skillrun(*command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) as process:
         out, err = process.communicate(timeout=30)
     assert process.returncode == (2 if command == ["plann"] else 0), err
-    assert (BROKEN in " ".join(out.split())) == (command != ["plann"])
+    assert (UNREADABLE in " ".join(out.split())) == (command != ["plann"])
 
 
 @given(st.text("ab: #'\"\n-,.()[]{}1é\t\\", max_size=30))
@@ -78,5 +78,5 @@ def test_a_description_reads_as_the_yaml_of_the_checker_does(written: str) -> No
     with TemporaryDirectory() as folder:
         place = Path(folder) / "a.md"
         place.write_bytes(f"---\nname: a\ndescription: {written}\nphases:\n---\n".encode())
-        read = _read(place, None)
-        assert read in (BROKEN, _description(place, None)) or not written.strip()
+        read = _read_yaml_description(place, None)
+        assert read in (UNREADABLE, _read_description(place, None)) or not written.strip()

@@ -7,7 +7,7 @@ import time
 import pytest
 from rich.console import Console
 
-from skillrun.cli.live import LiveView, Picture, PlainView
+from skillrun.cli.live import LiveView, PlainView, RunProgress
 from skillrun.cli.output import Output
 from skillrun.events import (
     Answered,
@@ -28,7 +28,7 @@ STARTED = RunStarted("a", "w", "runs/a", ("one", "two", "three"), {}, {})
 
 def shown(*events: Event) -> list[str]:
     """The picture's lines, with every duration as `…`."""
-    picture = Picture()
+    picture = RunProgress()
     for event in events:
         picture.on_event(event)
     return [re.sub(r" *[0-9.]+ s", " …", line) for line in picture.lines()]
@@ -53,7 +53,7 @@ def test_phases_stand_with_their_state_and_who_is_speaking_below() -> None:
 
 @pytest.mark.finding("NC10")
 def test_waiting_for_an_answer_is_shown_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    picture, now = Picture(), time.monotonic()
+    picture, now = RunProgress(), time.monotonic()
     for after, event in (
         (0, PhaseStarted("one", 1)),
         (1, Asked("w/one/q@1", "one", ({"id": "q", "text": "Q?"},))),
@@ -92,7 +92,7 @@ def test_going_back_makes_the_target_and_what_follows_open_again() -> None:
 
 def test_lines_wait_while_somebody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainView(Output())
-    with view.around():
+    with view.hold_output():
         view.on_event(Said("one", "later"))
         assert capsys.readouterr().out == ""
     assert capsys.readouterr().out == "one: later\n"
@@ -105,7 +105,7 @@ def test_a_picture_that_made_room_for_a_question_erases_nothing_above_it(monkeyp
     view.on_event(STARTED)
     view.live.start()
     view.live.refresh()
-    with view.around():
+    with view.hold_output():
         asked = len(written.getvalue())
     view.live.refresh()
     after = written.getvalue()[asked:]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.cli.times import RunTimes, time_line
+from skillrun.cli.times import RunTimes, format_run_times
 
 
 def times_of(*events: tuple[float, str, str]) -> RunTimes:
@@ -29,7 +29,7 @@ def test_waiting_for_an_answer_is_not_time_of_models() -> None:
     )
     assert times.to_dict() == {"models": 0.1, "answers": 26.9, "total": 27.0}
     assert times.waiting_seconds("draft", 127.0) == pytest.approx(26.9)
-    assert time_line(times.to_dict()) == "time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all"
+    assert format_run_times(times.to_dict()) == "time: 0.1 s of model calls, 26.9 s waiting for answers, 27.0 s in all"
 
 
 @pytest.mark.finding("NC10")

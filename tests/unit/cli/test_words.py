@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.cli.formatting import counted, duration, line_of, money, spent, table, two_columns, yaml_line
+from skillrun.cli.formatting import (
+    count_noun,
+    format_columns,
+    format_duration,
+    format_event,
+    format_price,
+    format_table,
+    format_usage,
+    yaml_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,7 +28,7 @@ from skillrun.cli.formatting import counted, duration, line_of, money, spent, ta
     ],
 )
 def test_a_price_is_shown_in_dollars_and_an_unknown_one_as_unknown(price: float | None, shown: str) -> None:
-    assert money(price) == shown
+    assert format_price(price) == shown
 
 
 @pytest.mark.parametrize(
@@ -27,15 +36,15 @@ def test_a_price_is_shown_in_dollars_and_an_unknown_one_as_unknown(price: float 
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1 min 01 s"), (3599.9, "1 h 00 min"), (7260, "2 h 01 min")],
 )
 def test_a_duration_is_shown_in_the_unit_that_fits(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
+    assert format_duration(seconds) == shown
 
 
 def test_what_was_spent_is_one_line_with_the_cached_share_of_the_input() -> None:
     usage = {"calls": 1, "input": 10, "output": 5, "cache_read": 0, "price": None}
-    assert spent(usage) == "1 call, 10 tokens in, 5 out, price unknown"
+    assert format_usage(usage) == "1 call, 10 tokens in, 5 out, price unknown"
     cached = {"calls": 2, "input": 2000, "output": 300, "cache_read": 1500, "price": 1.0}
-    assert spent(cached) == "2 calls, 2,000 tokens in (75 % cached), 300 out, $1.00"
-    assert counted(2, "error") == "2 errors"
+    assert format_usage(cached) == "2 calls, 2,000 tokens in (75 % cached), 300 out, $1.00"
+    assert count_noun(2, "error") == "2 errors"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +65,7 @@ def test_a_value_is_shown_as_yaml_writes_it(value: object, text: str) -> None:
 
 def test_names_and_their_words_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
-    lines = two_columns(
+    lines = format_columns(
         [("test-strategy", "after spec, design; reads " + "architecture, " * 9), ("b", "c")]
     ).splitlines()
     assert max(map(len, lines)) <= 60
@@ -66,9 +75,9 @@ def test_names_and_their_words_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @given(st.lists(st.lists(st.text(st.characters(categories=["L", "N"])), min_size=3, max_size=3), max_size=5))
 def test_the_columns_of_a_table_stand_under_each_other(rows: list[list[str]]) -> None:
-    lines = table(["a", "b", "c"], rows, right=(1,))
+    lines = format_table(["a", "b", "c"], rows, right=(1,))
     assert len(lines) == len(rows) + 1
-    ends = {len(line) for line in table(["a", "b", "c"], [[*row[:2], "x"] for row in rows], right=(1,))}
+    ends = {len(line) for line in format_table(["a", "b", "c"], [[*row[:2], "x"] for row in rows], right=(1,))}
     assert len(ends) == 1
 
 
@@ -86,6 +95,6 @@ def test_all_but_the_first_line_of_an_event_is_indented(name: str, text: str) ->
         "replayed": False, "status": "failed", "seconds": 0, "final": False, "reason": text, "member": "m",
         "error": text, "computed": True,
     }  # fmt: skip
-    first, *rest = line_of(event).splitlines() or [""]
+    first, *rest = format_event(event).splitlines() or [""]
     assert name == "Notice" or first.startswith(("p: ", "failed")) or not first
     assert all(line.startswith("    ") for line in rest)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.scoring.novelty import news
+from skillrun.scoring.novelty import find_new_items
 from skillrun.scoring.overlap import words
 from skillrun.templates.functions import new_in
-from skillrun.templates.limits import Fault
+from skillrun.templates.limits import TemplateError
 
 WORDS = st.lists(st.sampled_from(sorted({"the", "cache", "holds", "ten", "rows", "each", "one", "is"})), max_size=12)
 REASONS = st.lists(WORDS.map(" ".join), max_size=4)
@@ -23,32 +23,34 @@ def reply(member: str, reasons: list[Any], position: str = "Do it.", status: str
 def test_new_is_what_has_enough_words_that_stand_nowhere_before(
     earlier: list[str], later: list[str], least: int
 ) -> None:
-    (found,) = news([reply("a", later)], [reply("a", earlier)], "reasons", least)
+    (found,) = find_new_items([reply("a", later)], [reply("a", earlier)], "reasons", least)
     known = words("\n".join(["Do it.", *earlier]))
     assert found["new"] == [one for one in later if len(words(one) - known) >= least]
     assert found["alike"] == {"position": 1.0}
-    (again,) = news([reply("a", later)], [reply("a", [*later, *earlier])], "reasons", least)
+    (again,) = find_new_items([reply("a", later)], [reply("a", [*later, *earlier])], "reasons", least)
     assert again["new"] == [], "what was said before, in any order and any mixture, is not new"
 
 
 @given(REASONS, REASONS)
 def test_only_the_members_own_earlier_reply_counts(mine: list[str], others: list[str]) -> None:
-    alone = news([reply("a", mine)], [], "reasons", 1)
-    assert news([reply("a", mine)], [reply("b", others)], "reasons", 1) == alone
-    assert news([reply("a", mine)], [reply("a", others, status="error")], "reasons", 1) == alone
+    alone = find_new_items([reply("a", mine)], [], "reasons", 1)
+    assert find_new_items([reply("a", mine)], [reply("b", others)], "reasons", 1) == alone
+    assert find_new_items([reply("a", mine)], [reply("a", others, status="error")], "reasons", 1) == alone
 
 
 def test_who_has_not_answered_says_nothing_new() -> None:
     silent = {"member": "a", "status": "timeout", "reason": "late"}
-    assert news([silent], [reply("a", [])], "reasons") == [{"member": "a", "status": "timeout", "new": [], "alike": {}}]
+    assert find_new_items([silent], [reply("a", [])], "reasons") == [
+        {"member": "a", "status": "timeout", "new": [], "alike": {}}
+    ]
     for odd in (None, "text", {"member": "a", "status": "success"}, {"member": "a", "status": "success", "data": [1]}):
-        assert all(one["new"] == [] for one in news([odd], [odd], "reasons"))
-    assert news([reply("a", {"no": "list"})], [], "reasons")[0]["new"] == []  # type: ignore[arg-type]
+        assert all(one["new"] == [] for one in find_new_items([odd], [odd], "reasons"))
+    assert find_new_items([reply("a", {"no": "list"})], [], "reasons")[0]["new"] == []  # type: ignore[arg-type]
 
 
 def test_records_count_with_all_their_texts() -> None:
     item = {"reason": "It is small.", "where": "src/app.py", "quote": "rows = 10"}
-    (found,) = news([reply("a", [item])], [reply("a", [{"reason": "It is small."}])], "reasons", 5)
+    (found,) = find_new_items([reply("a", [item])], [reply("a", [{"reason": "It is small."}])], "reasons", 5)
     assert found["new"] == [item]
 
 
@@ -58,13 +60,13 @@ def test_phrases_that_say_nothing_do_not_count() -> None:
     (without,) = new_in(later, [reply("a", [])], "reasons", 3, [r"\bas i said( before)?\b"])
     assert with_them["new"]
     assert without["new"] == []
-    with pytest.raises(Fault):
+    with pytest.raises(TemplateError):
         new_in(later, [], "reasons", 3, ["("])
 
 
 def test_text_replies_are_compared_as_texts() -> None:
     earlier = [{"member": "a", "status": "success", "text": "The cache holds ten rows."}]
-    (found,) = news([reply("a", ["The ten rows the cache holds."])], earlier, "reasons", 1)
+    (found,) = find_new_items([reply("a", ["The ten rows the cache holds."])], earlier, "reasons", 1)
     assert found["new"] == []
 
 
@@ -75,7 +77,7 @@ def test_a_member_that_is_no_name_is_nobodys_and_hits_are_taken_out_at_their_pla
         "status": "success",
         "data": {"reasons": ["The cache holds ten rows today."]},
     }
-    assert news([odd], [{**odd, "member": {"a": 1}}], "reasons", 1)[0]["new"] == odd["data"]["reasons"]
+    assert find_new_items([odd], [{**odd, "member": {"a": 1}}], "reasons", 1)[0]["new"] == odd["data"]["reasons"]
     hits = [reply("a", ["one two as said three", "as said as said"])]
     new = [one["new"] for least in (3, 4) for one in new_in(hits, [], "reasons", least, ["as said"])]
     assert new == [["one two as said three"], []]

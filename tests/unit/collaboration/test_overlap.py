@@ -98,7 +98,7 @@ def test_ordinary_texts_cost_little_however_many_they_are() -> None:
 def test_a_list_that_floods_is_compared_by_equal_words_from_some_point_on() -> None:
     texts = [f"the {number % 600} tent {number % 600}" for number in range(1200)]
     assert len(dedupe(texts)) == 600, "more than 500 items are no failure"
-    assert dedupe(["a b c d", "a b c d e", "x y", "y x", "a b c d f"], most=-1) == [
+    assert dedupe(["a b c d", "a b c d e", "x y", "y x", "a b c d f"], max_work=-1) == [
         "a b c d",
         "a b c d e",
         "x y",

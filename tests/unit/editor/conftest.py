@@ -13,10 +13,10 @@ import pytest
 
 from skillrun.checker.checker import check_library
 from skillrun.checker.rechecking import CheckedLibrary, recheck
-from skillrun.extensions.lsp.symbol_index import Knowledge
+from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path
-from skillrun.library.symbols import Sightings
+from skillrun.library.symbols import SymbolTable
 
 MANUAL = Path(__file__).parents[3] / "docs" / "language.md"
 _FILE = re.compile(r"```(?:markdown|yaml) file=(\S+)\n(.*?)```", re.DOTALL)
@@ -35,12 +35,12 @@ class Desk:
     """A project on the disk, and what is known of it."""
 
     folder: Path
-    knowledge: Knowledge
+    knowledge: SymbolIndex
 
     @cached_property
     def checked(self) -> CheckedLibrary:
         """The project as it is on the disk, for checks of what differs a little."""
-        return recheck(self.knowledge.library.apart(), ())
+        return recheck(self.knowledge.library.fork(), ())
 
     def text(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
@@ -54,12 +54,12 @@ class Desk:
         return self.folder / name, name, text[:offset] + text[offset + 1 :], offset
 
 
-def known(folder: Path) -> Knowledge:
+def known(folder: Path) -> SymbolIndex:
     """What a check knows of a project."""
-    library, sightings = Library(search_path(folder)), Sightings()
+    library, sightings = Library(search_path(folder)), SymbolTable()
     check_library(library, (), sightings)
-    knowledge = Knowledge(library)
-    knowledge.take([sightings])
+    knowledge = SymbolIndex(library)
+    knowledge.update([sightings])
     return knowledge
 
 

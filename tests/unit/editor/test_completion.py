@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.extensions.lsp.completion import Suggestion, complete
+from skillrun.extensions.lsp.completion import Completion, complete
 from tests.unit.editor.conftest import Desk
 
 pytestmark = pytest.mark.row("A5")
@@ -10,7 +10,7 @@ JUDGING, INTAKE, FILING = (f"skills/triage/{name}.md" for name in ("judging", "i
 TRIAGE, PROTOCOL = "workflows/triage.md", "skills/protocols/second-look.md"
 
 
-def suggested(desk: Desk, name: str, old: str, new: str) -> list[Suggestion]:
+def suggested(desk: Desk, name: str, old: str, new: str) -> list[Completion]:
     return complete(desk.knowledge, *desk.edited(name, old, new))
 
 

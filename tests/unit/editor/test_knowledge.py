@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.extensions.lsp.symbol_index import moved
+from skillrun.extensions.lsp.symbol_index import map_offset
 
 pytestmark = pytest.mark.row("A5")
 
@@ -21,4 +21,4 @@ pytestmark = pytest.mark.row("A5")
     ],
 )
 def test_a_place_is_where_it_was_before_the_edit(before: str, now: str, offset: int, place: int) -> None:
-    assert moved(before, now, offset) == place
+    assert map_offset(before, now, offset) == place

@@ -2,15 +2,15 @@
 
 import pytest
 
-from skillrun.extensions.lsp.cursor_position import Place, place_at
+from skillrun.extensions.lsp.cursor_position import CursorPosition, locate_cursor
 
 pytestmark = pytest.mark.row("A5")
 STEPS = "---\nkind: phase\nsteps:\n  - {id: x, agent: judge:risk}\n%s\n---\n## x\nHello {{ x. }}\n"
 
 
-def at(marked: str, *, yaml_only: bool = False) -> Place | None:
+def at(marked: str, *, yaml_only: bool = False) -> CursorPosition | None:
     offset = marked.index("¦")
-    return place_at(marked[:offset] + marked[offset + 1 :], offset, yaml_only=yaml_only)
+    return locate_cursor(marked[:offset] + marked[offset + 1 :], offset, yaml_only=yaml_only)
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ def at(marked: str, *, yaml_only: bool = False) -> Place | None:
 def test_the_way_to_the_cursor_is_known(line: str, part: str, path: tuple[object, ...], before: str) -> None:
     place = at(STEPS % line)
     assert place is not None
-    assert (place.part, place.path, place.before) == (part, path, before)
+    assert (place.part, place.path, place.prefix) == (part, path, before)
 
 
 def test_the_keys_around_are_known_on_both_sides_of_the_cursor() -> None:
     place = at(STEPS % "  - {id: y, with: {ro¦}, protocol: debate}")
     assert place is not None
-    assert place.around[-2] == {"id": "y", "with": "", "protocol": "debate"}
+    assert place.mappings[-2] == {"id": "y", "with": "", "protocol": "debate"}
 
 
 def test_the_word_reaches_behind_the_cursor() -> None:
@@ -60,7 +60,7 @@ def test_a_body_is_known_by_its_section_and_a_heading_as_one() -> None:
     heading = at("---\nkind: phase\n---\n## x¦\n")
     assert body is not None
     assert heading is not None
-    assert (body.part, body.section, body.before) == ("body", "x", "Hello {{ x.")
+    assert (body.part, body.section, body.prefix) == ("body", "x", "Hello {{ x.")
     assert (heading.part, heading.section) == ("heading", "x")
 
 

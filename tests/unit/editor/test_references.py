@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from skillrun.checker.rechecking import recheck
-from skillrun.extensions.lsp.declarations import declared_in
-from skillrun.extensions.lsp.references import definitions, of_file, references, things_at
-from skillrun.extensions.lsp.renames import RenameRefused, Renaming, rename
-from skillrun.extensions.lsp.symbol_index import Stretch
-from skillrun.library.library import NOTHING_UNSAVED, Library
+from skillrun.extensions.lsp.declarations import list_declarations
+from skillrun.extensions.lsp.references import file_symbol, find_definitions, find_references, symbols_at
+from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename
+from skillrun.extensions.lsp.symbol_index import TextRange
+from skillrun.library.library import NO_UNSAVED_FILES, Library
 from skillrun.library.roots import search_path
 from tests.unit.editor.conftest import Desk, known
 
@@ -21,7 +21,7 @@ TRIAGE, PROTOCOL, CONFIG = "workflows/triage.md", "skills/protocols/second-look.
 CASE = "tests/triage/broken.md"
 
 
-def told(desk: Desk, place: Stretch) -> str:
+def told(desk: Desk, place: TextRange) -> str:
     """A stretch as `file:line text`."""
     text = place.path.read_text(encoding="utf-8")
     line = text.count("\n", 0, place.start) + 1
@@ -65,7 +65,7 @@ def told(desk: Desk, place: Stretch) -> str:
     ],
 )
 def test_a_name_leads_to_its_declaration(desk: Desk, name: str, old: str, new: str, where: str) -> None:
-    assert [told(desk, place) for place in definitions(desk.knowledge, *desk.edited(name, old, new))] == [where]
+    assert [told(desk, place) for place in find_definitions(desk.knowledge, *desk.edited(name, old, new))] == [where]
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def test_a_name_leads_to_its_declaration(desk: Desk, name: str, old: str, new: s
 def test_a_declaration_leads_to_every_file_that_names_it(
     desk: Desk, name: str, old: str, new: str, places: set[str]
 ) -> None:
-    [thing] = {mention.thing for mention in things_at(desk.knowledge, *desk.edited(name, old, new))}
-    found = references(desk.knowledge, thing)
+    [thing] = {mention.symbol for mention in symbols_at(desk.knowledge, *desk.edited(name, old, new))}
+    found = find_references(desk.knowledge, thing)
     assert {place.path.relative_to(desk.folder).as_posix() for place in found} == places
 
 
 def test_a_file_is_named_by_others(desk: Desk) -> None:
-    thing = of_file("roles/clerk.md")
+    thing = file_symbol("roles/clerk.md")
     assert thing is not None
-    found = {told(desk, place) for place in references(desk.knowledge, thing)}
+    found = {told(desk, place) for place in find_references(desk.knowledge, thing)}
     assert {f"{INTAKE}:8 clerk", f"{JUDGING}:15 clerk", "skills/notice/letter.md:4 clerk"} <= found
 
 
 def test_an_edit_above_moves_nothing_away(desk: Desk) -> None:
     path, name, text, offset = desk.edited(JUDGING, "goto: intake", "goto: in¦take")
     text, offset = text.replace("steps:\n", "steps:\n  # one line more\n", 1), offset + len("  # one line more\n")
-    assert [told(desk, place) for place in definitions(desk.knowledge, path, name, text, offset)] == [
+    assert [told(desk, place) for place in find_definitions(desk.knowledge, path, name, text, offset)] == [
         f"{TRIAGE}:28 intake"
     ]
 
@@ -105,7 +105,7 @@ def test_an_edit_above_moves_nothing_away(desk: Desk) -> None:
 # renames
 
 
-def problems_after(renaming: Renaming, desk: Desk, to: Path) -> list[str]:
+def problems_after(renaming: RenameEdit, desk: Desk, to: Path) -> list[str]:
     """What is wrong with the project after a rename."""
     folder = desk.folder
     texts = {path: path.read_text(encoding="utf-8") for path in renaming.edits}
@@ -122,7 +122,7 @@ def problems_after(renaming: Renaming, desk: Desk, to: Path) -> list[str]:
     return checked_in(to, desk)
 
 
-def checked_in(folder: Path, desk: Desk, texts: Mapping[Path, str] = NOTHING_UNSAVED) -> list[str]:
+def checked_in(folder: Path, desk: Desk, texts: Mapping[Path, str] = NO_UNSAVED_FILES) -> list[str]:
     """The problems of a project that has most in common with the one on the desk."""
     library = Library(search_path(folder), desk.knowledge.library, texts)
     return [str(problem) for problem in recheck(library, (), desk.checked).problems]
@@ -135,15 +135,15 @@ def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, t
     files = [path for path in sorted(desk.folder.rglob("*.*")) if path.suffix in (".md", ".yaml")]
     for path in files:
         name = path.relative_to(desk.folder).as_posix()
-        for mention in declared_in(desk.knowledge, name):
+        for mention in list_declarations(desk.knowledge, name):
             place, text = mention.span.offset, desk.text(name)
             try:
                 old = text[place : place + mention.length]
                 renaming = rename(desk.knowledge, path, name, text, place, f"{old}-too")
             except RenameRefused:
                 continue
-            assert problems_after(renaming, desk, tmp_path / str(len(renamed))) == [], mention.thing
-            renamed.append(mention.thing.kind)
+            assert problems_after(renaming, desk, tmp_path / str(len(renamed))) == [], mention.symbol
+            renamed.append(mention.symbol.kind)
     assert len(renamed) > 50
     assert {"local", "input", "state", "output", "phase", "variant", "seat", "key"} <= {*renamed}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import UNTOLD, AttemptListener, Reply, Request
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Reply, Request
 from tests.servers.wire import Wire
 from tests.unit.models.settings import catalogue
 
@@ -22,7 +22,7 @@ def converse(
     environ: Mapping[str, str] | None = None,
     retry: dict[str, float] | None = None,
     said: list[str] | None = None,
-    attempts: AttemptListener = UNTOLD,
+    attempts: AttemptListener = NULL_LISTENER,
     **changes: Any,
 ) -> list[Reply]:
     """The replies to the requests, sent at once. The provider of the first request is where the server is."""

@@ -32,7 +32,7 @@ def catalogue(retry: dict[str, float] | None = None, **providers: dict[str, Any]
     for name, changes in providers.items():
         config["providers"][name] = {**config["providers"].get(name, {}), **changes}
     config["retry"] = {"attempts": 3, "seconds": 60, "first": 0.01, **(retry or {})}
-    return Catalogue.of(config)
+    return Catalogue.from_config(config)
 
 
 def unheard(_line: str) -> None:

@@ -15,7 +15,7 @@ from tests.unit.models.settings import catalogue, shipped
 
 CLAUDE = {"ANTHROPIC_API_KEY": "a"}
 GPT = {"OPENAI_API_KEY": "b"}
-SHIPPED = Catalogue.of(shipped())
+SHIPPED = Catalogue.from_config(shipped())
 SYMBOLS = [*SHIPPED.tiers, *SHIPPED.aliases, *SHIPPED.intents]
 
 
@@ -66,12 +66,12 @@ def test_a_critic_is_of_another_provider_where_it_has_a_key(environ: dict[str, s
 @pytest.mark.row("Q2")
 def test_a_critic_stays_where_somebody_keeps_all_to_one_place() -> None:
     keys = {**CLAUDE, **GPT}
-    local = Catalogue.of(
+    local = Catalogue.from_config(
         {**shipped(), "tiers": {"strong": "scripted:mine", "fast": "scripted:mine", "critic": "strong"}}
     )
     assert local.resolve("critic", keys).model == "scripted:mine"
     assert replace(SHIPPED, elsewhere=[]).resolve("critic", keys).model == "anthropic:claude-opus-5-5"
-    barred = SHIPPED.barring({"openai": "not trusted"})
+    barred = SHIPPED.block_providers({"openai": "not trusted"})
     assert barred.resolve("critic", keys).model == "anthropic:claude-opus-5-5"
 
 
@@ -86,9 +86,9 @@ def test_an_intent_whose_provider_has_no_key_is_stood_in_for_and_says_so() -> No
 def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
     listed = ModelList(
         ("claude-opus-4-8", "claude-opus-5-5", "claude-opus-6-1-20270101", "claude-opus-6-1", "claude-haiku-9"),
-        fetched=1_800_000_000,
+        fetched_at=1_800_000_000,
     )
-    resolved = SHIPPED.resolve("strong", CLAUDE, listed=listed)
+    resolved = SHIPPED.resolve("strong", CLAUDE, model_list=listed)
     assert resolved.model == "anthropic:claude-opus-6-1"
     assert resolved.why == "latest Claude Opus; newest in anthropic's list of 2027-01-15"
     assert resolved.price is None
@@ -103,7 +103,7 @@ def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
     ],
 )
 def test_a_list_that_does_not_help_is_said_and_the_configured_name_is_used(listed: ModelList, said: str) -> None:
-    resolved = SHIPPED.resolve("latest Claude Opus", CLAUDE, listed=listed)
+    resolved = SHIPPED.resolve("latest Claude Opus", CLAUDE, model_list=listed)
     assert resolved.model == "anthropic:claude-opus-5-5"
     assert said in resolved.why
 
@@ -156,7 +156,7 @@ def test_one_endpoint_more_is_one_line() -> None:
     config = shipped()
     config["providers"]["ollama"] = {"kind": "openai", "base_url": "http://localhost:11434/v1", "key": ""}
     config["tiers"] = {"strong": "ollama:llama3", "fast": "ollama:llama3"}
-    resolved = Catalogue.of(config).resolve("strong", {})
+    resolved = Catalogue.from_config(config).resolve("strong", {})
     assert resolved.model == "ollama:llama3"
     assert resolved.price is None
     assert resolved.window == 32_768
@@ -177,7 +177,7 @@ def test_a_name_that_leads_back_to_itself_is_refused() -> None:
     config = shipped()
     config["aliases"] = {"a": "b", "b": "a"}
     with pytest.raises(SkillrunError, match="a -> b -> a"):
-        Catalogue.of(config).resolve("a", CLAUDE)
+        Catalogue.from_config(config).resolve("a", CLAUDE)
 
 
 def test_prices_are_those_of_the_table_and_unknown_ones_are_none() -> None:
@@ -192,13 +192,15 @@ def test_prices_are_those_of_the_table_and_unknown_ones_are_none() -> None:
 @pytest.mark.parametrize("key", ["HF_TOKEN", "GITHUB_TOKEN", "MY_API_KEYS"])
 def test_only_a_variable_that_ends_in_api_key_has_an_address_beside_it(key: str) -> None:
     environ = {key: "https://secret", "MY_BASE_URLS": "https://other"}
-    known = catalogue(x={"kind": "openai", "base_url": "https://h", "key": key}).located(environ)
+    known = catalogue(x={"kind": "openai", "base_url": "https://h", "key": key}).apply_base_urls(environ)
     assert known.providers["x"].base_url == "https://h"
 
 
 def test_the_environment_says_where_a_provider_is_and_is_its_origin() -> None:
-    known = SHIPPED.located({**CLAUDE, "ANTHROPIC_BASE_URL": "http://10.0.0.1/x", "OPENAI_BASE_URL": "nonsense"})
-    assert known.providers["anthropic"].where == "http://10.0.0.1/x (ANTHROPIC_BASE_URL)"
+    known = SHIPPED.apply_base_urls(
+        {**CLAUDE, "ANTHROPIC_BASE_URL": "http://10.0.0.1/x", "OPENAI_BASE_URL": "nonsense"}
+    )
+    assert known.providers["anthropic"].location == "http://10.0.0.1/x (ANTHROPIC_BASE_URL)"
     assert known.providers["openai"].base_url == "https://api.openai.com/v1", "its key is not set: nobody asks it"
 
 

@@ -16,7 +16,7 @@ import platformdirs
 import pytest
 
 from skillrun.models import embedded
-from skillrun.models.embedded import EmbeddedBackend
+from skillrun.models.embedded import EmbeddedClient
 from skillrun.models.gateway import open_gateway
 from skillrun.models.messages import Block, Message, ModelError, Request
 from skillrun.models.redaction import Redactor
@@ -68,8 +68,8 @@ def test_the_small_model_does_what_a_provider_does() -> None:
             with pytest.raises(ModelError, match=r"available context size \(8192 tokens\)") as caught:
                 await gateway.send(ask("word " * 9000), "plan/d")
             assert caught.value.kind == "too_long"
-            backend = gateway.backends["embedded"]
-            assert isinstance(backend, EmbeddedBackend)
+            backend = gateway.clients["embedded"]
+            assert isinstance(backend, EmbeddedClient)
             return backend.provider.base_url
         finally:
             await gateway.close()
@@ -118,7 +118,7 @@ def test_a_server_that_was_never_asked_can_be_closed() -> None:
         assert settings is not None
         cache = Path(platformdirs.user_cache_dir("skillrun"))
         for _ in range(3):
-            backend = await embedded.open_backend(
+            backend = await embedded.open_embedded_client(
                 known.providers["embedded"], settings, cache, os.environ, unheard, Redactor()
             )
             await backend.close()

@@ -10,7 +10,7 @@ import pytest
 
 from skillrun.models import gateway
 from skillrun.models.gateway import open_gateway
-from skillrun.models.messages import ModelError, Untold
+from skillrun.models.messages import ModelError, NullAttemptListener
 from skillrun.models.redaction import Redactor
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
@@ -138,10 +138,10 @@ def test_where_nobody_listens_on_this_machine_it_is_given_up_soon(host: str, mon
 
 @pytest.mark.finding("FM7")
 def test_the_time_for_that_is_short() -> None:
-    assert gateway.HERE_SECONDS < 5
+    assert gateway.LOCAL_RETRY_SECONDS < 5
 
 
-class Noted(Untold):
+class Noted(NullAttemptListener):
     """Notes every attempt; `most` of them may go out."""
 
     def __init__(self, most: int = 100) -> None:
@@ -206,12 +206,12 @@ def test_no_key_stands_in_an_error(answer: Answer) -> None:
     "secret", ["sk-ant-api03-Ab_c-123456", "AIzaSyA1234567890abc", "gsk_abcdefghij", "sk-abc***xyz"]
 )
 def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
-    assert secret not in Redactor().error(f"wrong key: {secret}!")
+    assert secret not in Redactor().redact_error(f"wrong key: {secret}!")
 
 
 def test_ordinary_words_stay_in_an_error() -> None:
     text = "the key-value store asks for a task-list, risk-free"
-    assert Redactor().error(text) == text
+    assert Redactor().redact_error(text) == text
 
 
 def test_a_missing_key_is_told_before_anything_is_sent() -> None:
@@ -259,7 +259,7 @@ def test_the_scripted_model_is_there_by_name() -> None:
 @pytest.mark.finding("FZ2")
 def test_nothing_is_sent_to_a_barred_provider(tmp_path: Path) -> None:
     with serve([anthropic.message(anthropic.text("Hello."))]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url}).barring({"anthropic": "it is not trusted"})
+        known = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
         opened = open_gateway(known, {"ANTHROPIC_API_KEY": KEY}, tmp_path, unheard)
         with pytest.raises(ModelError, match=r"nothing is sent to anthropic at .*: it is not trusted") as caught:
             asyncio.run(opened.send(request(), "a/b"))

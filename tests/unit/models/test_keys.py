@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from skillrun.models.clients import sdk_client
-from skillrun.models.entries import Provider
+from skillrun.models.entries import ProviderConfig
 from skillrun.models.messages import ModelError
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
@@ -169,14 +169,14 @@ def test_an_endpoint_on_this_machine_is_asked_past_any_proxy(
 def test_an_endpoint_on_another_machine_is_asked_through_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    provider = Provider("far", "openai", "http://far.example/v1")
+    provider = ProviderConfig("far", "openai", "http://far.example/v1")
     with serve([openai.completion()]) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         asyncio.run(_asked(provider))
     assert [asked.path for asked in proxy.asked] == ["http://far.example/v1/chat/completions"]
 
 
-async def _asked(provider: Provider) -> None:
+async def _asked(provider: ProviderConfig) -> None:
     client = sdk_client(provider, "")
     try:
         await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello."}])

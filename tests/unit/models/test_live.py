@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.entries import Resolved
+from skillrun.models.entries import ResolvedModel
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve
 from tests.unit.models.conversation import KEYS
@@ -19,7 +19,7 @@ from tests.unit.models.settings import catalogue
 pytestmark = [pytest.mark.allow_hosts(["127.0.0.1"]), pytest.mark.row("S2")]
 
 
-def resolve(known: Catalogue, name: str, cache: Path, override: str = "") -> Resolved:
+def resolve(known: Catalogue, name: str, cache: Path, override: str = "") -> ResolvedModel:
     return asyncio.run(known.resolve_live(name, KEYS, cache, override))
 
 
@@ -94,7 +94,7 @@ def test_an_empty_list_is_asked_for_once_for_all_names(tmp_path: Path) -> None:
 @pytest.mark.finding("FZ2")
 def test_a_barred_provider_is_not_asked_for_its_list(tmp_path: Path) -> None:
     with serve([anthropic.models("claude-opus-7-1")]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url}).barring({"anthropic": "it is not trusted"})
+        known = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
         resolved = resolve(known, "strong", tmp_path)
     assert (resolved.model, wire.asked) == ("anthropic:claude-opus-5-5", [])
     assert "anthropic is not asked for its list: it is not trusted" in resolved.why

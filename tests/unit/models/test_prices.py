@@ -18,28 +18,28 @@ MILLION = 1_000_000
 def test_cached_tokens_are_charged_at_their_own_rates_and_once() -> None:
     rates = Price(input=4, output=20, cache_read=0.2, cache_write=5)
     usage = Usage(input=3 * MILLION, output=MILLION, cache_read=MILLION, cache_write=MILLION)
-    assert rates.of(usage) == pytest.approx(4 + 20 + 0.2 + 5)
+    assert rates.cost(usage) == pytest.approx(4 + 20 + 0.2 + 5)
 
 
 def test_without_a_rate_for_the_cache_its_tokens_cost_what_input_does() -> None:
-    assert Price(input=4, output=20).of(Usage(2 * MILLION, 0, MILLION)) == pytest.approx(8)
+    assert Price(input=4, output=20).cost(Usage(2 * MILLION, 0, MILLION)) == pytest.approx(8)
 
 
 def test_a_long_input_is_charged_at_the_long_rates() -> None:
     rates = Price(1, 2, above=1000, long=Price(10, 20))
-    assert rates.of(Usage(1000, 0)) == pytest.approx(0.001)
-    assert rates.of(Usage(1001, 0)) == pytest.approx(0.01001)
+    assert rates.cost(Usage(1000, 0)) == pytest.approx(0.001)
+    assert rates.cost(Usage(1001, 0)) == pytest.approx(0.01001)
 
 
 def test_an_unknown_price_is_unknown_and_not_zero() -> None:
     config = {**shipped(), "models": {"anthropic:claude-x": {"window": 8192, "input": 3}}}
-    assert Catalogue.of(config).price("anthropic:claude-x", Usage(5, 5)) is None
+    assert Catalogue.from_config(config).price("anthropic:claude-x", Usage(5, 5)) is None
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
 def test_a_cache_never_costs_more_than_the_dearest_rate(fresh: int, read: int, write: int, output: int) -> None:
     rates = Price(4, 20, 0.2, 5)
-    spent = rates.of(Usage(fresh + read + write, output, read, write))
+    spent = rates.cost(Usage(fresh + read + write, output, read, write))
     assert 0 <= spent <= ((fresh + read + write) * 5 + output * 20) / MILLION + 1e-9
 
 

@@ -179,7 +179,7 @@ def test_a_list_of_models_is_read(speaker: Speaker, tmp_path: Path) -> None:
         config = catalogue(**{provider: {**speaker.own, "base_url": url}})
         from skillrun.models import model_lists
 
-        found = asyncio.run(model_lists.fetch(config.providers[provider], "sk-test-0123456789", tmp_path))
+        found = asyncio.run(model_lists.fetch_model_list(config.providers[provider], "sk-test-0123456789", tmp_path))
     assert found.names == ("some-model-1", "some-model-2")
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skillrun.models.redaction import PIECE, PREFIXES, REDACTED, Redactor, without_userinfo
+from skillrun.models.redaction import PIECE, PREFIXES, REDACTED, Redactor, strip_userinfo
 
 KEY = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=PIECE, max_size=60)
 
@@ -21,23 +21,23 @@ def test_no_piece_of_a_key_is_left(key: str, before: str, after: str, data: st.D
     start = data.draw(st.integers(0, len(key) - PIECE))
     end = data.draw(st.integers(start + PIECE, len(key)))
     assume(not re.fullmatch("[a-z]{1,12}", key) and not any(prefix in key.lower() for prefix in PREFIXES))
-    text = Redactor([key]).text(before + key[start:end] + after)
+    text = Redactor([key]).redact_text(before + key[start:end] + after)
     for part in text.split(REDACTED):
         assert not any(key[at : at + PIECE] in part for at in range(len(key) - PIECE + 1))
 
 
 @given(st.text(max_size=200))
 def test_a_text_without_a_key_stays_as_it_is(text: str) -> None:
-    assert Redactor(["\x00" * 20]).text(text) == text
-    assert Redactor([]).text(text) == text
+    assert Redactor(["\x00" * 20]).redact_text(text) == text
+    assert Redactor([]).redact_text(text) == text
 
 
 def test_what_stands_around_a_key_stays() -> None:
     redactor = Redactor(["sk-A1b2C3d4E5f6", "other-key-1234"])
-    assert redactor.text("(sk-A1b2C3d4E5f6)") == "([key])"
-    assert redactor.text("sk-A1b2C3d4E5f6sk-A1b2C3d4E5f6") == "[key]"
-    assert redactor.text("xxsk-A1b2C3d4yyC3d4E5f6zz") == "xx[key]yy[key]zz"
-    assert redactor.value({"a": ["other-key-1234", 5, None], "other-key-1234": True}) == {
+    assert redactor.redact_text("(sk-A1b2C3d4E5f6)") == "([key])"
+    assert redactor.redact_text("sk-A1b2C3d4E5f6sk-A1b2C3d4E5f6") == "[key]"
+    assert redactor.redact_text("xxsk-A1b2C3d4yyC3d4E5f6zz") == "xx[key]yy[key]zz"
+    assert redactor.redact_value({"a": ["other-key-1234", 5, None], "other-key-1234": True}) == {
         "a": ["[key]", 5, None],
         "[key]": True,
     }
@@ -45,19 +45,19 @@ def test_what_stands_around_a_key_stays() -> None:
 
 def test_a_short_key_is_taken_out_of_errors_alone() -> None:
     redactor = Redactor(["ollama"])
-    assert redactor.text("ollama runs") == "ollama runs"
-    assert redactor.error("wrong: ollama") == "wrong: [key]"
+    assert redactor.redact_text("ollama runs") == "ollama runs"
+    assert redactor.redact_error("wrong: ollama") == "wrong: [key]"
 
 
 @pytest.mark.row("Z5")
 def test_a_key_that_is_one_small_word_is_taken_out_of_errors_alone() -> None:
     redactor = Redactor(["placeholder"])
-    assert redactor.value({"placeholder": ["a placeholder", "cGxhY2Vob2xkZXI="]}) == {
+    assert redactor.redact_value({"placeholder": ["a placeholder", "cGxhY2Vob2xkZXI="]}) == {
         "placeholder": ["a placeholder", "cGxhY2Vob2xkZXI="]
     }
-    assert redactor.error("wrong: placeholder") == "wrong: [key]"
+    assert redactor.redact_error("wrong: placeholder") == "wrong: [key]"
     for secret in ("placeholder1", "Placeholder", "abcdefghijklmnop"):
-        assert Redactor([secret]).text(f"a {secret}") == "a [key]"
+        assert Redactor([secret]).redact_text(f"a {secret}") == "a [key]"
 
 
 @pytest.mark.row("Z5")
@@ -66,11 +66,11 @@ def test_the_public_beginning_of_a_key_stays_and_goes_with_what_follows_it(prefi
     key = f"{prefix}A1b2C3d4E5f6G7h8"
     redactor = Redactor([key])
     manual = f"keys begin with `{prefix}`, as {prefix}… or {prefix.upper()}xyz"
-    assert redactor.text(manual) == manual
-    assert redactor.text(f"is {key}.") == "is [key]."
-    assert redactor.text(f"is {prefix}A.") == "is [key]."
-    assert redactor.text(f"is {key[len(prefix) :]}.") == "is [key]."
-    assert redactor.text(f"`{prefix}` and {key}") == f"`{prefix}` and [key]"
+    assert redactor.redact_text(manual) == manual
+    assert redactor.redact_text(f"is {key}.") == "is [key]."
+    assert redactor.redact_text(f"is {prefix}A.") == "is [key]."
+    assert redactor.redact_text(f"is {key[len(prefix) :]}.") == "is [key]."
+    assert redactor.redact_text(f"`{prefix}` and {key}") == f"`{prefix}` and [key]"
 
 
 @pytest.mark.finding("FZ10")
@@ -85,7 +85,7 @@ def test_the_public_beginning_of_a_key_stays_and_goes_with_what_follows_it(prefi
     ],
 )
 def test_a_url_is_shown_without_who_it_is_for(url: str, shown: str) -> None:
-    assert without_userinfo(url) == shown
+    assert strip_userinfo(url) == shown
 
 
 @pytest.mark.slow
@@ -95,11 +95,11 @@ def test_it_costs_next_to_nothing() -> None:
     redactor = Redactor(keys)
     started = process_time()
     for _ in range(20):
-        assert redactor.text(text) == text
+        assert redactor.redact_text(text) == text
     assert (process_time() - started) / 20 < 0.05
     big = "a" * 1_000_000
     started = process_time()
-    assert redactor.text(big) == big
+    assert redactor.redact_text(big) == big
     assert process_time() - started < 5
 
 
@@ -125,7 +125,7 @@ def test_it_costs_next_to_nothing() -> None:
 def test_a_key_is_found_behind_what_nobody_sees(between: str) -> None:
     key = "sk-CANARYkey-0123456789abcdefXYZ"
     hidden = between.join(key[at : at + 4] for at in range(0, len(key), 4))
-    assert Redactor([key]).text(f"HERE {hidden} THERE\n") == "HERE [key] THERE\n"
+    assert Redactor([key]).redact_text(f"HERE {hidden} THERE\n") == "HERE [key] THERE\n"
 
 
 @pytest.mark.finding("FZ10")
@@ -141,4 +141,4 @@ def test_a_key_is_found_behind_what_nobody_sees(between: str) -> None:
 def test_a_key_is_found_however_each_of_its_letters_is_written(coded: Callable[[str], str]) -> None:
     key = "sk-CANARYkey-0123456789abcdefXYZ"
     text = f'{{"title": "{"".join(map(coded, key))}", "n": "a\\nb"}}'
-    assert Redactor([key]).text(text) == '{"title": "[key]", "n": "a\\nb"}'
+    assert Redactor([key]).redact_text(text) == '{"title": "[key]", "n": "a\\nb"}'

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.models.schema_limits import limited_schema, longest_reply
+from skillrun.models.schema_limits import limit_schema, max_reply_length
 from skillrun.types.samples import sample
 
 STRING: dict[str, Any] = {"type": "string"}
@@ -36,7 +36,7 @@ schemas = st.recursive(
 
 
 def test_lists_and_texts_without_limits_get_them() -> None:
-    schema = limited_schema(of(title=STRING, tags={"type": "array", "items": STRING}), 4000)
+    schema = limit_schema(of(title=STRING, tags={"type": "array", "items": STRING}), 4000)
     assert schema["properties"]["title"]["maxLength"] == 400
     assert schema["properties"]["tags"]["maxItems"] == 4
     assert schema["properties"]["tags"]["items"]["maxLength"] == 400
@@ -44,16 +44,16 @@ def test_lists_and_texts_without_limits_get_them() -> None:
 
 def test_limits_of_the_schema_itself_stay() -> None:
     own = {"type": "array", "maxItems": 9, "items": {"type": "string", "maxLength": 1000}}
-    assert limited_schema(of(own=own), 100) == of(own=own)
+    assert limit_schema(of(own=own), 100) == of(own=own)
 
 
 def test_what_the_schema_asks_for_at_least_is_allowed() -> None:
-    schema = limited_schema(of(tags={"type": "array", "minItems": 6, "items": {"type": "boolean"}}), 1000)
+    schema = limit_schema(of(tags={"type": "array", "minItems": 6, "items": {"type": "boolean"}}), 1000)
     assert schema["properties"]["tags"]["maxItems"] == 6
 
 
 def test_a_property_named_like_a_keyword_is_a_property() -> None:
-    schema = limited_schema(of(items=STRING, enum=STRING, type=STRING), 1000)
+    schema = limit_schema(of(items=STRING, enum=STRING, type=STRING), 1000)
     assert set(schema["properties"]) == {"items", "enum", "type"}
     assert schema["properties"]["enum"]["maxLength"]
 
@@ -61,12 +61,12 @@ def test_a_property_named_like_a_keyword_is_a_property() -> None:
 @pytest.mark.parametrize("max_tokens", [300, 1024])
 def test_the_longest_reply_fits(max_tokens: int) -> None:
     finding = of(title=STRING, evidence=STRING, fix=STRING)
-    schema = limited_schema(of(summary=STRING, findings={"type": "array", "items": finding}), max_tokens)
-    assert longest_reply(schema) <= max_tokens
+    schema = limit_schema(of(summary=STRING, findings={"type": "array", "items": finding}), max_tokens)
+    assert max_reply_length(schema) <= max_tokens
 
 
 @pytest.mark.slow
 @given(schemas, st.integers(100, 4000), st.text("0123456789abcdef", min_size=64, max_size=64))
 def test_what_fits_the_limited_schema_fits_the_original(schema: dict[str, Any], tokens: int, seed: str) -> None:
-    value = sample(limited_schema(schema, tokens), seed)
+    value = sample(limit_schema(schema, tokens), seed)
     jsonschema.validate(value, schema)

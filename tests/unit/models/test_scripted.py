@@ -50,7 +50,7 @@ def test_a_call_that_was_answered_before_counts_once_and_for_the_rule_that_has_g
     reply = asyncio.run(before.send(asked, "plan/a"))
     gateway = ScriptedGateway([Rule(text="mended", times=1), Rule(text="first", times=1), Rule(text="then")])
     for _ in range(2):
-        gateway.replayed("plan/a", asked, [reply])
+        gateway.on_replayed("plan/a", asked, [reply])
     assert [send(gateway).text for _ in range(2)] == ["mended", "then"]
 
 
@@ -58,7 +58,7 @@ def test_a_call_that_this_script_has_answered_is_not_counted_again() -> None:
     asked = request("scripted:strong")
     gateway = ScriptedGateway([Rule(text="first", times=2), Rule(text="then")])
     reply = asyncio.run(gateway.send(asked, "plan/a"))
-    gateway.replayed("plan/a", asked, [reply])
+    gateway.on_replayed("plan/a", asked, [reply])
     assert [send(gateway).text for _ in range(2)] == ["first", "then"]
 
 
@@ -79,9 +79,9 @@ def test_what_a_rule_gives_is_known_as_what_it_gives(rule: dict[str, Any]) -> No
         outcome: Any = send(gateway)
     except ModelError as error:
         outcome = error
-    assert Rule(**rule).gives(outcome)
+    assert Rule(**rule).could_produce(outcome)
     other = ModelError("other", "no") if "fail" not in rule else Reply("another")
-    assert not Rule(**rule).gives(other)
+    assert not Rule(**rule).could_produce(other)
 
 
 def test_a_rule_can_be_for_one_model() -> None:
@@ -138,7 +138,7 @@ def test_a_dry_run_can_price_the_calls_it_makes() -> None:
 def test_the_gateway_keeps_what_was_sent() -> None:
     gateway = ScriptedGateway()
     send(gateway, "plan/a")
-    assert [address for address, _ in gateway.sent] == ["plan/a"]
+    assert [address for address, _ in gateway.calls] == ["plan/a"]
 
 
 @pytest.mark.finding("FL1")

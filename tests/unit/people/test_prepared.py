@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skillrun.questions.answers import Question
-from skillrun.questions.prepared_answers import Prepared, read_answers
+from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.syntax.diagnostics import SkillrunError
 
 PREPARED = {"answered_by": "prepared"}
@@ -14,7 +14,7 @@ MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "sta
 WHY: Question = {"id": "why", "text": "Why?"}
 
 
-def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> Prepared:
+def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> PreparedAnswers:
     path = tmp_path / name
     path.write_text(text, "utf-8")
     return read_answers(path)

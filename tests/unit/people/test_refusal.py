@@ -9,8 +9,8 @@ from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, search_path
-from skillrun.questions.expected_questions import asks, check_answers, refusal
-from skillrun.questions.prepared_answers import Prepared, read_answers
+from skillrun.questions.expected_questions import check_answers, iterate_asks, unanswerable_questions
+from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 from skillrun.syntax.diagnostics import render_problem
 
 WORKFLOW = """
@@ -36,7 +36,7 @@ def program(folder: Path, steps: str, files: dict[str, str] | None = None, workf
     return found
 
 
-def answers(folder: Path, text: str) -> Prepared:
+def answers(folder: Path, text: str) -> PreparedAnswers:
     path = folder / "answers.yaml"
     path.write_text(text)
     return read_answers(path)
@@ -45,7 +45,7 @@ def answers(folder: Path, text: str) -> Prepared:
 @pytest.mark.row("B2", "X6")
 def test_an_unattended_run_is_refused_where_a_step_asks_a_person(tmp_path: Path) -> None:
     found = program(tmp_path, "- {id: which, ask: Which one?}")
-    (line,) = refusal(found, Prepared())
+    (line,) = unanswerable_questions(found, PreparedAnswers())
     assert line == (
         "skills/demo/one.md:4: `one/which` asks a person: answer `one/which` in --answers FILE, "
         "give the step a `default:`, or run without --unattended"
@@ -64,7 +64,7 @@ def test_an_unattended_run_is_refused_where_a_step_asks_a_person(tmp_path: Path)
     ],
 )
 def test_a_default_needs_nobody(tmp_path: Path, step: str) -> None:
-    assert refusal(program(tmp_path, step), Prepared()) == []
+    assert unanswerable_questions(program(tmp_path, step), PreparedAnswers()) == []
 
 
 @pytest.mark.row("B2")
@@ -82,7 +82,7 @@ def test_a_default_needs_nobody(tmp_path: Path, step: str) -> None:
 def test_everything_else_needs_a_person(tmp_path: Path, step: str) -> None:
     workflow = WORKFLOW.replace("phases:", "config: demo\nphases:")
     config = {"config/demo.yaml": "questions:\n  - {id: a, text: A?}\n"}
-    (line,) = refusal(program(tmp_path, step, config, workflow), Prepared())
+    (line,) = unanswerable_questions(program(tmp_path, step, config, workflow), PreparedAnswers())
     assert line.startswith("skills/demo/one.md:4: `one/which`")
 
 
@@ -114,9 +114,9 @@ CONFIG = {"config/demo.yaml": "ask: false\nfeatures:\n  talk: {enabled: false}\n
 )  # fmt: skip
 def test_a_question_that_the_inputs_rule_out_needs_nobody(tmp_path: Path, condition: str) -> None:
     found = program(tmp_path, f'- {{id: which, when: "{condition}", ask: Which one?}}', CONFIG, DEEP)
-    assert refusal(found, Prepared(), {"topic": "tea", "deep": False}) == []
+    assert unanswerable_questions(found, PreparedAnswers(), {"topic": "tea", "deep": False}) == []
     unknown = 0 if condition == "config.ask" else 1
-    assert len(refusal(found, Prepared())) == unknown, "which inputs there are is not known"
+    assert len(unanswerable_questions(found, PreparedAnswers())) == unknown, "which inputs there are is not known"
 
 
 @pytest.mark.finding("FL4")
@@ -125,7 +125,7 @@ def test_a_question_that_the_inputs_rule_out_needs_nobody(tmp_path: Path, condit
 )
 def test_a_question_that_may_be_reached_needs_somebody(tmp_path: Path, condition: str) -> None:
     found = program(tmp_path, f'- {{id: which, when: "{condition}", ask: Which one?}}', CONFIG, DEEP)
-    assert len(refusal(found, Prepared(), {"topic": "tea", "deep": True})) == 1
+    assert len(unanswerable_questions(found, PreparedAnswers(), {"topic": "tea", "deep": True})) == 1
 
 
 @pytest.mark.finding("FL4")
@@ -158,21 +158,21 @@ def test_conditions_of_phases_loops_protocols_and_inline_workflows_count(tmp_pat
         "skills/other/first.md": "---\nkind: phase\nsteps:\n  - {id: asked, ask: Inline?}\n---\n",
     }
     found = program(tmp_path, steps, files, workflow)
-    assert [ask.at for ask in asks(found, {"topic": "tea", "deep": False})] == ["one/unsure/first/asked"]
-    assert len(list(asks(found, {"topic": "tea", "deep": True}))) == 8
+    assert [ask.address for ask in iterate_asks(found, {"topic": "tea", "deep": False})] == ["one/unsure/first/asked"]
+    assert len(list(iterate_asks(found, {"topic": "tea", "deep": True}))) == 8
 
 
 @pytest.mark.finding("FL4")
 def test_features_are_not_known_where_the_state_has_the_mode(tmp_path: Path) -> None:
     workflow = DEEP.replace("  found:", "  mode: {type: string, default: a}\n  found:")
     found = program(tmp_path, "- {id: which, when: features.talk, ask: Which one?}", CONFIG, workflow)
-    assert len(refusal(found, Prepared(), {"topic": "tea", "deep": False})) == 1
+    assert len(unanswerable_questions(found, PreparedAnswers(), {"topic": "tea", "deep": False})) == 1
 
 
 @pytest.mark.parametrize("key", ["one/which", "which"])
 def test_a_prepared_answer_needs_nobody(tmp_path: Path, key: str) -> None:
     found = program(tmp_path, "- {id: which, ask: Which one?}")
-    assert refusal(found, answers(tmp_path, f"{key}: this")) == []
+    assert unanswerable_questions(found, answers(tmp_path, f"{key}: this")) == []
 
 
 LOOPS = """
@@ -184,7 +184,7 @@ LOOPS = """
 
 
 def test_where_a_question_is_asked_several_times_the_refusal_says_how_one_is_called(tmp_path: Path) -> None:
-    lines = refusal(program(tmp_path, LOOPS), Prepared())
+    lines = unanswerable_questions(program(tmp_path, LOOPS), PreparedAnswers())
     assert ["`one/built/sure` in --answers FILE (each time that it is asked; `one/built~ID/sure` is for one)" in line
             for line in lines] == [True, False]  # fmt: skip
     assert "`one/again/more` in --answers FILE (each time that it is asked; `one/again#2/more` is for one)" in lines[1]
@@ -194,18 +194,18 @@ def test_answers_for_single_items_and_passes_count_and_are_checked(tmp_path: Pat
     found = program(tmp_path, LOOPS)
     given = "one/built~hat/sure: yes\none/built~coat/sure: perhaps\none/again#1/more-1: a\none/again#1/more-2: b\n"
     prepared = answers(tmp_path, given + "one/again#2/mor-1: c\n")
-    assert refusal(found, prepared) == []
+    assert unanswerable_questions(found, prepared) == []
     assert [f"{p.line} {p.code}" for p in check_answers(found, prepared)] == ["2 answer", "5 unknown-question"]
 
 
 def test_a_prepared_answer_for_another_question_does_not_help(tmp_path: Path) -> None:
     found = program(tmp_path, "- {id: which, ask: [{id: a, text: A?}, {id: b, text: B?}]}")
-    assert len(refusal(found, answers(tmp_path, "a: this"))) == 1
+    assert len(unanswerable_questions(found, answers(tmp_path, "a: this"))) == 1
 
 
 def test_files_cannot_be_prepared(tmp_path: Path) -> None:
     found = program(tmp_path, "- {id: which, ask: Bring reports., pause: exit, files: 'reports/*.md'}")
-    assert len(refusal(found, answers(tmp_path, "which: this"))) == 1
+    assert len(unanswerable_questions(found, answers(tmp_path, "which: this"))) == 1
 
 
 def test_loops_otherwise_protocols_and_inline_workflows_are_followed(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_loops_otherwise_protocols_and_inline_workflows_are_followed(tmp_path: P
         "skills/other/first.md": "---\nkind: phase\nsteps:\n  - {id: asked, ask: Inline?}\n---\n",
     }
     phase_and_section = program(tmp_path, steps, files)
-    assert [ask.at for ask in asks(phase_and_section)] == [
+    assert [ask.address for ask in iterate_asks(phase_and_section)] == [
         "one/loop#2/inner", "one/grouped", "one/talk/asked", "one/talk.otherwise/instead", "one/sub/first/asked",
     ]  # fmt: skip
 
@@ -258,7 +258,7 @@ def test_of_a_computed_protocol_those_that_it_can_name_count(
         "skills/protocols/hush.md": protocol.replace("{steps}", "{say: nothing}"),
     }
     found = program(tmp_path, steps, files, WORKFLOW.replace("phases:", "config: demo\nphases:"))
-    assert len(refusal(found, Prepared())) == refused
+    assert len(unanswerable_questions(found, PreparedAnswers())) == refused
 
 
 def test_of_a_protocol_that_an_input_names_all_that_there_are_count(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_of_a_protocol_that_an_input_names_all_that_there_are_count(tmp_path: Pa
         "skills/protocols/hush.md": "---\nkind: protocol\nseats: [speaker]\nsteps:\n  - {say: nothing}\n---\n",
     }
     found = program(tmp_path, "- {id: p, panel: [judge], protocol: '{{ inputs.topic }}'}", files)
-    assert [ask.at for ask in asks(found)] == ["one/p/a"]
+    assert [ask.address for ask in iterate_asks(found)] == ["one/p/a"]
 
 
 @pytest.mark.parametrize("read", ["run.estimate.answers.which.a.calls", "run.estimate['answers']['which']"])
@@ -290,7 +290,7 @@ def test_a_protocol_that_calls_itself_is_entered_once(tmp_path: Path) -> None:
     steps = "  - {id: a, ask: Q?}\n  - {panel: '{{ seats.speaker }}', protocol: again}\n"
     again = f"---\nkind: protocol\nseats: [speaker]\nsteps:\n{steps}---\n"
     found = program(tmp_path, "- {id: p, panel: [x], protocol: again}", {"skills/protocols/again.md": again})
-    assert [ask.at for ask in asks(found)] == ["one/p/a"]
+    assert [ask.address for ask in iterate_asks(found)] == ["one/p/a"]
 
 
 @pytest.mark.row("X6")
@@ -316,5 +316,5 @@ def test_the_shipped_plan_runs_unattended(tmp_path: Path) -> None:
     library = Library(search_path(tmp_path))
     found = check_workflow(library, "plan")
     assert found is not None
-    assert refusal(found, Prepared()) == []
-    assert "expert-review/cycle#2/choice" in [ask.at for ask in asks(found)]
+    assert unanswerable_questions(found, PreparedAnswers()) == []
+    assert "expert-review/cycle#2/choice" in [ask.address for ask in iterate_asks(found)]

@@ -85,7 +85,7 @@ class Narrow(DummyOutput):
 def test_a_long_question_breaks_between_words() -> None:
     terminal = Terminal(screen=Narrow())
     text = "When is a run old: by the days since it ended, or by the space that it takes?\n    a second line"
-    lines = terminal._wrapped(text).splitlines()
+    lines = terminal._wrap_text(text).splitlines()
     assert " ".join(" ".join(lines).split()) == " ".join(text.split())
     assert max(map(len, lines)) <= 36
     assert lines[-1] == "    a second line"
@@ -222,8 +222,8 @@ def test_nothing_is_lost_by_ctrl_c_not_even_what_was_not_sent() -> None:
 def test_own_words_beside_choices_are_kept_like_any_others() -> None:
     found, told = kept([OWN, WHY], "4" + ENTER + "half" + CTRL_C)
     assert (found, told) == (None, [("typed", "0", "half")])
-    assert kept([OWN], ENTER + " done" + ENTER, UnfinishedAnswers(typed={"0": "half"}))[0] == [{"answer": "half done"}]
-    assert kept([OWN, WHY], ENOUGH, UnfinishedAnswers(typed={"0": "half"}), enough="stop")[0] == [
+    assert kept([OWN], ENTER + " done" + ENTER, UnfinishedAnswers(drafts={"0": "half"}))[0] == [{"answer": "half done"}]
+    assert kept([OWN, WHY], ENOUGH, UnfinishedAnswers(drafts={"0": "half"}), enough="stop")[0] == [
         {"answer": "half"},
         ENDED,
     ]

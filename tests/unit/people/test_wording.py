@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.questions.punctuation import one_stop
+from skillrun.questions.punctuation import remove_double_stops
 
 
 @pytest.mark.parametrize(
@@ -16,5 +16,5 @@ from skillrun.questions.punctuation import one_stop
     ],
 )
 def test_a_value_that_ends_a_sentence_and_a_template_that_does_make_one_full_stop(text: str, one: str) -> None:
-    assert one_stop(text) == one
-    assert one_stop(one) == one
+    assert remove_double_stops(text) == one
+    assert remove_double_stops(one) == one

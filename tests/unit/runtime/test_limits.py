@@ -9,31 +9,31 @@ from typing import Any
 import pytest
 
 from skillrun.models.messages import Usage
-from skillrun.runtime.errors import BudgetSpent
-from skillrun.runtime.run_budget import Limits, Reservation
+from skillrun.runtime.errors import BudgetExhausted
+from skillrun.runtime.run_budget import Reservation, RunBudget
 from skillrun.store.memory import MemoryJournal
 
 pytestmark = pytest.mark.finding("FM1")
 
 
-def limits(**budget: float) -> Limits:
+def limits(**budget: float) -> RunBudget:
     with closing(MemoryJournal()) as journal:
-        return Limits(budget, journal)
+        return RunBudget(budget, journal)
 
 
-async def use(made: Limits, most: int, used: int, done: list[int], price: float = 0) -> None:
+async def use(made: RunBudget, most: int, used: int, done: list[int], price: float = 0) -> None:
     """A call that may use `most` tokens and uses `used`; `done` has how many were under way with it."""
-    held = await made.let_in(lambda _exactly: Reservation(1, most, price))
+    held = await made.reserve(lambda _exactly: Reservation(1, most, price))
     try:
         done.append(len(made._under_way))
-        made.sent(held)
+        made.count_call(held)
         await asyncio.sleep(0)
-        made.answered(held, Usage(output=used), price and used / 1000)
+        made.record_usage(held, Usage(output=used), price and used / 1000)
     finally:
-        made.end(held)
+        made.release(held)
 
 
-def crowd(made: Limits, calls: int, most: int = 100, used: int = 10, **more: Any) -> tuple[list[int], list[Any]]:
+def crowd(made: RunBudget, calls: int, most: int = 100, used: int = 10, **more: Any) -> tuple[list[int], list[Any]]:
     """How many were under way when each call was let in, and the errors of the others."""
 
     async def all_at_once() -> list[Any]:
@@ -49,7 +49,7 @@ def test_calls_under_way_count_before_they_are_answered() -> None:
     made = limits(calls=3)
     done, errors = crowd(made, 10)
     assert done == [1, 2, 3]
-    assert [type(error) for error in errors] == [BudgetSpent] * 7
+    assert [type(error) for error in errors] == [BudgetExhausted] * 7
     assert str(made.next_step()) == "resume with `skillrun resume RUN --budget calls=10`"
 
 
@@ -78,10 +78,10 @@ def test_a_call_that_was_not_sent_or_has_failed_gives_its_room_back() -> None:
 
     async def failing() -> None:
         for sent in (False, True, False):
-            held = await made.let_in(lambda _exactly: Reservation(1, 90))
+            held = await made.reserve(lambda _exactly: Reservation(1, 90))
             if sent:
-                made.sent(held)
-            made.end(held)
+                made.count_call(held)
+            made.release(held)
 
     asyncio.run(failing())
     assert made.spent["calls"] == 1
@@ -93,12 +93,12 @@ def test_who_gives_up_waiting_stands_in_nobodys_way() -> None:
     made = limits(tokens=100)
 
     async def story() -> list[int]:
-        first = await made.let_in(lambda _exactly: Reservation(1, 90))
+        first = await made.reserve(lambda _exactly: Reservation(1, 90))
         waiting = [asyncio.create_task(use(made, 90, 10, done)) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[0].cancel()
         await asyncio.sleep(0)
-        made.end(first)
+        made.release(first)
         waiting[1].cancel()  # it was let in just now
         await asyncio.gather(*waiting, return_exceptions=True)
         return done
@@ -116,8 +116,8 @@ def test_the_exact_size_of_a_prompt_is_asked_for_where_the_quick_one_has_no_room
         return Reservation(1, 40 if exactly else 80)
 
     async def two() -> None:
-        await made.let_in(most)
-        await made.let_in(most)
+        await made.reserve(most)
+        await made.reserve(most)
 
     asyncio.run(asyncio.wait_for(two(), 5))
     assert asked == [False, False, True]

@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from skillrun.repository.confined_folder import Tree
-from skillrun.repository.gitignore import Ignored
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.gitignore import GitIgnore
 
 TREES: Final = int(os.environ.get("SKILLRUN_TREES", "60"))
 NAMES: Final = ["a", "b", "ab", "abc", "a.b", ".a", "a b", "b ", "é", "[a]", "a*", "A", "-", "!a", "#b", "a\\b", "aab"]
@@ -83,13 +83,13 @@ def git(top: Path, *arguments: str, given: Iterable[str] = ()) -> list[str]:
 
 
 def ignored(root: Path, paths: Iterable[str]) -> list[str]:
-    with Tree(root, links=True) as tree:
-        rules = Ignored(tree, lambda: None)
+    with ConfinedFolder(root, links=True) as tree:
+        rules = GitIgnore(tree, lambda: None)
         found = []
         for path in paths:
             parts = tuple(path.split("/"))
             ways = [(parts[:end], end < len(parts) or (root / path).is_dir()) for end in range(1, len(parts) + 1)]
-            if any(rules.why(way, is_folder) for way, is_folder in ways):
+            if any(rules.ignore_reason(way, is_folder) for way, is_folder in ways):
                 found.append(path)
         return found
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.repository.confined_folder import Tree
-from skillrun.repository.matching import DEEPEST, matching
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.matching import DEEPEST, find_matching_files
 from skillrun.repository.paths import PathRefused
 
 FILES = ("a.md", "b.txt", ".hidden.md", "sub/a.md", "sub/deep/c.md", "sub/deep/[x].md", "other/a.md")
@@ -34,8 +34,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_pattern_matches_what_pathlib_says(root: Path, parts: list[str]) -> None:
     pattern = "/".join(parts)
     expected = sorted({path.relative_to(root) for path in root.glob(pattern) if path.is_file()})
-    with Tree(root) as tree:
-        assert matching(tree, pattern) == [path.as_posix() for path in expected]
+    with ConfinedFolder(root) as tree:
+        assert find_matching_files(tree, pattern) == [path.as_posix() for path in expected]
 
 
 @pytest.mark.row("Z3")
@@ -49,15 +49,15 @@ def test_nothing_behind_a_link_that_leads_out_matches(tmp_path: Path) -> None:
     (root / "far.md").symlink_to(tmp_path / "outside" / "secret.md")
     (root / "near.md").symlink_to("sub/a.md")
     (root / "loop").symlink_to(".")
-    with Tree(root) as tree, Tree(root, links=True) as following:
-        assert matching(tree, "**/*.md") == ["sub/a.md"]
-        assert matching(following, "**/*.md") == ["near.md", "sub/a.md"]
+    with ConfinedFolder(root) as tree, ConfinedFolder(root, links=True) as following:
+        assert find_matching_files(tree, "**/*.md") == ["sub/a.md"]
+        assert find_matching_files(following, "**/*.md") == ["near.md", "sub/a.md"]
         for pattern in ("out/*.md", "out/secret.md", "far.md", "*/secret.md"):
-            assert matching(tree, pattern) == matching(following, pattern) == []
-        assert matching(tree, "sub/../sub/*.md") == ["sub/a.md"]
+            assert find_matching_files(tree, pattern) == find_matching_files(following, pattern) == []
+        assert find_matching_files(tree, "sub/../sub/*.md") == ["sub/a.md"]
         for pattern in ("../*", "/etc/*", "a\0b", "*" * 5000, "sub/../../*"):
             with pytest.raises(PathRefused):
-                matching(tree, pattern)
+                find_matching_files(tree, pattern)
 
 
 def test_folders_without_end_are_refused(tmp_path: Path) -> None:
@@ -65,5 +65,5 @@ def test_folders_without_end_are_refused(tmp_path: Path) -> None:
     for _ in range(DEEPEST + 2):
         folder = folder / "d"
         folder.mkdir()
-    with Tree(tmp_path) as tree, pytest.raises(PathRefused, match=f"more than {DEEPEST} deep"):
-        matching(tree, "**/*")
+    with ConfinedFolder(tmp_path) as tree, pytest.raises(PathRefused, match=f"more than {DEEPEST} deep"):
+        find_matching_files(tree, "**/*")

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.extensions.outline import parser_process
-from skillrun.extensions.outline.grammars import _BY_ENDING, PYTHON, Grammar, grammar_of
-from skillrun.extensions.outline.parser import Parser
+from skillrun.extensions.outline.grammars import _BY_EXTENSION, PYTHON, Grammar, detect_grammar
+from skillrun.extensions.outline.parser import DefinitionParser
 from skillrun.repository.definitions import MAX_FILE, NoOutline
-from skillrun.repository.headings import headings
-from skillrun.repository.outline import outlined
+from skillrun.repository.headings import find_headings
+from skillrun.repository.outline import build_outline
 from skillrun.repository.results import MAX_RESULT
 from tests.unit.tools.test_repository import SECRET, ask
 
@@ -135,8 +135,8 @@ def test_definitions_of_each_language_are_shown_with_their_lines(tmp_path: Path,
 
 
 def test_every_grammar_reads_its_definitions_and_broken_files_too() -> None:
-    with Parser(time.monotonic() + 30) as parser:
-        for ending in {grammar: ending for ending, grammar in _BY_ENDING.items()}.values():
+    with DefinitionParser(time.monotonic() + 30) as parser:
+        for ending in {grammar: ending for ending, grammar in _BY_EXTENSION.items()}.values():
             assert parser.definitions(f"a.{ending}", b"") == []
             parser.definitions(f"a.{ending}", b"class A { def (((\n\xff\xfe \x80 }}}} function")
         broken = b"class A:\n    def one(self):\n        return (\n\n    def two(self):\n        pass\n"
@@ -144,10 +144,10 @@ def test_every_grammar_reads_its_definitions_and_broken_files_too() -> None:
 
 
 def test_a_script_without_an_ending_is_known_by_its_first_line() -> None:
-    assert grammar_of("bin/run", b"#!/usr/bin/env python3\n") is PYTHON
-    assert grammar_of("bin/run", b"#!/usr/bin/env -S uv run\n") is None
-    assert grammar_of("bin/run", b"#!/bin/bash -e\n") is _BY_ENDING["sh"]
-    assert grammar_of(".python", b"") is None
+    assert detect_grammar("bin/run", b"#!/usr/bin/env python3\n") is PYTHON
+    assert detect_grammar("bin/run", b"#!/usr/bin/env -S uv run\n") is None
+    assert detect_grammar("bin/run", b"#!/bin/bash -e\n") is _BY_EXTENSION["sh"]
+    assert detect_grammar(".python", b"") is None
 
 
 def test_headings_are_the_outline_of_a_text(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_headings_are_the_outline_of_a_text(tmp_path: Path) -> None:
 
 @given(st.lists(st.text("#=-~`ab ", max_size=8)), st.booleans())
 def test_headings_are_in_their_order_and_within_those_above(lines: list[str], marked: bool) -> None:
-    found = headings(lines, marked=marked)
+    found = find_headings(lines, is_markdown=marked)
     assert [one.first for one in found] == sorted({one.first for one in found})
     for one in found:
         assert 1 <= one.first <= one.last <= len(lines)
@@ -300,12 +300,12 @@ def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
 
 
 def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Parser(time.monotonic() - 1) as parser, pytest.raises(TimeoutError):
+    with DefinitionParser(time.monotonic() - 1) as parser, pytest.raises(TimeoutError):
         parser.definitions("a.py", b"")
-    with Parser(time.monotonic() + 30) as parser:
-        assert outlined(parser, "a.md", b"x" * (MAX_FILE + 1)).reason == "it is larger than 1,000,000 bytes"
+    with DefinitionParser(time.monotonic() + 30) as parser:
+        assert build_outline(parser, "a.md", b"x" * (MAX_FILE + 1)).reason == "it is larger than 1,000,000 bytes"
         with monkeypatch.context() as patch:
-            patch.setitem(_BY_ENDING, "py", Grammar("tree_sitter_python", "(no query"))
+            patch.setitem(_BY_EXTENSION, "py", Grammar("tree_sitter_python", "(no query"))
             for _ in range(3):
                 with pytest.raises(NoOutline, match="failed on it"):
                     parser.definitions("a.py", b"")
@@ -320,12 +320,12 @@ def test_a_file_that_takes_too_long_has_no_outline(tmp_path: Path, monkeypatch: 
         Path(parser_process.__file__).read_text().replace("SECONDS: Final = 2.0", "SECONDS: Final = 0.02")
     )
     monkeypatch.setattr(parser_process, "__file__", str(program))
-    with Parser(time.monotonic() + 30) as parser, pytest.raises(NoOutline, match="the parser failed on it"):
+    with DefinitionParser(time.monotonic() + 30) as parser, pytest.raises(NoOutline, match="the parser failed on it"):
         parser.definitions("a.py", b"(" * 5_000)
 
 
 def test_a_grammar_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_BY_ENDING, "py", Grammar("tree_sitter_of_no_language", ""))
+    monkeypatch.setitem(_BY_EXTENSION, "py", Grammar("tree_sitter_of_no_language", ""))
     (tmp_path / "a.py").write_text("def a(): ...\n")
     missing = "the package tree-sitter-of-no-language is not installed"
     assert missing in ask(tmp_path, "Outline", path="a.py")

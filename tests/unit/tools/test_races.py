@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from skillrun.repository.confined_folder import Tree
-from skillrun.repository.readable_folder import Readable
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.readable_folder import ReadableFolder
 from skillrun.repository.repository import Repository
 
 SWAPS: Final = int(os.environ.get("SKILLRUN_SWAPS", "20000"))
@@ -56,7 +56,7 @@ def test_nothing_from_elsewhere_shows_while_a_folder_and_a_link_are_exchanged(tm
     (root / elsewhere / "another-name.txt").write_text(SECRET)
     (root / "door").symlink_to(elsewhere)
     swaps = Thread(target=exchange, args=(root / "open", root / "door", SWAPS))
-    repository = Repository(lambda: Readable(Tree(root, links=True)))
+    repository = Repository(lambda: ReadableFolder(ConfinedFolder(root, links=True)))
     answers: list[str] = []
 
     async def use() -> None:

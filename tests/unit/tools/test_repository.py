@@ -17,10 +17,10 @@ from skillrun.definitions.verbs import LOOKUP
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.library.secrets import secret_names
-from skillrun.repository.confined_folder import Tree
-from skillrun.repository.readable_folder import Readable
-from skillrun.repository.reading import RANGE, WHOLE
-from skillrun.repository.repository import TOOLS, Repository, specs
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.readable_folder import ReadableFolder
+from skillrun.repository.reading import MAX_RANGE, MAX_WHOLE_FILE
+from skillrun.repository.repository import TOOLS, Repository, tool_specs
 from skillrun.repository.results import MAX_LINE, MAX_RESULT
 from skillrun.repository.searching import MAX_HITS
 from skillrun.scoring.compaction import estimate_tokens
@@ -61,7 +61,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def repository(root: Path) -> Repository:
-    return Repository(lambda: Readable(Tree(root, links=True), SECRETS))
+    return Repository(lambda: ReadableFolder(ConfinedFolder(root, links=True), SECRETS))
 
 
 def ask(root: Path, tool: str, /, **arguments: Any) -> str:
@@ -87,7 +87,7 @@ def test_a_long_file_is_read_in_parts_that_together_are_the_file(root: Path) -> 
     read: list[str] = []
     while len(read) < len(lines):
         answer = ask(root, "Read", path="long.txt", offset=len(read) + 1)
-        assert len(answer) <= WHOLE + 100
+        assert len(answer) <= MAX_WHOLE_FILE + 100
         read += [line.split("\t", 1)[1] for line in answer.split("\n") if "\t" in line]
     assert read == lines
 
@@ -251,11 +251,11 @@ def test_a_range_that_is_asked_for_comes_whole(root: Path) -> None:
     lines = [f"line {n} " + "x" * 60 for n in range(3000)]
     (root / "long.txt").write_text("\n".join(lines))
     asked = ask(root, "Read", path="long.txt", offset=500, limit=1000)
-    assert WHOLE < len(asked) < RANGE
+    assert MAX_WHOLE_FILE < len(asked) < MAX_RANGE
     assert asked.split("\n")[-2].endswith(lines[1498])
     assert asked.endswith("(lines 500 to 1499 of 3000; the next is offset 1500)")
     most = ask(root, "Read", path="long.txt", limit=3000)
-    assert RANGE - 1000 < len(most) <= RANGE
+    assert MAX_RANGE - 1000 < len(most) <= MAX_RANGE
 
 
 def test_a_file_that_is_little_longer_than_a_part_comes_whole_and_a_longer_one_says_what_is_below(root: Path) -> None:
@@ -367,7 +367,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
     assert document is not None
     described = {section.name: section.text.value for section in document.sections}
     assert list(described) == [*TOOLS, LOOKUP]  # the last belongs to the run
-    for spec in specs({name: described[name] for name in TOOLS}):
+    for spec in tool_specs({name: described[name] for name in TOOLS}):
         assert spec["description"]
         assert "\n- `" not in spec["description"]
         for parameter in spec["parameters"]["properties"].values():
@@ -375,7 +375,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
 
 
 def test_only_the_tools_that_are_named_are_given() -> None:
-    (spec,) = specs({"Read": "Reads.\n- `path`: The file."})
+    (spec,) = tool_specs({"Read": "Reads.\n- `path`: The file."})
     assert (spec["name"], spec["description"]) == ("Read", "Reads.")
     assert spec["parameters"]["properties"]["path"] == {"type": "string", "description": "The file."}
     assert spec["parameters"]["properties"]["offset"] == {"type": "integer", "minimum": 1}

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillrun.repository.confined_folder import Tree, entries
+from skillrun.repository.confined_folder import ConfinedFolder, entries
 from skillrun.repository.paths import PathRefused
 from skillrun.store.local.atomic import write_atomic
 
@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def refused(tree: Tree, name: str) -> str:
+def refused(tree: ConfinedFolder, name: str) -> str:
     with pytest.raises(PathRefused) as caught:
         tree.read(name, 100)
     return str(caught.value)
@@ -45,7 +45,7 @@ def refused(tree: Tree, name: str) -> str:
     "name", ["inner/file.txt", "near", "round/file.txt", "inner/deep/up", "whole/file.txt", "./inner//deep/../file.txt"]
 )
 def test_what_lies_inside_is_read_with_its_links_followed(root: Path, name: str) -> None:
-    with Tree(root, links=True) as tree:
+    with ConfinedFolder(root, links=True) as tree:
         assert tree.read(name, 100) == b"text"
         assert tree.is_file(name)
 
@@ -54,14 +54,14 @@ def test_what_lies_inside_is_read_with_its_links_followed(root: Path, name: str)
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.row("Z3")
 def test_nothing_leads_out(root: Path, name: str, links: bool) -> None:
-    with Tree(root, links=links) as tree:
+    with ConfinedFolder(root, links=links) as tree:
         assert "leads" in refused(tree, name)
         assert not tree.is_file(name)
 
 
 @pytest.mark.row("Z3")
 def test_an_absolute_path_a_circle_a_nul_and_a_path_that_is_too_long_are_refused(root: Path) -> None:
-    with Tree(root, links=True) as tree:
+    with ConfinedFolder(root, links=True) as tree:
         assert "absolute" in refused(tree, str(root / "near"))
         assert "followed" in refused(tree, "loop")
         assert "NUL" in refused(tree, "a\0b")
@@ -71,21 +71,21 @@ def test_an_absolute_path_a_circle_a_nul_and_a_path_that_is_too_long_are_refused
 @pytest.mark.row("Z3")
 @pytest.mark.parametrize("name", ["near", "round/file.txt", "whole/file.txt"])
 def test_without_links_none_is_followed(root: Path, name: str) -> None:
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         assert "symbolic link" in refused(tree, name)
 
 
 @pytest.mark.row("Z3")
 def test_a_second_name_of_a_file_elsewhere_is_refused_without_links(root: Path, tmp_path: Path) -> None:
     os.link(tmp_path / "outside" / "secret.txt", root / "second")
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         assert "hard link" in refused(tree, "second")
 
 
 @pytest.mark.row("Z3")
 def test_what_is_no_regular_file_is_refused_at_once(root: Path) -> None:
     os.mkfifo(root / "fifo")
-    with socket.socket(socket.AF_UNIX) as server, Tree(root) as tree:
+    with socket.socket(socket.AF_UNIX) as server, ConfinedFolder(root) as tree:
         server.bind(str(root / "s"))
         assert "no regular file" in refused(tree, "fifo")
         with pytest.raises((PathRefused, OSError)):
@@ -95,7 +95,7 @@ def test_what_is_no_regular_file_is_refused_at_once(root: Path) -> None:
 
 
 def test_what_is_missing_is_missing(root: Path) -> None:
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         for name in ("no", "no/where", "inner/no"):
             with pytest.raises(FileNotFoundError):
                 tree.read(name, 100)
@@ -104,35 +104,35 @@ def test_what_is_missing_is_missing(root: Path) -> None:
 
 
 def test_more_than_the_limit_shows_as_one_byte_more(root: Path) -> None:
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         assert tree.read("inner/file.txt", 3) == b"text"
         assert tree.read("inner/file.txt", 2) == b"tex"
 
 
 def test_a_folder_is_listed_with_what_each_entry_is(root: Path) -> None:
     os.mkfifo(root / "inner" / "fifo")
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         assert tree.entries("inner") == [("deep", "folder"), ("fifo", "other"), ("file.txt", "file")]
         assert ("far", "link") in tree.entries()
 
 
 def test_a_place_to_write_is_made_and_never_behind_a_link(root: Path, tmp_path: Path) -> None:
-    with Tree(root) as tree:
-        with tree.place("new/folder/file.md", create=True, mode=0o700) as (folder, leaf):
+    with ConfinedFolder(root) as tree:
+        with tree.open_parent("new/folder/file.md", create=True, mode=0o700) as (folder, leaf):
             assert leaf == "file.md"
             os.close(os.open(leaf, os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=folder))
             os.fsync(folder)
         assert (root / "new" / "folder" / "file.md").is_file()
-        with pytest.raises(PathRefused), tree.place("up/new.md", create=True):
+        with pytest.raises(PathRefused), tree.open_parent("up/new.md", create=True):
             raise AssertionError
         for name in ("", ".", "inner/", "inner/.."):
-            with pytest.raises(PathRefused), tree.place(name):
+            with pytest.raises(PathRefused), tree.open_parent(name):
                 raise AssertionError
     assert [path.name for path in (tmp_path / "outside").iterdir()] == ["secret.txt"]
 
 
 def test_a_tree_stays_the_folder_that_was_opened(root: Path, tmp_path: Path) -> None:
-    with Tree(root) as tree, tree.folder("inner") as inner:
+    with ConfinedFolder(root) as tree, tree.open_folder("inner") as inner:
         root.rename(tmp_path / "elsewhere")
         (tmp_path / "root").symlink_to(tmp_path / "outside")
         assert inner.read("file.txt", 100) == b"text"
@@ -143,12 +143,12 @@ def test_a_tree_stays_the_folder_that_was_opened(root: Path, tmp_path: Path) -> 
 def test_no_descriptor_is_left_open(root: Path) -> None:
     before = len(list(Path("/dev/fd").iterdir()))
     for _ in range(20):
-        with Tree(root, links=True) as tree:
+        with ConfinedFolder(root, links=True) as tree:
             tree.read("inner/deep/up", 100)
             tree.entries("inner/deep")
             for name in ("far", "loop", "no/where"):
                 assert not tree.is_file(name)
-            with tree.folder("inner"), tree.place("inner/x"):
+            with tree.open_folder("inner"), tree.open_parent("inner/x"):
                 pass
     assert len(list(Path("/dev/fd").iterdir())) == before
 
@@ -157,37 +157,37 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
 def test_without_links_the_folder_itself_is_none(root: Path, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(root)
     with pytest.raises(PathRefused, match="linked is a symbolic link"):
-        Tree(tmp_path / "linked")
-    with Tree(tmp_path / "linked", links=True) as tree:
+        ConfinedFolder(tmp_path / "linked")
+    with ConfinedFolder(tmp_path / "linked", links=True) as tree:
         assert tree.read("near", 100) == b"text"
-    with Tree(tmp_path / "linked" / "inner") as tree:  # links on the way are the caller's
+    with ConfinedFolder(tmp_path / "linked" / "inner") as tree:  # links on the way are the caller's
         assert tree.read("file.txt", 100) == b"text"
     with pytest.raises(NotADirectoryError):
-        Tree(root / "inner" / "file.txt")
+        ConfinedFolder(root / "inner" / "file.txt")
 
 
 def test_what_is_known_of_a_file_is_nothing_where_none_is(root: Path) -> None:
-    with Tree(root) as tree:
-        found = tree.known("inner/file.txt")
+    with ConfinedFolder(root) as tree:
+        found = tree.stat_file("inner/file.txt")
         assert found is not None
         assert found.st_size == 4
-        assert tree.known("inner/no") is tree.known("no/where") is tree.known("inner/file.txt/x") is None
-        assert tree.is_own("inner")
+        assert tree.stat_file("inner/no") is tree.stat_file("no/where") is tree.stat_file("inner/file.txt/x") is None
+        assert tree.is_user_owned("inner")
         with pytest.raises(PathRefused):
-            tree.known("far")
+            tree.stat_file("far")
         with pytest.raises(IsADirectoryError):
-            tree.known("inner")
+            tree.stat_file("inner")
 
 
 def test_an_error_of_the_system_names_the_whole_path(root: Path) -> None:
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         with pytest.raises(FileNotFoundError) as caught:
             tree.read("inner/no.txt", 10)
         assert caught.value.filename == str(root / "inner" / "no.txt")
         with pytest.raises(IsADirectoryError) as caught_too:
             write_atomic(tree, "inner/deep", "x")
         assert caught_too.value.filename == str(root / "inner" / "deep")
-        with pytest.raises(FileNotFoundError) as last, tree.place("inner/new.md") as (folder, _):
+        with pytest.raises(FileNotFoundError) as last, tree.open_parent("inner/new.md") as (folder, _):
             os.unlink(".new.tmp", dir_fd=folder)
         assert last.value.filename == str(root / "inner" / "new.md")
 
@@ -197,7 +197,7 @@ def test_a_file_is_opened_to_write_only_where_it_is_one_and_never_emptied(root: 
     os.mkfifo(root / "fifo")
     os.link(tmp_path / "outside" / "secret.txt", root / "second")
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         for name in ("inner/file.txt", "inner/new.txt"):
             with os.fdopen(tree.open(name, flags), "ab") as file:
                 file.write(b"+")
@@ -212,7 +212,7 @@ def test_a_file_is_opened_to_write_only_where_it_is_one_and_never_emptied(root: 
 @pytest.mark.row("Z3")
 def test_removing_takes_links_and_leaves_what_they_lead_to(root: Path, tmp_path: Path) -> None:
     (root / "inner" / "out").symlink_to(tmp_path / "outside")
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         for name in ("far", "up", "inner"):
             tree.remove(name)
         with pytest.raises(FileNotFoundError):
@@ -225,11 +225,11 @@ def test_removing_takes_links_and_leaves_what_they_lead_to(root: Path, tmp_path:
 def test_a_folder_is_closed_to_others(root: Path, tmp_path: Path) -> None:
     for folder in (root, root / "inner", tmp_path / "outside"):
         folder.chmod(0o755)
-    with Tree(root) as tree:
-        tree.restrict()
-        tree.restrict("inner")
+    with ConfinedFolder(root) as tree:
+        tree.make_private()
+        tree.make_private("inner")
         with pytest.raises((PathRefused, OSError)):
-            tree.restrict("up")
+            tree.make_private("up")
     assert {path.stat().st_mode & 0o777 for path in (root, root / "inner")} == {0o700}
     assert (tmp_path / "outside").stat().st_mode & 0o777 == 0o755
 
@@ -247,19 +247,19 @@ def test_a_folder_is_closed_to_others(root: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_is_open_says_where_it_really_is(root: Path, name: str, real: str) -> None:
-    with Tree(root, links=True) as tree, tree.opened(name) as found:
+    with ConfinedFolder(root, links=True) as tree, tree.open_path(name) as found:
         assert (found.name, found.is_folder) == (real, real != "inner/file.txt")
         assert os.path.samestat(os.fstat(found.descriptor), (root / real).stat())
 
 
 def test_an_open_folder_is_listed_in_part(root: Path) -> None:
-    with Tree(root) as tree, tree.opened("inner") as found:
+    with ConfinedFolder(root) as tree, tree.open_path("inner") as found:
         assert entries(found.descriptor) == [("deep", "folder"), ("file.txt", "file")]
         assert len(entries(found.descriptor, 1)) == 1
 
 
 def test_a_link_itself_can_be_left_unfollowed(root: Path) -> None:
-    with Tree(root, links=True) as tree:
+    with ConfinedFolder(root, links=True) as tree:
         assert tree.read("whole/file.txt", 100, follow=False) == b"text"
         with pytest.raises(OSError, match="symbolic links"):
             tree.read("near", 100, follow=False)
@@ -267,7 +267,7 @@ def test_a_link_itself_can_be_left_unfollowed(root: Path) -> None:
 
 @pytest.mark.row("Z3")
 def test_half_a_character_is_no_name(root: Path) -> None:
-    with Tree(root) as tree:
+    with ConfinedFolder(root) as tree:
         assert "half a character" in refused(tree, "a\ud800")
 
 
@@ -276,7 +276,7 @@ def test_a_sibling_whose_name_begins_the_same_is_outside(root: Path) -> None:
     (root.parent / "root-2").mkdir()
     (root.parent / "root-2" / "file").write_bytes(SECRET)
     (root / "twin").symlink_to(root.parent / "root-2" / "file")
-    with Tree(root, links=True) as tree:
+    with ConfinedFolder(root, links=True) as tree:
         assert "leads out" in refused(tree, "twin")
 
 
@@ -306,9 +306,9 @@ PARTS = st.sampled_from(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(PARTS | st.text(max_size=5), max_size=8).map("/".join), st.booleans())
 def test_whatever_is_written_what_is_open_lies_inside(root: Path, written: str, links: bool) -> None:
-    with Tree(root, links=links) as tree:
+    with ConfinedFolder(root, links=links) as tree:
         try:
-            with tree.opened(written) as found:
+            with tree.open_path(written) as found:
                 real = os.path.realpath(root / found.name)
                 assert os.path.samestat(os.fstat(found.descriptor), os.stat(real))  # noqa: PTH116
         except (PathRefused, FileNotFoundError, NotADirectoryError):

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.repository.confined_folder import Tree
-from skillrun.repository.matching import matching
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
 from skillrun.store.local.atomic import move, write_atomic
 
@@ -36,42 +36,42 @@ def swap(pairs: list[tuple[Path, Path]], times: int) -> None:
         renameat2(-100, one, -100, other, EXCHANGE)
 
 
-def read(tree: Tree, _: int) -> None:
+def read(tree: ConfinedFolder, _: int) -> None:
     assert tree.read("inner/file.txt", 100) == NEAR
 
 
-def listed(tree: Tree, _: int) -> None:
+def listed(tree: ConfinedFolder, _: int) -> None:
     names = {name for name, _ in tree.entries("inner")}
     assert "mine.txt" not in names, names
 
 
-def found(tree: Tree, _: int) -> None:
-    assert not any("mine" in name for name in matching(tree, "**/*"))
+def found(tree: ConfinedFolder, _: int) -> None:
+    assert not any("mine" in name for name in find_matching_files(tree, "**/*"))
 
 
-def written(tree: Tree, number: int) -> None:
+def written(tree: ConfinedFolder, number: int) -> None:
     write_atomic(tree, f"inner/new-{number % 3}.txt", NEAR)
 
 
-def moved(tree: Tree, number: int) -> None:
+def moved(tree: ConfinedFolder, number: int) -> None:
     move(tree, f"inner/new-{number % 3}.txt", f"inner/moved-{number % 3}.txt")
 
 
-def removed(tree: Tree, number: int) -> None:
+def removed(tree: ConfinedFolder, number: int) -> None:
     tree.remove(f"inner/moved-{number % 3}.txt")
 
 
-def made(tree: Tree, number: int) -> None:
-    tree.make(f"inner/folder-{number % 3}/below", 0o700)
+def made(tree: ConfinedFolder, number: int) -> None:
+    tree.make_folder(f"inner/folder-{number % 3}/below", 0o700)
 
 
-def appended(tree: Tree, _: int) -> None:
+def appended(tree: ConfinedFolder, _: int) -> None:
     descriptor = tree.open("inner/file.txt", os.O_WRONLY | os.O_APPEND)
     assert os.fstat(descriptor).st_size == len(NEAR)
     os.close(descriptor)
 
 
-ACTS: list[Callable[[Tree, int], None]] = [read, listed, found, written, moved, removed, made, appended]
+ACTS: list[Callable[[ConfinedFolder, int], None]] = [read, listed, found, written, moved, removed, made, appended]
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_exchanging_folders_and_files_for_links_reaches_nothing_outside(
         finally:
             os._exit(0)
     done = 0
-    with Tree(root, links=links) as tree:
+    with ConfinedFolder(root, links=links) as tree:
         for number in count():
             for act in ACTS:
                 with suppress(OSError, PathRefused):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.repository.file_ranking import CODE, RECORDS, TESTS, TEXTS, worth
+from skillrun.repository.file_ranking import CODE, RECORDS, TESTS, TEXTS, rank_file
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ from skillrun.repository.file_ranking import CODE, RECORDS, TESTS, TEXTS, worth
     ],
 )
 def test_the_path_of_a_file_says_what_it_is_worth(kind: int, names: list[str]) -> None:
-    assert {name: worth(name) for name in names} == dict.fromkeys(names, kind)
+    assert {name: rank_file(name) for name in names} == dict.fromkeys(names, kind)

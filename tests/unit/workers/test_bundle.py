@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from skillrun.extensions.workers.bundle import packed, unpacked
-from skillrun.repository.readable_folder import MOST_FILES, Readable
+from skillrun.extensions.workers.bundle import pack_project, unpack_project
+from skillrun.repository.readable_folder import MAX_FILES, ReadableFolder
 from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
@@ -38,10 +38,10 @@ def project(tmp_path: Path) -> Path:
 def test_equal_files_give_equal_bytes_and_come_back_as_they_were(project: Path, tmp_path: Path) -> None:
     (project / "run.sh").write_text("#!/bin/sh\n")
     (project / "run.sh").chmod(0o4777)
-    first = packed(project, SECRETS)
+    first = pack_project(project, SECRETS)
     os.utime(project / "src/main.py", (1, 1))
-    assert packed(project, SECRETS).content == first.content
-    place = unpacked(first.sha, first.content, tmp_path / "there")
+    assert pack_project(project, SECRETS).content == first.content
+    place = unpack_project(first.sha, first.content, tmp_path / "there")
     assert (place / "Ü mlaut/ñ.md").read_text() == "Ü mlaut/ñ.md"
     assert (place / "run.sh").stat().st_mode & 0o7777 == 0o755
     assert (place / "-dash.md").stat().st_mode & 0o111 == 0
@@ -75,7 +75,7 @@ def test_secrets_what_git_ignores_runs_and_what_is_no_file_stay(project: Path, t
         os.chdir(project)
         made.bind("socket")
         os.chdir(here)
-        names = set(_names(packed(project, SECRETS).content))
+        names = set(_names(pack_project(project, SECRETS).content))
     assert names == {
         ".gitignore", "src/.gitignore", "kept.log", "workflows/a.md", "src/deep/er/x.txt", "Ü mlaut/ñ.md", "-dash.md",
         "inside.md",
@@ -91,7 +91,7 @@ def test_more_than_it_may_hold_is_said_with_the_largest_before_anything_is_sent(
         with (project / "data" / f"{number}.bin").open("wb") as file:
             file.truncate(45_000_000)
     with pytest.raises(UsageError) as error:
-        packed(project, SECRETS)
+        pack_project(project, SECRETS)
     assert "are more than 200 MB; the most so far: data (" in error.value.message
     assert "nothing was sent" in error.value.next_step
 
@@ -103,8 +103,8 @@ def test_more_files_than_any_project_has_are_refused(project: Path) -> None:
         for number in range(1000):
             (project / f"f{folder}" / str(number)).touch()
     with pytest.raises(UsageError) as error:
-        packed(project, SECRETS)
-    assert f"has more than {MOST_FILES:,} files" in error.value.message or "takes too long" in error.value.message
+        pack_project(project, SECRETS)
+    assert f"has more than {MAX_FILES:,} files" in error.value.message or "takes too long" in error.value.message
 
 
 @pytest.mark.parametrize("change", ["grows", "goes", "becomes a link"])
@@ -112,9 +112,9 @@ def test_a_file_that_changes_while_it_is_packed_is_told(
     project: Path, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "outside").write_text("outside")
-    path, files, fstat = project / "src/main.py", Readable.files, os.fstat
+    path, files, fstat = project / "src/main.py", ReadableFolder.files, os.fstat
 
-    def late(self: Readable, *given: Any) -> Any:
+    def late(self: ReadableFolder, *given: Any) -> Any:
         yield from list(files(self, *given))
         if change != "grows":
             path.unlink()
@@ -127,10 +127,10 @@ def test_a_file_that_changes_while_it_is_packed_is_told(
             path.write_text("more than it was")
         return status
 
-    monkeypatch.setattr(Readable, "files", late)
+    monkeypatch.setattr(ReadableFolder, "files", late)
     monkeypatch.setattr("skillrun.extensions.workers.bundle.os.fstat", growing)
     with pytest.raises(SkillrunError) as error:
-        packed(project, SECRETS)
+        pack_project(project, SECRETS)
     assert "src/main.py" in error.value.message
 
 
@@ -143,7 +143,7 @@ def test_an_archive_that_was_made_by_somebody_else_writes_nothing_outside(tmp_pa
         archive.addfile(entry, io.BytesIO(b"x"))
     content = written.getvalue()
     with pytest.raises(SkillrunError):
-        unpacked(sha256_of(content), content, tmp_path / "there")
+        unpack_project(sha256_of(content), content, tmp_path / "there")
     assert [path.name for path in tmp_path.rglob("*")] == ["there"]
 
 
@@ -156,6 +156,6 @@ def test_an_archive_with_what_is_no_file_is_refused(tmp_path: Path, kind: bytes)
         archive.addfile(entry)
     content = written.getvalue()
     with pytest.raises(SkillrunError):
-        unpacked(sha256_of(content), content, tmp_path / "there")
+        unpack_project(sha256_of(content), content, tmp_path / "there")
     with pytest.raises(SkillrunError, match="not what was sent"):
-        unpacked("0" * 64, content, tmp_path / "there")
+        unpack_project("0" * 64, content, tmp_path / "there")

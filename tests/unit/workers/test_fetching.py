@@ -14,10 +14,10 @@ import pytest
 
 from skillrun.extensions.workers import fetching
 from skillrun.extensions.workers.commit import Commit, is_remote
-from skillrun.extensions.workers.fetching import Commits, Unfetchable
-from skillrun.repository.confined_folder import Tree
+from skillrun.extensions.workers.fetching import CommitCache, Unfetchable
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable_folder import Readable, Withheld
+from skillrun.repository.readable_folder import PathWithheld, ReadableFolder
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 pytestmark = pytest.mark.row("W5")
@@ -45,11 +45,11 @@ def origin(tmp_path: Path) -> Path:
 def committed(origin: Path) -> Commit:
     git(origin, "add", "--all", "--force")
     git(origin, "commit", "--quiet", "--message", "x", "--no-verify")
-    return Commit.of(f"file://{origin}@{git(origin, 'rev-parse', 'HEAD')}")
+    return Commit.parse(f"file://{origin}@{git(origin, 'rev-parse', 'HEAD')}")
 
 
 def fetched(projects: Path, wanted: Commit, **options: bool) -> Path:
-    asyncio.run(Commits(projects, **{"files": True, **options}).have(wanted))
+    asyncio.run(CommitCache(projects, **{"files": True, **options}).ensure_available(wanted))
     return (projects / "bundle" / wanted.path).resolve()
 
 
@@ -85,10 +85,10 @@ def test_a_commit_comes_by_ssh_also_from_a_server_that_gives_named_ones_alone(
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("GIT_SSH_COMMAND", f"{tmp_path}/ssh")
     monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
-    place = fetched(tmp_path / "projects", Commit.of(f"ssh://git@host{origin}@{first.sha}"), files=False)
+    place = fetched(tmp_path / "projects", Commit.parse(f"ssh://git@host{origin}@{first.sha}"), files=False)
     assert (place / "a.txt").read_text() == "first\n"
     with pytest.raises(Unfetchable, match="has no commit"):
-        fetched(tmp_path / "projects", Commit.of(f"ssh://git@host{origin}@{COMMIT}"), files=False)
+        fetched(tmp_path / "projects", Commit.parse(f"ssh://git@host{origin}@{COMMIT}"), files=False)
 
 
 def test_nothing_that_a_repository_brings_is_run_or_followed(origin: Path, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_nothing_that_a_repository_brings_is_run_or_followed(origin: Path, tmp_p
     git(origin, "commit", "--quiet", "--message", "x")
     git(origin, "config", "core.hooksPath", str(origin / "hooks"))
     git(origin, "config", "uploadpack.packObjectsHook", str(origin / "filter.sh"))
-    wanted = Commit.of(f"file://{origin}@{git(origin, 'rev-parse', 'HEAD')}")
+    wanted = Commit.parse(f"file://{origin}@{git(origin, 'rev-parse', 'HEAD')}")
     ran.unlink(missing_ok=True)
     place = fetched(tmp_path / "projects", wanted)
     assert not ran.exists()
@@ -126,10 +126,15 @@ def test_links_and_secrets_are_refused_as_on_a_laptop(origin: Path, tmp_path: Pa
     (origin / ".gitignore").write_text("*.log\n")
     (origin / "x.log").write_text("log")
     place = fetched(tmp_path / "projects", committed(origin))
-    with Readable(Tree(place, links=True), (".env",)) as readable:
+    with ReadableFolder(ConfinedFolder(place, links=True), (".env",)) as readable:
         assert sorted(readable.files()) == [".gitignore", "a.txt", "in"]
-        for name, error in {"out": PathRefused, "root": PathRefused, ".env": Withheld, "x.log": Withheld}.items():
-            with pytest.raises(error), readable.opened(name):
+        for name, error in {
+            "out": PathRefused,
+            "root": PathRefused,
+            ".env": PathWithheld,
+            "x.log": PathWithheld,
+        }.items():
+            with pytest.raises(error), readable.open_path(name):
                 pass
 
 
@@ -145,7 +150,7 @@ def test_nothing_is_written_through_a_link_of_the_repository(origin: Path, tmp_p
     commit = git(origin, "commit-tree", tree, "-m", "x")
     git(origin, "update-ref", "refs/heads/evil", commit)
     with pytest.raises(SkillrunError):
-        fetched(tmp_path / "projects", Commit.of(f"file://{origin}@{commit}"))
+        fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
     assert list(outside.iterdir()) == []
 
 
@@ -170,7 +175,7 @@ def test_a_name_that_is_none_of_a_repository_is_refused(origin: Path, tmp_path: 
     commit = git(origin, "commit-tree", made(origin, f"040000 tree {inner}\t{name}\n"), "-m", "x")
     git(origin, "update-ref", "refs/heads/evil", commit)
     with pytest.raises(Unfetchable, match="no file of a repository"):
-        fetched(tmp_path / "projects", Commit.of(f"file://{origin}@{commit}"))
+        fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
     assert list((tmp_path / "projects/repositories").iterdir()) == []
 
 
@@ -182,7 +187,7 @@ def test_a_name_that_is_longer_than_a_files_may_be_is_refused_for_good(
     commit = git(origin, "commit-tree", made(origin, f"100644 blob {blob}\t{'x' * length}\n"), "-m", "x")
     git(origin, "update-ref", "refs/heads/long", commit)
     with pytest.raises(Unfetchable, match="is longer than a file's may be"):
-        fetched(tmp_path / "projects", Commit.of(f"file://{origin}@{commit}"))
+        fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
 
 
 @pytest.mark.parametrize("limit", ["LARGEST", "MOST_FILES"])
@@ -227,10 +232,10 @@ def test_what_no_worker_can_have_is_told_from_what_this_one_cannot(
     tree = git(origin, "rev-parse", "HEAD^{tree}")
     for missing in (COMMIT, tree):
         with pytest.raises(Unfetchable, match=f"has no commit {missing}"):
-            fetched(tmp_path / "projects", Commit.of(f"file://{origin}@{missing}"))
+            fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{missing}"))
     cases: list[tuple[Commit, str, Callable[[], object]]] = [
-        (Commit.of(f"file://{tmp_path}/none@{COMMIT}"), "cannot be fetched here: fatal: '", lambda: None),
-        (Commit.of(f"https://127.0.0.1:9/x.git@{COMMIT}"), "cannot be fetched here: fatal: unable", lambda: None),
+        (Commit.parse(f"file://{tmp_path}/none@{COMMIT}"), "cannot be fetched here: fatal: '", lambda: None),
+        (Commit.parse(f"https://127.0.0.1:9/x.git@{COMMIT}"), "cannot be fetched here: fatal: unable", lambda: None),
         (there, "there is no git here", lambda: monkeypatch.setenv("PATH", str(tmp_path))),
     ]
     for wanted, message, before in cases:
@@ -246,17 +251,17 @@ def test_files_of_the_machine_are_fetched_where_that_is_allowed_alone(origin: Pa
 
 
 def test_many_runs_of_one_worker_fetch_it_once(origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted, commits, times = committed(origin), Commits(tmp_path / "projects", files=True), []
-    fetch = Commits._fetched
+    wanted, commits, times = committed(origin), CommitCache(tmp_path / "projects", files=True), []
+    fetch = CommitCache._fetch
 
-    async def counted(self: Commits, commit: Commit) -> None:
+    async def counted(self: CommitCache, commit: Commit) -> None:
         times.append(commit)
         await fetch(self, commit)
 
-    monkeypatch.setattr(Commits, "_fetched", counted)
+    monkeypatch.setattr(CommitCache, "_fetched", counted)
 
     async def all_of_them() -> None:
-        await asyncio.gather(*(commits.have(wanted) for _ in range(5)))
+        await asyncio.gather(*(commits.ensure_available(wanted) for _ in range(5)))
 
     asyncio.run(all_of_them())
     assert len(times) == 1
@@ -285,7 +290,7 @@ def test_many_runs_of_one_worker_fetch_it_once(origin: Path, tmp_path: Path, mon
 )
 def test_what_is_no_commit_of_a_repository_is_refused(typed: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as raised:
-        Commit.of(typed)
+        Commit.parse(typed)
     assert "hush" not in str(raised.value)
 
 
@@ -293,5 +298,5 @@ def test_a_path_is_told_from_a_url() -> None:
     remote = ("https://h/x", "SSH://h/x", "git@h:x", "ext::x://y")
     assert [is_remote(typed) for typed in remote] == [True, True, True, False]
     assert not any(map(is_remote, ("shelf", "../shelf", "/srv/shelf", "a@b", "./git@h:x", "docs/a:b")))
-    named = Commit.of(f"ssh://git@host:2222/group/A%20b.git/@{COMMIT}")
+    named = Commit.parse(f"ssh://git@host:2222/group/A%20b.git/@{COMMIT}")
     assert (named.name, named.path) == (f"A-20b-{COMMIT}", f"../repositories/A-20b-{COMMIT}")

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from skillrun.extensions.workers.postgres.database import Database, StoreAway
+from skillrun.extensions.workers.postgres.database import Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.migrations import migrate
-from skillrun.extensions.workers.postgres.slots import Limits
+from skillrun.extensions.workers.postgres.slots import ProviderLimits
 from skillrun.extensions.workers.slots import LeasedSlots
 from skillrun.extensions.workers.worker import Drain, DrainingSlots
-from skillrun.models.entries import Provider
+from skillrun.models.entries import ProviderConfig
 from tests.servers.postgres import empty
 
 pytestmark = pytest.mark.row("W4")
-ADA = Provider("ada", "openai", concurrency=2)
+ADA = ProviderConfig("ada", "openai", concurrency=2)
 PATIENCE = 20.0  # seconds
 
 
@@ -31,10 +31,10 @@ def url(postgres: None) -> Iterator[str]:
 
 
 @pytest.fixture
-def limits(url: str) -> Iterator[Limits]:
+def limits(url: str) -> Iterator[ProviderLimits]:
     database = Database(url)
     migrate(database)
-    yield Limits(database)
+    yield ProviderLimits(database)
     database.close()
 
 
@@ -62,30 +62,30 @@ async def until(what: Callable[[], Any]) -> None:
         await asyncio.sleep(0.01)
 
 
-def waiting(limits: Limits) -> int:
-    return limits.all()[0].waiting
+def waiting(limits: ProviderLimits) -> int:
+    return limits.list_limits()[0].waiting
 
 
-def test_calls_of_all_workers_are_let_through_in_the_order_of_asking(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_calls_of_all_workers_are_let_through_in_the_order_of_asking(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     workers, held = [LeasedSlots(url, limits) for _ in range(3)], Held()
 
     async def ask() -> None:
         done, tasks = asyncio.Event(), []
         for number in range(9):
             tasks.append(asyncio.create_task(held.hold(workers[number % 3], str(number), None if number else done)))
-            await until(lambda asked=number: (limits.all()[0].held, waiting(limits)) == (1, asked))  # type: ignore[misc]
+            await until(lambda asked=number: (limits.list_limits()[0].held, waiting(limits)) == (1, asked))  # type: ignore[misc]
         done.set()
         await asyncio.gather(*tasks)
 
     asyncio.run(ask())
     assert held.order == list("012345678")
     assert held.most == 1
-    assert (limits.all()[0].held, waiting(limits)) == (0, 0)
+    assert (limits.list_limits()[0].held, waiting(limits)) == (0, 0)
 
 
-def test_there_are_never_more_calls_than_the_limit(url: str, limits: Limits) -> None:
-    limits.set("ada", 3)
+def test_there_are_never_more_calls_than_the_limit(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 3)
     workers, held = [LeasedSlots(url, limits) for _ in range(4)], Held()
 
     async def ask() -> None:
@@ -96,17 +96,17 @@ def test_there_are_never_more_calls_than_the_limit(url: str, limits: Limits) -> 
     assert held.most == 3
 
 
-def test_a_limit_that_is_raised_lets_those_who_wait_go(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_a_limit_that_is_raised_lets_those_who_wait_go(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     slots, held = LeasedSlots(url, limits), Held()
 
     async def ask() -> None:
         done = asyncio.Event()
         tasks = [asyncio.create_task(held.hold(slots, str(number), done)) for number in range(4)]
         await until(lambda: waiting(limits) == 3)
-        limits.set("ada", 3)
+        limits.set_limit("ada", 3)
         await until(lambda: len(held.now) == 3)
-        limits.set("ada", None)
+        limits.set_limit("ada", None)
         await until(lambda: len(held.now) == 4)
         done.set()
         await asyncio.gather(*tasks)
@@ -114,16 +114,16 @@ def test_a_limit_that_is_raised_lets_those_who_wait_go(url: str, limits: Limits)
     asyncio.run(ask())
 
 
-def test_what_a_dead_worker_held_is_given_on_when_its_lease_is_over(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
-    assert limits.take("ada", "dead", 0.3) is not None
+def test_what_a_dead_worker_held_is_given_on_when_its_lease_is_over(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
+    assert limits.acquire("ada", "dead", 0.3) is not None
     held = Held()
     asyncio.run(held.hold(LeasedSlots(url, limits, lease=0.6), "next"))
     assert held.order == ["next"]
 
 
-def test_what_is_held_for_longer_than_the_lease_is_kept(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_what_is_held_for_longer_than_the_lease_is_kept(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     first, second, held = LeasedSlots(url, limits, 0.3), LeasedSlots(url, limits, 0.3), Held()
 
     async def ask() -> None:
@@ -140,8 +140,8 @@ def test_what_is_held_for_longer_than_the_lease_is_kept(url: str, limits: Limits
     assert held.most == 1
 
 
-def test_a_place_in_the_order_that_was_lost_is_asked_for_anew(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_a_place_in_the_order_that_was_lost_is_asked_for_anew(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     slots, held = LeasedSlots(url, limits, 0.6), Held()
 
     async def ask() -> None:
@@ -160,8 +160,8 @@ def test_a_place_in_the_order_that_was_lost_is_asked_for_anew(url: str, limits: 
 
 
 @pytest.mark.parametrize("most", [None, 4])
-def test_a_pause_holds_for_every_worker_and_ends_by_itself(url: str, limits: Limits, most: int | None) -> None:
-    limits.set("ada", most)
+def test_a_pause_holds_for_every_worker_and_ends_by_itself(url: str, limits: ProviderLimits, most: int | None) -> None:
+    limits.set_limit("ada", most)
     first, second, held = LeasedSlots(url, limits), LeasedSlots(url, limits), Held()
     first.pause(ADA, 0.5)
     first.pause(ADA, 0.1)
@@ -171,8 +171,8 @@ def test_a_pause_holds_for_every_worker_and_ends_by_itself(url: str, limits: Lim
     assert held.order == ["second"]
 
 
-def test_those_who_wait_are_told_of_a_pause(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_those_who_wait_are_told_of_a_pause(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     slots, held = LeasedSlots(url, limits), Held()
 
     async def ask() -> None:
@@ -191,8 +191,8 @@ def test_those_who_wait_are_told_of_a_pause(url: str, limits: Limits) -> None:
     assert held.order == ["first", "second"]
 
 
-def test_who_gives_up_waiting_leaves_no_place_behind(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_who_gives_up_waiting_leaves_no_place_behind(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     slots, held = LeasedSlots(url, limits), Held()
 
     async def ask() -> None:
@@ -210,7 +210,7 @@ def test_who_gives_up_waiting_leaves_no_place_behind(url: str, limits: Limits) -
     assert held.order == ["first"]
 
 
-def test_without_a_limit_the_providers_own_holds_for_all_runs_of_a_process(url: str, limits: Limits) -> None:
+def test_without_a_limit_the_providers_own_holds_for_all_runs_of_a_process(url: str, limits: ProviderLimits) -> None:
     slots, held = LeasedSlots(url, limits), Held()
 
     async def ask(name: str) -> None:
@@ -223,11 +223,11 @@ def test_without_a_limit_the_providers_own_holds_for_all_runs_of_a_process(url: 
         thread.join(PATIENCE)
     assert len(held.order) == 30
     assert held.most == ADA.concurrency
-    assert limits.all() == []
+    assert limits.list_limits() == []
 
 
-def test_a_worker_that_ends_waits_for_no_slot(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_a_worker_that_ends_waits_for_no_slot(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     drain, held, slots = Drain(), Held(), LeasedSlots(url, limits)
 
     async def ask() -> None:
@@ -235,49 +235,49 @@ def test_a_worker_that_ends_waits_for_no_slot(url: str, limits: Limits) -> None:
             await stack.enter_async_context(slots.slot(ADA))
 
             async def call() -> None:
-                with drain.call():
+                with drain.track_call():
                     await held.hold(DrainingSlots(slots, drain), "second")
 
             task = asyncio.create_task(call())
-            drain.begin(task)
+            drain.attach(task)
             await until(lambda: waiting(limits) == 1)
-            drain.end_early()
+            drain.start()
             await asyncio.wait({task}, timeout=PATIENCE)
             assert task.cancelled()
 
     asyncio.run(ask())
     assert held.order == []
-    assert (limits.all()[0].held, waiting(limits)) == (0, 0)
+    assert (limits.list_limits()[0].held, waiting(limits)) == (0, 0)
 
 
 def test_a_run_that_gets_no_slot_since_the_store_is_away_is_handed_back() -> None:
     class Away:
         @asynccontextmanager
-        async def slot(self, provider: Provider) -> AsyncIterator[None]:
+        async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
             if provider == ADA:
-                raise StoreAway("it does not answer")
+                raise StoreUnavailable("it does not answer")
             yield
 
-        def pause(self, _provider: Provider, _seconds: float) -> None:
+        def pause(self, _provider: ProviderConfig, _seconds: float) -> None:
             raise NotImplementedError
 
     drain, held, under_way = Drain(), Held(), asyncio.Event()
 
     async def ask() -> None:
         async def other() -> None:
-            with drain.call():
+            with drain.track_call():
                 await asyncio.sleep(0.2)
             under_way.set()
 
         async def call() -> None:
-            with drain.call():
+            with drain.track_call():
                 await held.hold(DrainingSlots(Away(), drain), "first")
 
         async def work() -> None:
             await asyncio.gather(other(), call())
 
         task = asyncio.create_task(work())
-        drain.begin(task)
+        drain.attach(task)
         await asyncio.wait({task}, timeout=PATIENCE)
         assert task.cancelled()
 
@@ -286,8 +286,8 @@ def test_a_run_that_gets_no_slot_since_the_store_is_away_is_handed_back() -> Non
     assert held.order == []
 
 
-def test_a_connection_that_breaks_is_made_again(url: str, limits: Limits) -> None:
-    limits.set("ada", 1)
+def test_a_connection_that_breaks_is_made_again(url: str, limits: ProviderLimits) -> None:
+    limits.set_limit("ada", 1)
     slots, held = LeasedSlots(url, limits), Held()
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skillrun slots'"
 

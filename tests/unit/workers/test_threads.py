@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from skillrun.cli.loading import Loaded, load_at
+from skillrun.cli.loading import LoadedWorkflow, load_from_project
 from skillrun.extensions.workers import work
-from skillrun.extensions.workers.fetching import Commits
-from skillrun.extensions.workers.postgres.queue import Queue, Wanted
-from skillrun.extensions.workers.postgres.stored_run import StoreRuns
-from skillrun.extensions.workers.work import Workplace
+from skillrun.extensions.workers.fetching import CommitCache
+from skillrun.extensions.workers.postgres.queue import RunQueue, SubmittedRun
+from skillrun.extensions.workers.postgres.stored_run import PostgresStore
+from skillrun.extensions.workers.work import WorkerHost
 from tests.acceptance.conftest import EXAMPLES
 
 pytestmark = pytest.mark.row("W2")
@@ -30,31 +30,31 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def loaded(_project: Path, workflow: str) -> Loaded:
-    found = load_at(EXAMPLES / "greeting", workflow)
-    assert isinstance(found, Loaded)
+def loaded(_project: Path, workflow: str) -> LoadedWorkflow:
+    found = load_from_project(EXAMPLES / "greeting", workflow)
+    assert isinstance(found, LoadedWorkflow)
     return found
 
 
-def place(folder: Path, load: Any = loaded) -> Workplace:
+def place(folder: Path, load: Any = loaded) -> WorkerHost:
     for number in range(40):
         (folder / str(number)).mkdir()
-    return Workplace(cast("StoreRuns", None), cast("Queue", None), folder, load, Commits(folder))
+    return WorkerHost(cast("PostgresStore", None), cast("RunQueue", None), folder, load, CommitCache(folder))
 
 
-def wanted(bundle: object) -> Wanted:
-    return Wanted("greeting", str(bundle), {}, 0, "queued")
+def wanted(bundle: object) -> SubmittedRun:
+    return SubmittedRun("greeting", str(bundle), {}, 0, "queued")
 
 
 def test_what_one_run_looks_up_is_not_seen_by_another_of_the_same_project(tmp_path: Path) -> None:
     times: list[str] = []
 
-    def load(project: Path, workflow: str) -> Loaded:
+    def load(project: Path, workflow: str) -> LoadedWorkflow:
         times.append(project.name)
         return loaded(project, workflow)
 
     workplace = place(tmp_path, load)
-    first, second = workplace.loaded(wanted(1)).program, workplace.loaded(wanted(1)).program
+    first, second = workplace.load_workflow(wanted(1)).program, workplace.load_workflow(wanted(1)).program
     assert times == ["1"]
     before = dict(second.library.files)
     assert dict(first.library.files) == before
@@ -62,7 +62,7 @@ def test_what_one_run_looks_up_is_not_seen_by_another_of_the_same_project(tmp_pa
         assert first.library.role(name) is not None
     assert first.library.files.keys() > before.keys()
     assert second.library.files == before
-    assert workplace.loaded(wanted(1)).program.library.files == before
+    assert workplace.load_workflow(wanted(1)).program.library.files == before
     assert [*second.library.problems] == [*first.library.problems]
 
 
@@ -73,9 +73,9 @@ def test_many_threads_load_and_forget_many_projects_at_once(tmp_path: Path, monk
     one = loaded(tmp_path, "greeting")
     workplace = place(tmp_path, lambda _project, _workflow: one)
     with ThreadPoolExecutor(16) as threads:
-        found = [*threads.map(lambda number: workplace.loaded(wanted(number % 40)), range(2000))]
+        found = [*threads.map(lambda number: workplace.load_workflow(wanted(number % 40)), range(2000))]
     assert len(found) == 2000
-    assert len(workplace.loaded_before) == 2
+    assert len(workplace.loaded_workflows) == 2
 
 
 @pytest.mark.slow
@@ -84,7 +84,7 @@ def test_many_threads_look_up_everything_of_one_project_and_find_the_same(tmp_pa
     workplace = place(tmp_path)
 
     def everything(_number: int) -> tuple[dict[str, str], object]:
-        library = workplace.loaded(wanted(1)).program.library
+        library = workplace.load_workflow(wanted(1)).program.library
         roles = [role.name for name in library.names("roles") if (role := library.role(name)) is not None]
         texts = [library.text(name) is None for name in ("system/summarise", "system/tools", "none/such")]
         config = library.config("skillrun")

@@ -15,7 +15,7 @@ from skillrun.syntax.diagnostics import suggest
 from skillrun.templates.expressions import Value
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, list_of, record
 
-GIVEN: Final = "id"
+ITEM_ID: Final = "id"
 """What a record of `.done` has beside the item and what its steps gave."""
 
 
@@ -25,34 +25,36 @@ def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scop
     name = identifier(step.item)
     _check_name(scope, step, name)
     _check_ids(scope, step, item)
-    before = {**scope.names, name: item}
-    inner = replace(scope, names=dict(before), loop="each", outside=frozenset(scope.names))
+    outer_names = {**scope.names, name: item}
+    inner = replace(scope, names=dict(outer_names), loop="each", outer_names=frozenset(scope.names))
     check_steps(inner, step.steps)
-    scope.writes_elsewhere |= inner.writes_elsewhere
-    own = {name, *(identifier(bound) for bound in _bound(step))}
+    scope.callees_may_write |= inner.callees_may_write
+    item_names = {name, *(identifier(bound) for bound in _bound_names(step))}
     for inner_step in (each for inside in step.steps for each in inside.walk()):
         for what in (inner_step.artifact, inner_step.values.get("form")):
-            _check_apart(scope, what, own, _called(step, item))
+            _check_distinct_path(scope, what, item_names, _item_expression(step, item))
         if inner_step.verb == "run":
             _check_run(scope, inner_step)
-    scope.inside.update(dict.fromkeys(map(identifier, _bound(step)), step.id or ""))
-    given = {key: type_ for key, type_ in inner.names.items() if before.get(key) is not type_ and key != "pass"}
+    scope.each_names.update(dict.fromkeys(map(identifier, _bound_names(step)), step.id or ""))
+    result_types = {
+        key: type_ for key, type_ in inner.names.items() if outer_names.get(key) is not type_ and key != "pass"
+    }
     label = step.id or "each"
-    done = record({**given, GIVEN: TEXT, name: item}, f"{label}.done")
-    failed = record({GIVEN: TEXT, name: item, "reason": TEXT}, f"{label}.failed")
+    done = record({**result_types, ITEM_ID: TEXT, name: item}, f"{label}.done")
+    failed = record({ITEM_ID: TEXT, name: item, "reason": TEXT}, f"{label}.failed")
     return record({"done": list_of(done), "failed": list_of(failed), "degraded": BOOLEAN}, label)
 
 
 def _check_name(scope: Scope, step: Step, name: str) -> None:
     """The item's name means nothing else where the steps are."""
-    span = step.place("as")
+    span = step.value_span("as")
     if name in scope.names or name in map(identifier, scope.local):
         hint = "call the item something else: `as: …`"
         scope.report(span, "duplicate-id", f"`{step.item}` is the name of something else", hint)
-    for bound in _bound(step):
-        if identifier(bound) == GIVEN:
+    for bound in _bound_names(step):
+        if identifier(bound) == ITEM_ID:
             scope.report(
-                scope.local.get(GIVEN, step.span), "reserved", f"`{GIVEN}` is that of the item", "choose another"
+                scope.local.get(ITEM_ID, step.span), "reserved", f"`{ITEM_ID}` is that of the item", "choose another"
             )
 
 
@@ -60,14 +62,14 @@ def _check_ids(scope: Scope, step: Step, item: Type) -> None:
     """The field that tells items apart is one that they have."""
     if step.by is None:
         return
-    span = step.place("by")
+    span = step.value_span("by")
     if item.kind == "record" and identifier(step.by) not in item.fields:
         scope.report(span, "unknown-field", f"the items have no `{step.by}`", suggest(step.by, sorted(item.fields)))
     elif item.kind in ("text", "number", "boolean"):
         scope.report(span, "type", f"`by` names a field; each item is {KINDS[item.kind]}", "leave `by` out")
 
 
-def _bound(step: Step) -> list[str]:
+def _bound_names(step: Step) -> list[str]:
     """The names that the steps of one item bind."""
     names = []
     for inner in (each for inside in step.steps for each in inside.walk()):
@@ -80,15 +82,15 @@ def _bound(step: Step) -> list[str]:
     return names
 
 
-def _called(step: Step, item: Type) -> str:
+def _item_expression(step: Step, item: Type) -> str:
     """How an item may be named in a text."""
     name = identifier(step.item)
-    return f"{{{{ {f'{name} | slug' if item.kind == 'text' else f'{name}.{identifier(step.by or GIVEN)}'} }}}}"
+    return f"{{{{ {f'{name} | slug' if item.kind == 'text' else f'{name}.{identifier(step.by or ITEM_ID)}'} }}}}"
 
 
-def _check_apart(scope: Scope, path: Value | None, own: set[str], item: str) -> None:
+def _check_distinct_path(scope: Scope, path: Value | None, item_names: set[str], item: str) -> None:
     """Report a file whose name is the same for every item."""
-    if path is None or any(_reads(template.tree, own) for template in path.templates()):
+    if path is None or any(_reads_any(template.tree, item_names) for template in path.templates()):
         return
     written = path.template.text.value if path.template is not None else "name.md"
     stem, dot, end = written.rpartition(".")
@@ -96,21 +98,23 @@ def _check_apart(scope: Scope, path: Value | None, own: set[str], item: str) -> 
     scope.report(path.span, "same-file", f"every item writes `{written}`", hint)
 
 
-def _check_run(scope: Scope, entering: Step) -> None:
+def _check_run(scope: Scope, run_step: Step) -> None:
     """Report a workflow that writes a file of one name whatever it is given."""
     program = (
-        scope.reached.workflow(entering.text) if entering.text and not scope.reached.is_open(entering.text) else None
+        scope.checker.check_workflow(run_step.text)
+        if run_step.text and not scope.checker.is_open(run_step.text)
+        else None
     )
     for phase in program.phases.values() if program is not None else ():
         for step in phase.walk():
             path = step.artifact.literal if step.artifact is not None else None
             if isinstance(path, str):
-                message = f"every item's `{entering.text}` writes `{path}`"
-                hint = f"let its name come from an input of `{entering.text}`"
+                message = f"every item's `{run_step.text}` writes `{path}`"
+                hint = f"let its name come from an input of `{run_step.text}`"
                 scope.report(
-                    entering.main.span if entering.main is not None else entering.span, "same-file", message, hint
+                    run_step.main.span if run_step.main is not None else run_step.span, "same-file", message, hint
                 )
 
 
-def _reads(tree: nodes.Node, names: set[str]) -> bool:
+def _reads_any(tree: nodes.Node, names: set[str]) -> bool:
     return any(node.name in names for node in tree.find_all(nodes.Name))

@@ -21,39 +21,43 @@ def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
     return record(fields, step.id or "read")
 
 
-def check_find(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
+def check_find(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     """The items that it is given, in three lists; the texts of files, where they are asked for."""
     item = main.item if main.kind == "list" and main.item is not None else ANY if main.kind == "any" else main
     if main.kind in ("number", "boolean", "record", "map") or item.kind in ("number", "boolean", "list"):
         hint = "a path, a list of paths, or a list of records with a `path`"
-        scope.report(_place(step), "type", f"`find` takes paths, not {KINDS[_wrong(main, item).kind]}", hint)
+        scope.report(
+            _main_span(step), "type", f"`find` takes paths, not {KINDS[_rejected_type(main, item).kind]}", hint
+        )
     elif item.kind == "record" and "path" not in item.fields:
-        scope.report(_place(step), "type", "the records that `find` is given have no `path`", "name the field `path`")
+        scope.report(
+            _main_span(step), "type", "the records that `find` is given have no `path`", "name the field `path`"
+        )
     items = list_of(item.present()._replace(values=None))
     fields = {"found": items, "missing": items, "withheld": items}
-    fields |= {"texts": list_of(_DOCUMENT), "left_out": list_of(TEXT)} if "show" in beside else {}
+    fields |= {"texts": list_of(_DOCUMENT), "left_out": list_of(TEXT)} if "show" in value_types else {}
     return record(fields, step.id or "find")
 
 
-def _wrong(main: Type, item: Type) -> Type:
+def _rejected_type(main: Type, item: Type) -> Type:
     return item if main.kind == "list" else main
 
 
-def _place(step: Step) -> Span:
+def _main_span(step: Step) -> Span:
     return step.main.span if step.main is not None else step.span
 
 
-def check_write(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
+def check_write(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
     check_artifact(scope, step)
-    for name in beside["template"].values or () if "template" in beside else ():
+    for name in value_types["template"].values or () if "template" in value_types else ():
         text = scope.lookups.text(str(name), step.values["template"].span, "template")
         if text is not None:
-            scope.printed(text.template)
-    wanted = data_type(scope, step)
+            scope.check_text(text.template)
+    frontmatter_type = data_type(scope, step)
     if step.output is not None and "frontmatter" not in step.values:
         hint = "add `frontmatter:`, or leave `shape` out"
         scope.report(step.output.span, "missing-key", "`shape` is that of the frontmatter, and there is none", hint)
-    elif wanted is not None:
+    elif frontmatter_type is not None:
         what = f"the frontmatter of `{step.id or 'write'}`"
-        scope.fit(step.values["frontmatter"].span, beside["frontmatter"], wanted, what)
+        scope.check_record_fields(step.values["frontmatter"].span, value_types["frontmatter"], frontmatter_type, what)
     return record({"path": TEXT, "text": TEXT}, step.id or "write")

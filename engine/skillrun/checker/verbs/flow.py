@@ -6,53 +6,59 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from skillrun.checker.comparisons import KINDS
-from skillrun.checker.interfaces import check_given, mention_given
-from skillrun.checker.lints import changes_nothing
+from skillrun.checker.interfaces import check_inputs, record_input_references
+from skillrun.checker.lints import is_unchanging_loop
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.results import Types
 from skillrun.definitions.definitions import Step
 from skillrun.syntax.diagnostics import Suggestion
 from skillrun.templates.expressions import Value
-from skillrun.types.types import ANY, BOOLEAN, NONE, NUMBER, Fact, Facts, Type, identifier, merged, record
+from skillrun.types.types import ANY, BOOLEAN, NONE, NUMBER, Fact, Facts, Type, identifier, merge_types, record
 
 _EARLIER_PASS: Final[Facts] = frozenset({Fact(event="a pass before this one")})
 _NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 CheckSteps = Callable[[Scope, Iterable[Step]], None]
 
 
-def check_repeat(scope: Scope, step: Step, beside: Types, check_steps: CheckSteps) -> Type:
-    given = record({"times": NUMBER, "exhausted": BOOLEAN}, step.id or "repeat")
-    if step.until is None and "at_most" not in beside:
+def check_repeat(scope: Scope, step: Step, value_types: Types, check_steps: CheckSteps) -> Type:
+    result_type = record({"times": NUMBER, "exhausted": BOOLEAN}, step.id or "repeat")
+    if step.until is None and "at_most" not in value_types:
         check_steps(scope, step.steps)
-        return given
-    _cap(scope, step, beside.get("at_most", ANY))
-    outer, loop, before = scope.names.pop("pass", None), scope.loop, dict(scope.names)
+        return result_type
+    _check_cap(scope, step, value_types.get("at_most", ANY))
+    outer, loop, outer_names = scope.names.pop("pass", None), scope.loop, dict(scope.names)
     scope.loop = "repeat"
-    trial = scope.trial({"pass": _pass(NONE)})
-    check_steps(trial, step.steps)
-    bound = {name: type_ for name, type_ in trial.names.items() if before.get(name) is not type_ and name != "pass"}
-    scope.names |= {name: merged([before[name], type_]) for name, type_ in bound.items() if name in before}
+    trial_scope = scope.trial_scope({"pass": _pass_type(NONE)})
+    check_steps(trial_scope, step.steps)
+    bound = {
+        name: type_
+        for name, type_ in trial_scope.names.items()
+        if outer_names.get(name) is not type_ and name != "pass"
+    }
+    scope.names |= {
+        name: merge_types([outer_names[name], type_]) for name, type_ in bound.items() if name in outer_names
+    }
     previous = record({name: type_.maybe(_EARLIER_PASS) for name, type_ in bound.items()}, "pass.previous")
-    scope.names["pass"] = _pass(previous)
+    scope.names["pass"] = _pass_type(previous)
     check_steps(scope, step.steps)
-    scope.condition(step.until)
+    scope.check_condition(step.until)
     sections = [scope.prompts[inner.id].template for inner in step.walk() if inner.id and inner.id in scope.prompts]
-    if not scope.problems.errors and changes_nothing(step.steps, [*sections, *scope.around]):
+    if not scope.problems.has_errors and is_unchanging_loop(step.steps, [*sections, *scope.shared_templates]):
         hint = "let a section read `pass.previous`, or what the loop sets"
         scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")
     scope.loop = loop
     scope.names.pop("pass")
     if outer is not None:
         scope.names["pass"] = outer
-    return given
+    return result_type
 
 
-def _pass(previous: Type) -> Type:
+def _pass_type(previous: Type) -> Type:
     return record({"index": NUMBER, "previous": previous.maybe(_EARLIER_PASS)}, "pass")
 
 
-def check_goto(scope: Scope, step: Step, _: Type, beside: Types) -> None:
-    place, target = scope.place, step.text
+def check_goto(scope: Scope, step: Step, _: Type, value_types: Types) -> None:
+    place, target = scope.phase_context, step.text
     if place is None:
         hint = "let the phase do it, from the protocol's outputs"
         scope.report(step.span, "goto", "a protocol cannot go back to a phase", hint)
@@ -64,16 +70,16 @@ def check_goto(scope: Scope, step: Step, _: Type, beside: Types) -> None:
         scope.report(step.span, "goto", f"`goto` does not stand inside `{scope.loop}`", hint)
     earlier = place.earlier | {place.phase}
     if step.main is not None:
-        scope.lookups.mention(step.main.span, "phase", scope.homes.owner, target)
+        scope.lookups.add_reference(step.main.span, "phase", scope.owners.owner, target)
     if step.main is not None and target in place.workflow.phases and target not in earlier:
         message = f"`{target}` is not earlier than `{place.phase}`"
         scope.report(step.main.span, "goto", message, "go back to a phase that this one follows, or to itself")
     elif step.main is not None and target and target not in earlier:
-        scope.lookups.unknown(step.main.span, "phase", target, sorted(earlier))
-    _cap(scope, step, beside.get("at_most", ANY))
+        scope.lookups.report_unknown(step.main.span, "phase", target, sorted(earlier))
+    _check_cap(scope, step, value_types.get("at_most", ANY))
 
 
-def _cap(scope: Scope, step: Step, given: Type) -> None:
+def _check_cap(scope: Scope, step: Step, given: Type) -> None:
     """Check `at_most`, and that something ends what goes round."""
     value = step.values.get("at_most")
     literal = value.literal if value is not None else None
@@ -90,10 +96,10 @@ def _cap(scope: Scope, step: Step, given: Type) -> None:
     elif literal is not None and (isinstance(literal, bool | list | dict | float) or int(literal) < 1):
         scope.report(value.span, "type", f"`at_most` is `{literal}`", hint)
     elif literal is None:
-        _computed_cap(scope, value, given, hint)
+        _check_computed_cap(scope, value, given, hint)
 
 
-def _computed_cap(scope: Scope, value: Value, given: Type, hint: str) -> None:
+def _check_computed_cap(scope: Scope, value: Value, given: Type, hint: str) -> None:
     """Check what a template gives as a cap: where nobody knows which text, that it may be no breaker's name."""
     if given.kind in ("list", "record", "map", "boolean"):
         scope.report(value.span, "type", f"`at_most` is {KINDS[given.kind]}", hint)
@@ -102,28 +108,28 @@ def _computed_cap(scope: Scope, value: Value, given: Type, hint: str) -> None:
         scope.problems.report(value.span, "type", message, f"{hint}; `| int` reads one from a text", "warning")
     for name in given.values or ():
         if isinstance(name, str) and not name.isdigit():
-            for span in scope.lookups.places(value, name, scope.settings):
+            for span in scope.lookups.value_spans(value, name, scope.settings):
                 scope.lookups.breaker(name, span, scope.settings)
 
 
-def check_run(scope: Scope, step: Step, _: Type, beside: Types) -> Type:
-    scope.writes_elsewhere = True
+def check_run(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
+    scope.callees_may_write = True
     if step.main is None or not step.text:
         return ANY
     library = scope.lookups.library
-    scope.lookups.mention(step.main.span, "workflow", f"workflows/{step.text}.md", step.text)
+    scope.lookups.add_reference(step.main.span, "workflow", f"workflows/{step.text}.md", step.text)
     if library.locate(f"workflows/{step.text}.md") is None:
-        scope.lookups.unknown(step.main.span, "workflow", step.text, library.names("workflows"))
+        scope.lookups.report_unknown(step.main.span, "workflow", step.text, library.names("workflows"))
         return ANY
-    if scope.reached.is_open(step.text):
+    if scope.checker.is_open(step.text):
         scope.report(step.main.span, "cycle", f"the workflow `{step.text}` runs itself")
         return ANY
-    program = scope.reached.workflow(step.text)
+    program = scope.checker.check_workflow(step.text)
     if program is None:
         return ANY
-    scope.entered[step.span] = (program,)
-    scope.homes.givers[step.id or step.text] = (f"workflows/{step.text}.md",)
-    mention_given(scope, step, program.workflow.inputs, f"workflows/{step.text}.md")
+    scope.callees[step.span] = (program,)
+    scope.owners.output_files[step.id or step.text] = (f"workflows/{step.text}.md",)
+    record_input_references(scope, step, program.workflow.inputs, f"workflows/{step.text}.md")
     inputs = {identifier(field.name): field for field in program.workflow.inputs}
-    check_given(scope, step, inputs, f"the workflow `{step.text}`", beside.get("with", ANY))
+    check_inputs(scope, step, inputs, f"the workflow `{step.text}`", value_types.get("with", ANY))
     return record(dict.fromkeys(program.workflow.outputs, ANY.maybe()), step.id or step.text)

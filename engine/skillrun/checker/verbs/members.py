@@ -3,85 +3,100 @@
 from __future__ import annotations
 
 from skillrun.checker.absences import absent_outputs
-from skillrun.checker.interfaces import check_given, check_members, check_seats, check_twice, mention_given
+from skillrun.checker.interfaces import (
+    check_duplicate_members,
+    check_inputs,
+    check_members,
+    check_seats,
+    record_input_references,
+)
 from skillrun.checker.names import replies_type
 from skillrun.checker.program import CheckedProtocol
 from skillrun.checker.scope import Scope
-from skillrun.checker.verbs.results import Types, check_artifact, check_gathered, data_type, record_type
+from skillrun.checker.verbs.results import Types, check_artifact, check_gather_shape, data_type, record_type
 from skillrun.definitions.definitions import Protocol, Step
 from skillrun.library.lookups import UNKNOWN
-from skillrun.syntax.diagnostics import close_to
+from skillrun.syntax.diagnostics import near_miss
 from skillrun.types.fields import Field
-from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, merged, record
+from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, merge_types, record
 
 
-def check_agent(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
+def check_agent(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     check_members(scope, step, main)
     if step.main is not None and step.main.entries is not None:
         scope.report(step.main.span, "type", "expected a member or a list of members")
-    check_twice(scope, step, main)
+    check_duplicate_members(scope, step, main)
     check_artifact(scope, step)
     data = data_type(scope, step)
-    check_gathered(scope, step)
+    check_gather_shape(scope, step)
     least = step.values.get("at_least")
     filled = least is None or least.literal != 0
     if data is not None and main.kind == "any":
         data = ANY  # nobody knows whether it is a list
-    attached, several = record_type(scope, step, beside), main.kind == "list"
-    if attached is not None and main.kind == "any":
-        attached = ANY
+    trailing_record, several = record_type(scope, step, value_types), main.kind == "list"
+    if trailing_record is not None and main.kind == "any":
+        trailing_record = ANY
     replies = replies_type(
-        data, step.id or "agent", several=several, filled=filled, attached=attached, points="points" in beside
+        data,
+        step.id or "agent",
+        several=several,
+        filled=filled,
+        trailing_record=trailing_record,
+        points="points" in value_types,
     )
-    return replies._replace(fields={**replies.fields, "path": TEXT}) if "writes" in beside else replies
+    return replies._replace(fields={**replies.fields, "path": TEXT}) if "writes" in value_types else replies
 
 
-def check_panel(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
+def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     check_members(scope, step, main)
     data_type(scope, step)
-    value, named = step.values.get("protocol"), beside.get("protocol", ANY).values
+    value, protocol_names = step.values.get("protocol"), value_types.get("protocol", ANY).values
     known = scope.lookups.library.names("skills/protocols")
-    settings = scope.settings if named is not None else UNKNOWN  # whether it is called with this config is not sure
+    settings = (
+        scope.settings if protocol_names is not None else UNKNOWN
+    )  # whether it is called with this config is not sure
     outputs: list[Type] = []
-    entered: list[CheckedProtocol] = []
+    callees: list[CheckedProtocol] = []
     inputs: dict[str, Field] = {}
-    for name in dict.fromkeys(known if named is None else map(str, named)) if value is not None else ():
+    for name in (
+        dict.fromkeys(known if protocol_names is None else map(str, protocol_names)) if value is not None else ()
+    ):
         assert value is not None
-        for span in scope.lookups.places(value, name, scope.settings) if named is not None else ():
-            scope.lookups.mention(span, "protocol", f"skills/protocols/{name}.md", name)
+        for span in scope.lookups.value_spans(value, name, scope.settings) if protocol_names is not None else ():
+            scope.lookups.add_reference(span, "protocol", f"skills/protocols/{name}.md", name)
         if name in scope.protocols:
             scope.report(value.span, "cycle", f"the protocol `{name}` calls itself")
         elif name not in known:
-            for span in scope.lookups.places(value, name, scope.settings):
-                scope.lookups.unknown(span, "protocol", name, known)
-        elif (checked := scope.reached.protocol(name, settings, scope.protocols)) is not None:
-            scope.writes_elsewhere |= checked.writes
+            for span in scope.lookups.value_spans(value, name, scope.settings):
+                scope.lookups.report_unknown(span, "protocol", name, known)
+        elif (checked := scope.checker.check_protocol(name, settings, scope.protocols)) is not None:
+            scope.callees_may_write |= checked.writes_artifacts
             outputs.append(record({**checked.outputs, "degraded": BOOLEAN}, step.id or "the panel"))
-            entered.append(checked)
-            called = f"the protocol `{name}`"
-            scope.absences |= absent_outputs(step.id or "", called, checked.protocol.outputs, checked.outputs)
-            mention_given(scope, step, checked.protocol.inputs, f"skills/protocols/{name}.md")
+            callees.append(checked)
+            description = f"the protocol `{name}`"
+            scope.absences |= absent_outputs(step.id or "", description, checked.protocol.outputs, checked.outputs)
+            record_input_references(scope, step, checked.protocol.inputs, f"skills/protocols/{name}.md")
             inputs |= {identifier(field.name): field for field in checked.protocol.inputs}
-            if named is not None and len(named) == 1:
+            if protocol_names is not None and len(protocol_names) == 1:
                 check_seats(scope, step, main, checked.protocol)
-    scope.entered[step.span] = tuple(entered)
-    homes = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in entered)
-    scope.homes.givers[step.id or "the panel"] = homes
-    protocols = [checked.protocol for checked in entered]
-    reading = [checked.protocol.name for checked in entered if checked.reads_task]
-    _warn_of_names(scope, protocols)
+    scope.callees[step.span] = tuple(callees)
+    owner_paths = tuple(f"skills/protocols/{checked.protocol.name}.md" for checked in callees)
+    scope.owners.output_files[step.id or "the panel"] = owner_paths
+    protocols = [checked.protocol for checked in callees]
+    reading = [checked.protocol.name for checked in callees if checked.reads_task]
+    _warn_about_output_names(scope, protocols)
     if any(not protocol.seats.names for protocol in protocols):
-        check_twice(scope, step, main)
+        check_duplicate_members(scope, step, main)
     _check_task(scope, step, protocols, reading)
     if not outputs or value is None:
         return ANY
     if value.literal is not None:
-        check_given(scope, step, inputs, f"the protocol `{value.literal}`", beside.get("with", ANY))
-        return merged(outputs)
+        check_inputs(scope, step, inputs, f"the protocol `{value.literal}`", value_types.get("with", ANY))
+        return merge_types(outputs)
     library = [protocol for protocol in map(scope.lookups.library.protocol, known) if protocol is not None]
     inputs |= {identifier(field.name): field for other in library for field in other.inputs}
-    check_given(scope, step, inputs, "none of the protocols", beside.get("with", ANY), all_of_them=False)
-    return _of_any(merged(outputs), library)
+    check_inputs(scope, step, inputs, "none of the protocols", value_types.get("with", ANY), all_of_them=False)
+    return _add_library_outputs(merge_types(outputs), library)
 
 
 def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
@@ -91,7 +106,7 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
         scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     elif reading and step.id not in scope.headings:
         scope.report(
-            step.place("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body"
+            step.value_span("id"), "missing-section", f"`{step.id}` has no section", f"add `## {step.id}` to the body"
         )
     elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
         names = " or ".join(f"`{protocol.name}`" for protocol in protocols)
@@ -99,7 +114,7 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
         scope.problems.report(prompt.heading, "unused-section", message, severity="warning")
 
 
-def _of_any(chosen: Type, library: list[Protocol]) -> Type:
+def _add_library_outputs(chosen: Type, library: list[Protocol]) -> Type:
     """What a panel gives whose protocol is computed: also the outputs of protocols that are not chosen today."""
     fields = dict(chosen.fields)
     for name, value in ((identifier(name), value) for other in library for name, value in other.outputs.items()):
@@ -109,12 +124,12 @@ def _of_any(chosen: Type, library: list[Protocol]) -> Type:
     return chosen._replace(fields=fields)
 
 
-def _warn_of_names(scope: Scope, protocols: list[Protocol]) -> None:
+def _warn_about_output_names(scope: Scope, protocols: list[Protocol]) -> None:
     """Warn of outputs that protocols for one panel spell differently."""
     for protocol in protocols:
         others = {name: other.name for other in protocols for name in other.outputs if name not in protocol.outputs}
         for name, value in protocol.outputs.items():
-            near = close_to(name, others)
+            near = near_miss(name, others)
             if near and not all(name in other.outputs for other in protocols):
                 message = f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel may seat either"
                 scope.problems.report(value.span, "near-miss", message, severity="warning")

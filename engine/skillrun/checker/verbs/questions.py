@@ -7,7 +7,7 @@ from typing import Final
 from skillrun.checker.absences import find_open_question
 from skillrun.checker.comparisons import KINDS
 from skillrun.checker.scope import Scope
-from skillrun.checker.verbs.results import Types, check_among
+from skillrun.checker.verbs.results import Types, check_allowed_values
 from skillrun.definitions.definitions import Step
 from skillrun.templates.records import ANSWER, QUESTION
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, list_of, record
@@ -15,31 +15,31 @@ from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, list_of, record
 _OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # what a question may say for itself
 
 
-def check_ask(scope: Scope, step: Step, main: Type, beside: Types) -> Type:
-    choices = beside.get("choices", ANY).item or ANY
-    default = beside.get("default", ANY)
-    if main.kind == "text" and "multiple" not in beside and default.kind in {"list", "record"}:
+def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
+    choices = value_types.get("choices", ANY).item or ANY
+    default = value_types.get("default", ANY)
+    if main.kind == "text" and "multiple" not in value_types and default.kind in {"list", "record"}:
         hint = "write one, or `multiple: true`" if default.kind == "list" and choices.values else ""
         scope.report(step.values["default"].span, "type", "the answer to one question is one value", hint)
-    elif choices.values and "default" in beside:
+    elif choices.values and "default" in value_types:
         chosen = default.item or ANY if default.kind == "list" else default
-        check_among(scope, step.values["default"], chosen, ("", *choices.values), "the choices")
-    if beside.get("pause", ANY).values == ("exit",) and not beside.keys() & {"form", "files"}:
+        check_allowed_values(scope, step.values["default"], chosen, ("", *choices.values), "the choices")
+    if value_types.get("pause", ANY).values == ("exit",) and not value_types.keys() & {"form", "files"}:
         message, hint = "`pause: exit` does not say what is waited for", "add `form:`, a file to fill in, or `files:`"
         scope.report(step.values["pause"].span, "missing-key", message, hint)
     _check_questions(scope, step, main)
-    given = [choices.kind] if "choices" in beside else []
-    given += [beside["default"].kind] if "default" in beside else []
+    answer_kinds = [choices.kind] if "choices" in value_types else []
+    answer_kinds += [value_types["default"].kind] if "default" in value_types else []
     item = main.item if main.kind == "list" and main.item is not None and main.item.kind == "record" else QUESTION
     is_plain = main.kind == "text" or (item is not QUESTION and not item.fields.keys() & _OWN_ANSWERS)
-    is_text = is_plain and "multiple" not in beside and set(given) <= {"text"}
+    is_text = is_plain and "multiple" not in value_types and set(answer_kinds) <= {"text"}
     answer = TEXT if is_text else ANY
-    if choices.values and "other" not in beside:
+    if choices.values and "other" not in value_types:
         answer = answer._replace(values=choices.values, tunable=choices.tunable)
     answered = {**QUESTION.fields, **item.fields, **ANSWER, "answer": answer.maybe()}
     first = answer if is_always_answered(step, main) else answer.maybe()
     fields = {"answers": list_of(record(answered, "the answer")), "answer": first, "notes": TEXT.maybe()}
-    fields |= {"enough": BOOLEAN.maybe()} if "enough" in beside else {}
+    fields |= {"enough": BOOLEAN.maybe()} if "enough" in value_types else {}
     return record(fields, step.id or "ask")
 
 
@@ -54,7 +54,7 @@ def is_always_answered(step: Step, main: Type) -> bool:
 def _check_questions(scope: Scope, step: Step, main: Type) -> None:
     """Report what a template gives to be asked and that has no words."""
     asked = main.item if main.kind == "list" and main.item is not None else main
-    if step.main is None or not step.main.computed or step.main.template is None:
+    if step.main is None or not step.main.is_computed or step.main.template is None:
         return
     if asked.kind in ("number", "boolean", "list"):
         hint = "texts can be asked, and records with a `text`"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from skillrun.checker.absences import absent_step
-from skillrun.checker.facts import denied, mentions
-from skillrun.checker.interfaces import member_of
+from skillrun.checker.facts import facts_if_false, mentions_name
+from skillrun.checker.interfaces import member_type
 from skillrun.checker.names import REMEMBERS
 from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.each import check_each
@@ -21,89 +21,89 @@ from skillrun.definitions.definitions import Step
 from skillrun.definitions.verbs import VERBS
 from skillrun.templates.expressions import Value
 from skillrun.templates.records import FAILURE
-from skillrun.types.types import ANY, NOTHING, Fact, Facts, Type, identifier, merged, record
+from skillrun.types.types import ANY, NO_FACTS, Fact, Facts, Type, identifier, merge_types, record
 
 MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
 
 
 def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
-    ended: Step | None = None
-    gained = NOTHING  # what a `stop` lets through, while nothing sets it anew
+    last_stop: Step | None = None
+    stop_facts = NO_FACTS  # what a `stop` lets through, while nothing sets it anew
     for step in steps:
-        if ended is not None:
-            message = f"this is never reached: everything ends at the `stop` of line {ended.span.line}"
+        if last_stop is not None:
+            message = f"this is never reached: everything ends at the `stop` of line {last_stop.span.line}"
             hint = "give the `stop` a `when`"
-            scope.problems.report(step.span, "unreachable", message, hint, "warning", ended.span)
+            scope.problems.report(step.span, "unreachable", message, hint, "warning", last_stop.span)
         if step.verb != "set":  # steps in it may set a name and read it in its next pass
-            gained = _kept(scope, gained, step)
+            stop_facts = _drop_stale_facts(scope, stop_facts, step)
         check_step(scope, step)
-        gained = _kept(scope, gained, step)
+        stop_facts = _drop_stale_facts(scope, stop_facts, step)
         if step.verb == "stop" and step.when is not None and step.when.expression is not None:
-            gained |= denied(step.when.expression) - scope.known
-            scope.known |= gained
-        ended = step if step.verb == "stop" and step.when is None else None
+            stop_facts |= facts_if_false(step.when.expression) - scope.known_facts
+            scope.known_facts |= stop_facts
+        last_stop = step if step.verb == "stop" and step.when is None else None
 
 
-def _kept(scope: Scope, gained: Facts, step: Step) -> Facts:
+def _drop_stale_facts(scope: Scope, stop_facts: Facts, step: Step) -> Facts:
     """What still holds of the facts that a `stop` has let through, when a step sets names."""
     names = {
-        name for inner in step.walk() if inner.verb == "set" and inner.main is not None for name in inner.main.keys
+        name for inner in step.walk() if inner.verb == "set" and inner.main is not None for name in inner.main.key_spans
     }
-    stale = frozenset(each for each in gained if any(mentions(each, identifier(name)) for name in names))
-    scope.known -= stale
-    return gained - stale
+    stale = frozenset(each for each in stop_facts if any(mentions_name(each, identifier(name)) for name in names))
+    scope.known_facts -= stale
+    return stop_facts - stale
 
 
 def check_step(scope: Scope, step: Step) -> None:
     """Check a step and what stands in for it, and bind its id."""
     first = _claim_id(scope, step)
-    with scope.under(step.when):
+    with scope.assuming(step.when):
         shared = step.otherwise is not None and step.otherwise.id == step.id
-        with scope.knowing(FAILURE.maybe() if shared else None):  # it may speak in the same section
-            given = _checked(scope, step, prompted=first)
-        breaker = scope.lookups.breaker(step.retry, step.place("retry"), scope.settings) if step.retry else {}
-        depends = scope.depends
+        with scope.failure_in_scope(FAILURE.maybe() if shared else None):  # it may speak in the same section
+            result_type = _check_body(scope, step, has_section=first)
+        breaker = scope.lookups.breaker(step.retry, step.value_span("retry"), scope.settings) if step.retry else {}
+        depends = scope.required_facts
         if step.otherwise is not None:
-            with scope.knowing(FAILURE), scope.under(step.otherwise.when):
-                given = _either(step, given, step.otherwise, _checked(scope, step.otherwise))
+            with scope.failure_in_scope(FAILURE), scope.assuming(step.otherwise.when):
+                result_type = _merge_fallback(step, result_type, step.otherwise, _check_body(scope, step.otherwise))
         elif breaker.get("then") == "skip" and step.verb not in ("repeat", "goto"):
-            depends = depends | _happened(step, "was answered")
+            depends = depends | _event_fact(step, "was answered")
     if step.id is not None and first:
-        scope.absences |= absent_step(step, skips=breaker.get("then") == "skip", around=scope.guard)
-    if step.id is not None and given is not None:
-        given = given if first else ANY  # which of the two steps is meant, nobody knows
-        scope.bind(step.id, given.maybe(depends) if depends and first else given)
+        scope.absences |= absent_step(step, skips=breaker.get("then") == "skip", condition=scope.guard)
+    if step.id is not None and result_type is not None:
+        result_type = result_type if first else ANY  # which of the two steps is meant, nobody knows
+        scope.bind(step.id, result_type.maybe(depends) if depends and first else result_type)
 
 
-def _checked(scope: Scope, step: Step, *, prompted: bool = True) -> Type | None:
+def _check_body(scope: Scope, step: Step, *, has_section: bool = True) -> Type | None:
     """Check the step's values and, where it is `prompted` by it, its section, and then what its verb asks for."""
-    main = scope.needed(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
-    extra, told = ({}, {}) if step.verb not in ("agent", "panel") else _member(main)
-    scope.look_around(step.node.span, step.id, extra)
-    beside = {
-        name: scope.value(value, extra if name == "material" else {})
+    main = scope.infer_required_value(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
+    extra, writes_names = ({}, {}) if step.verb not in ("agent", "panel") else _member_names(main)
+    scope.record_view(step.node.span, step.id, extra)
+    value_types = {
+        name: scope.infer_value(value, extra if name == "material" else {})
         if name in MAY_BE_ABSENT
-        else scope.needed(value, name, told if name == "writes" else {})
+        else scope.infer_required_value(value, name, writes_names if name == "writes" else {})
         for name, value in step.values.items()
     }
     if step.main is not None:
         check_kind(scope, step.verb, VERBS[step.verb].main, step.main, main)
     for name, value in step.values.items():
-        check_kind(scope, name, VERBS[step.verb].keys[name], value, beside[name])
+        check_kind(scope, name, VERBS[step.verb].keys[name], value, value_types[name])
     prompt = scope.prompts.get(step.id or "")
     if prompt is not None:
-        scope.lookups.mention(prompt.name_span, "local", scope.homes.steps, identifier(prompt.name))
-    if prompt is not None and prompted and step.verb in ("agent", "panel", "write"):
-        (scope.printed if step.verb == "write" else scope.prompt)(prompt.template, extra)
-    if "material" in beside:
-        check_material(scope, step.values["material"], beside["material"])
+        scope.lookups.add_reference(prompt.name_span, "local", scope.owners.steps, identifier(prompt.name))
+    if prompt is not None and has_section and step.verb in ("agent", "panel", "write"):
+        (scope.check_text if step.verb == "write" else scope.check_prompt)(prompt.template, extra)
+    if "material" in value_types:
+        check_material(scope, step.values["material"], value_types["material"])
     check = _CHECKS.get(step.verb)
-    return check(scope, step, main, beside) if check is not None else None
+    return check(scope, step, main, value_types) if check is not None else None
 
 
-def _member(main: Type) -> tuple[Types, Types]:
+def _member_names(main: Type) -> tuple[Types, Types]:
     """The member as its prompts see it, and as `writes` does."""
-    member = member_of(main)
+    member = member_type(main)
     return {"member": record({**member.fields, **REMEMBERS}, member.label)}, {"member": member}
 
 
@@ -111,10 +111,10 @@ def check_material(scope: Scope, value: Value, type_: Type) -> None:
     """Report a title that is none, and what is no text and not made of texts."""
     for title, entry in (value.entries or {}).items():
         if not title.strip() or "\n" in title:
-            scope.report(value.keys[title], "title", "a title is one line of text", "write `Title: …`")
+            scope.report(value.key_spans[title], "title", "a title is one line of text", "write `Title: …`")
         elif "{{" in title or "{%" in title:
             hint = "write out what it is called; what it is, the value says"
-            scope.report(value.keys[title], "title", "a title is not rendered", hint)
+            scope.report(value.key_spans[title], "title", "a title is not rendered", hint)
         if type_.kind == "record" and type_.fields[title].kind == "boolean":
             hint = "texts, numbers, lists, records and replies can be; put a condition into the section"
             scope.report(entry.span, "type", f"`{title}` is true or false, which is no material", hint)
@@ -124,31 +124,31 @@ def _claim_id(scope: Scope, step: Step) -> bool:
     """Whether no step before has the id."""
     if step.id is None:
         return True
-    span = step.place("id")
-    scope.lookups.mention(span, "local", scope.homes.steps, identifier(step.id))
-    taken = scope.ids.setdefault(identifier(step.id), span)
-    if taken is not span:
-        message, hint = f"another step is called `{step.id}` already", f"it stands in line {taken.line}"
-        scope.problems.report(span, "duplicate-id", message, hint, elsewhere=taken)
-    return taken is span
+    span = step.value_span("id")
+    scope.lookups.add_reference(span, "local", scope.owners.steps, identifier(step.id))
+    first_span = scope.ids.setdefault(identifier(step.id), span)
+    if first_span is not span:
+        message, hint = f"another step is called `{step.id}` already", f"it stands in line {first_span.line}"
+        scope.problems.report(span, "duplicate-id", message, hint, elsewhere=first_span)
+    return first_span is span
 
 
-def _happened(step: Step, how: str) -> Facts:
+def _event_fact(step: Step, how: str) -> Facts:
     return frozenset({Fact(event=f"{step.id} {how}")})
 
 
-def _either(step: Step, given: Type | None, other: Step, stand_in: Type | None) -> Type | None:
+def _merge_fallback(step: Step, result_type: Type | None, fallback: Step, fallback_type: Type | None) -> Type | None:
     """What an id gives when either the step or the one that stands in for it ran."""
-    if step.verb == "goto" or other.verb == "stop" or given is None:
-        return given
-    answered, failed = (_happened(step, how) for how in ("was answered", "failed"))
-    if stand_in is None or given.kind != "record":
-        return given.maybe(answered)
-    fields = {name: type_.maybe(answered) for name, type_ in given.fields.items()}
-    fields |= {name: type_.maybe(failed) for name, type_ in stand_in.fields.items()}
-    both = given.fields.keys() & stand_in.fields.keys()
-    fields |= {name: merged([given.fields[name], stand_in.fields[name]]) for name in both}
-    return record(fields, given.label)
+    if step.verb == "goto" or fallback.verb == "stop" or result_type is None:
+        return result_type
+    answered, failed = (_event_fact(step, how) for how in ("was answered", "failed"))
+    if fallback_type is None or result_type.kind != "record":
+        return result_type.maybe(answered)
+    fields = {name: type_.maybe(answered) for name, type_ in result_type.fields.items()}
+    fields |= {name: type_.maybe(failed) for name, type_ in fallback_type.fields.items()}
+    both = result_type.fields.keys() & fallback_type.fields.keys()
+    fields |= {name: merge_types([result_type.fields[name], fallback_type.fields[name]]) for name in both}
+    return record(fields, result_type.label)
 
 
 _CHECKS: Final[Mapping[str, Callable[[Scope, Step, Type, Types], Type | None]]] = {

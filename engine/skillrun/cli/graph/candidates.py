@@ -16,10 +16,10 @@ from skillrun.templates.expressions import Value
 from skillrun.types.fields import MEMBER
 from skillrun.types.types import identifier
 
-MOST: Final = 40  # values of one expression; a picture has no room for more
-DEEPEST: Final = 40  # expressions and names inside one another
-MOST_WORK: Final = 5_000  # expressions to evaluate for one value
-SELECTING: Final = frozenset(
+MAX_VALUES: Final = 40  # values of one expression; a picture has no room for more
+MAX_DEPTH: Final = 40  # expressions and names inside one another
+MAX_EVALUATIONS: Final = 5_000  # expressions to evaluate for one value
+SELECTING_FILTERS: Final = frozenset(
     {"default", "first", "last", "top", "list", "unique", "reverse", "sort", "select", "reject"}
 )
 """Filters whose result is made of the items they are given."""
@@ -46,7 +46,7 @@ class Candidates:
         self._decisions: dict[str, Step] = {}
         self._work = 0
 
-    def enter(self, phase: Phase | None) -> None:
+    def enter_phase(self, phase: Phase | None) -> None:
         """Look up local names in this phase from now on."""
         steps = list(phase.walk()) if phase is not None else []
         self._local = defaultdict(list)
@@ -58,7 +58,7 @@ class Candidates:
         """Members that may sit, and whether they are exactly those that are written out."""
         if value is None:
             return (), True
-        if not value.computed:
+        if not value.is_computed:
             return tuple(_texts(value.literal)), True
         texts = (text for found in self.values_of(value) for text in _texts(found))
         return tuple(dict.fromkeys(text for text in texts if self._has_role(text))), False
@@ -67,7 +67,7 @@ class Candidates:
         """Protocols that may be used, and whether it is the one that is written out."""
         if value is None:
             return (), True
-        if not value.computed:
+        if not value.is_computed:
             return tuple(_texts(value.literal)), True
         texts = (text for found in self.values_of(value) for text in _texts(found))
         known = (text for text in texts if self._library.locate(f"skills/protocols/{text}.md") is not None)
@@ -93,14 +93,14 @@ class Candidates:
         if value.template is None:
             return [] if value.plain is None else [value.plain]
         template = value.template
-        if template.constant:
+        if template.is_constant:
             return [template.text.value]
         if template.expression is not None:
             return self._values(template.expression, depth)
         match template.tree.body:
             case [nodes.Output(nodes=parts)]:
                 texts = ([value for value in self._values(part, depth) if isinstance(value, str)] for part in parts)
-                return ["".join(words) for words, _ in zip(product(*texts), range(MOST), strict=False)]
+                return ["".join(words) for words, _ in zip(product(*texts), range(MAX_VALUES), strict=False)]
         return []
 
     def _has_role(self, member: str) -> bool:
@@ -109,7 +109,7 @@ class Candidates:
 
     def _values(self, node: nodes.Node | None, depth: int) -> list[Any]:
         self._work += 1
-        return _distinct(self._evaluate(node, depth + 1)) if depth < DEEPEST and self._work <= MOST_WORK else []
+        return _distinct(self._evaluate(node, depth + 1)) if depth < MAX_DEPTH and self._work <= MAX_EVALUATIONS else []
 
     def _evaluate(self, node: nodes.Node | None, depth: int) -> Iterator[Any]:
         match node:
@@ -144,10 +144,10 @@ class Candidates:
             case nodes.CondExpr(expr1=left, expr2=right):
                 yield from (*self._values(left, depth), *self._values(right, depth))
             case nodes.Add(left=left, right=right):
-                for one, other in product(self._values(left, depth), self._values(right, depth)):
-                    if type(one) is type(other) and isinstance(one, int | list):
-                        yield one + other
-            case nodes.Filter(node=inner, name=name, args=arguments) if name in SELECTING:
+                for first, other in product(self._values(left, depth), self._values(right, depth)):
+                    if type(first) is type(other) and isinstance(first, int | list):
+                        yield first + other
+            case nodes.Filter(node=inner, name=name, args=arguments) if name in SELECTING_FILTERS:
                 yield from self._values(inner, depth)
                 if name == "default" and arguments:
                     yield from self._values(arguments[0], depth)
@@ -190,10 +190,10 @@ def _first(values: list[Any]) -> Any:
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    kept: list[Any] = []
+    unique: list[Any] = []
     for value in values:
-        if value not in kept:
-            kept.append(value)
-        if len(kept) == MOST:
+        if value not in unique:
+            unique.append(value)
+        if len(unique) == MAX_VALUES:
             break
-    return kept
+    return unique

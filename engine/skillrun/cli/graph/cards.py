@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
-from skillrun.cli.graph.labels import FAMILIES, clean, cut_note, phase_notes, row_of
+from skillrun.cli.graph.labels import FAMILIES, clean, cut_note, phase_notes, step_row
 from skillrun.cli.graph.model import PhaseNode, StepNode
-from skillrun.cli.graph.typesetting import CHIP_PADDING, TextRun, break_lines, set_lines
+from skillrun.cli.graph.typesetting import CHIP_PADDING, TextRun, break_lines, layout_parts
 
 PADDING: Final = 16.0
 VERB_WIDTH: Final = 64.0
 LINE: Final = 21.0
 NOTE_LINE: Final = 17.0
-BROAD: Final = 760.0  # from this width on, notes are to the right of a step instead of below it
+WIDE_CARD: Final = 760.0  # from this width on, notes are to the right of a step instead of below it
 SHARE: Final = 0.6  # of a broad card, for the steps
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -71,7 +71,7 @@ def _draw_steps(card: PhaseCard, steps: Iterable[StepNode], x: float, y: float, 
 
 def _draw_step(card: PhaseCard, step: StepNode, x: float, y: float, width: float) -> float:
     """Draw the row of a step; the height at which it ends."""
-    row = row_of(step)
+    row = step_row(step)
     card.anchors.append((step, y + 10))
     card.parts.append(
         f'<rect x="{x:g}" y="{y:g}" width="{VERB_WIDTH - 8:g}" height="19" rx="5" '
@@ -79,10 +79,10 @@ def _draw_step(card: PhaseCard, step: StepNode, x: float, y: float, width: float
         + text_at(x + (VERB_WIDTH - 8) / 2, y + 13.5, "verb", row.verb, middle=True)
     )
     room = width - VERB_WIDTH
-    is_broad = card.width >= BROAD
+    is_broad = card.width >= WIDE_CARD
     main = room * SHARE - 16 if is_broad else room
     bottom = y
-    for runs in set_lines(row.pieces, main) or [[]]:
+    for runs in layout_parts(row.pieces, main) or [[]]:
         card.parts += _line(runs, x + VERB_WIDTH, bottom + 14)
         bottom += LINE
     notes_x, note_y, notes_width = (

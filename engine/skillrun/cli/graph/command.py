@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skillrun.cli import completers
-from skillrun.cli.loading import look_for, open_library, problems_here
+from skillrun.cli.loading import open_library, problems_for_display, require_workflow
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.cli.registry import COMMANDS
@@ -36,9 +36,9 @@ def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int
 
     out = Output(json)
     library = open_library()
-    look_for(workflow, library)
+    require_workflow(workflow, library)
     program = check_workflow(library, workflow, COMMANDS)
-    problems = problems_here(library)
+    problems = problems_for_display(library)
     for problem in problems:
         out.note(render_problem(problem) + "\n")
     failed = any(problem.severity == "error" for problem in problems)
@@ -49,19 +49,19 @@ def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int
         return 1
     drawn = build_graph(definition, library, program)
     out.data({**drawn.data(), "problems": found})
-    out.line(_drawing(drawn if shows_all else drawn.without_minor_steps(), format))
+    out.line(_render_graph(drawn if shows_all else drawn.without_minor_steps(), format))
     return 1 if failed else 0
 
 
-def _drawing(drawn: WorkflowGraph, format: str | None) -> str:  # noqa: A002
+def _render_graph(graph: WorkflowGraph, format: str | None) -> str:  # noqa: A002
     if format == "mermaid":
         from skillrun.cli.graph.mermaid import draw_mermaid
 
-        return draw_mermaid(drawn)
+        return draw_mermaid(graph)
     if format == "svg":
         from skillrun.cli.graph.svg import draw_svg
 
-        return draw_svg(drawn)
+        return draw_svg(graph)
     from skillrun.cli.graph.text import draw_text
 
-    return draw_text(drawn)
+    return draw_text(graph)

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from skillrun.cli.formatting import counted
+from skillrun.cli.formatting import count_noun
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
 SegmentKind = Literal["words", "name", "role", "file", "code"]
 
-NAMELESS: Final = ("read", "write", "find")  # the path says more than the id
-LONGEST: Final = 160  # characters of one text in a drawing
-MOST_MEMBERS: Final = 8  # named in one step; the others are counted
+VERBS_WITHOUT_ID: Final = ("read", "write", "find")  # the path says more than the id
+MAX_TEXT: Final = 160  # characters of one text in a drawing
+MAX_MEMBERS: Final = 8  # named in one step; the others are counted
 FAMILIES: Final = {
     "agent": "model", "panel": "model", "ask": "user", "read": "file", "find": "file", "write": "file",
     "repeat": "loop", "each": "loop", "decide": "choice", "goto": "jump", "stop": "jump", "run": "run",
@@ -39,21 +39,21 @@ class StepRow:
     notes: tuple[str, ...]
 
 
-def clean(text: str, longest: int = LONGEST) -> str:
+def clean(text: str, longest: int = MAX_TEXT) -> str:
     """The text on one line, without control characters, and with an ellipsis where its end is cut."""
-    line = " ".join(printable(text).split())
+    line = " ".join(make_printable(text).split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
-def summary(graph: WorkflowGraph) -> list[str]:
+def graph_summary(graph: WorkflowGraph) -> list[str]:
     """What there is to know of the whole workflow: its size, its outputs, whom it asks, and where it goes back."""
     asking = [phase.name for phase in graph.phases if any(step.verb == "ask" for step in phase.walk())]
     back = [f"from {phase.name} to {target}" for phase in graph.phases for target in phase.back_to]
-    lines = [counted(len(graph.phases) + graph.undrawn, "phase")]
+    lines = [count_noun(len(graph.phases) + graph.undrawn, "phase")]
     lines += [f"can ask you in {join_names(asking)}"] if asking else []
     lines += [f"can go back {join_names(back)}"] if back else []
     lines += [f"returns {join_names(graph.outputs)}"] if graph.outputs else []
-    return [clean(line, 2 * LONGEST) for line in lines]
+    return [clean(line, 2 * MAX_TEXT) for line in lines]
 
 
 def phase_notes(phase: PhaseNode) -> list[str]:
@@ -61,52 +61,52 @@ def phase_notes(phase: PhaseNode) -> list[str]:
     notes = [f"runs after {join_names(phase.after)}"] if phase.after else []
     notes += [f"only if {phase.when}"] if phase.when else []
     notes += [f"reads the results of {join_names(phase.reads)}"] if phase.reads else []
-    notes += _failure(phase.retry_limit, phase.retry_then, phase.otherwise)
+    notes += _failure_notes(phase.retry_limit, phase.retry_then, phase.otherwise)
     notes += ["its file cannot be read"] if phase.is_missing else []
-    return [clean(note, 2 * LONGEST) for note in notes]
+    return [clean(note, 2 * MAX_TEXT) for note in notes]
 
 
 def omissions(graph: WorkflowGraph) -> list[str]:
     """What a drawing leaves out."""
     minor, undrawn = graph.minor, graph.undrawn
     what = "only sets values or prints a message" if minor == 1 else "only set values or print messages"
-    lines = [f"{counted(minor, 'step')} that {what} (use `--all` to show)"] if minor else []
-    lines += [f"{counted(undrawn, 'phase')} beyond the size of a picture"] if undrawn else []
+    lines = [f"{count_noun(minor, 'step')} that {what} (use `--all` to show)"] if minor else []
+    lines += [f"{count_noun(undrawn, 'phase')} beyond the size of a picture"] if undrawn else []
     return [f"not shown: {line}" for line in lines]
 
 
 def cut_note(phase: PhaseNode) -> str:
     """How many steps of a phase a bounded drawing leaves out; empty where it has them all."""
-    return f"{counted(phase.cut, 'step')} more, not shown" if phase.cut else ""
+    return f"{count_noun(phase.cut, 'step')} more, not shown" if phase.cut else ""
 
 
-def row_of(step: StepNode) -> StepRow:
+def step_row(step: StepNode) -> StepRow:
     """What is drawn of a step."""
     notes = [f"if {step.when}"] if step.when else []
     if step.choices:
         notes.append(f"choices: {', '.join(step.choices)}")
     if step.verb == "goto":
-        notes += [f"after that: {sentence(step.otherwise)}"] if step.otherwise is not None else []
+        notes += [f"after that: {step_phrase(step.otherwise)}"] if step.otherwise is not None else []
     else:
-        notes += _failure(step.retry_limit, step.retry_then, step.otherwise)
-    pieces = [LabelPart("name", step.id)] if step.id and step.verb not in NAMELESS else []
-    pieces = [piece for piece in (*pieces, *_pieces(step)) if piece.text]
+        notes += _failure_notes(step.retry_limit, step.retry_then, step.otherwise)
+    pieces = [LabelPart("name", step.id)] if step.id and step.verb not in VERBS_WITHOUT_ID else []
+    pieces = [piece for piece in (*pieces, *_line_parts(step)) if piece.text]
     return StepRow(
         step.verb or "error", tuple(_shorten(piece) for piece in pieces), tuple(clean(note) for note in notes)
     )
 
 
-def sentence(step: StepNode) -> str:
+def step_phrase(step: StepNode) -> str:
     """A step as a part of a sentence, such as that of a fallback."""
-    words = line_of(_shorten(piece) for piece in _pieces(step) if piece.text)
+    words = join_parts(_shorten(piece) for piece in _line_parts(step) if piece.text)
     verb = {"agent": "agent", "panel": "panel of"}.get(step.verb, "")
     condition = f" (if {step.when})" if step.when else ""
     if step.verb in ("repeat", "each"):
-        words = f"{words}: {counted(len(step.steps), 'step')}"
+        words = f"{words}: {count_noun(len(step.steps), 'step')}"
     return clean(" ".join(filter(None, (verb, words))) + condition)
 
 
-def line_of(pieces: Iterable[LabelPart]) -> str:
+def join_parts(pieces: Iterable[LabelPart]) -> str:
     """Pieces as one line of text: code in backticks, and a name before a colon."""
     text = ""
     last = ""
@@ -133,17 +133,17 @@ def _shorten(piece: LabelPart) -> LabelPart:
     return LabelPart(piece.kind, clean(piece.text))
 
 
-def _failure(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
+def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
     """What happens if a step or phase fails; a breaker has its say only where nothing else is written."""
-    when = f"after {counted(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
+    when = f"after {count_noun(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
     if otherwise is not None:
-        yield f"{when}: {sentence(otherwise)}"
+        yield f"{when}: {step_phrase(otherwise)}"
     elif then:
         ends = {"ask": "asks you what to do", "skip": "continues without it", "sequential": "runs one phase at a time"}
         yield f"{when}: {ends.get(then, then)}"
 
 
-def _pieces(step: StepNode) -> Iterator[LabelPart]:
+def _line_parts(step: StepNode) -> Iterator[LabelPart]:
     """The line of a step, without its name and condition."""
     match step.verb:
         case "agent":
@@ -183,7 +183,7 @@ def _members(step: StepNode) -> Iterator[LabelPart]:
     if not step.members:
         yield from (LabelPart("words", "members from"), LabelPart("code", step.expression))
         return
-    shown: Sequence[str] = step.members[:MOST_MEMBERS]
+    shown: Sequence[str] = step.members[:MAX_MEMBERS]
     yield from (LabelPart("role", member) for member in shown)
     more = len(step.members) - len(shown)
     notes = [f"and {more} more"] if more else []
@@ -198,9 +198,9 @@ def _artifact(step: StepNode) -> Iterator[LabelPart]:
 
 def _question(step: StepNode) -> Iterator[LabelPart]:
     if step.questions:
-        yield LabelPart("words", f'asks you: "{clean(step.questions[0], LONGEST - 12)}"')
+        yield LabelPart("words", f'asks you: "{clean(step.questions[0], MAX_TEXT - 12)}"')
         more = len(step.questions) - 1
-        yield LabelPart("words", f"and {counted(more, 'more question')}" if more else "")
+        yield LabelPart("words", f"and {count_noun(more, 'more question')}" if more else "")
     else:
         yield from (LabelPart("words", "asks you the questions in"), LabelPart("code", step.expression))
     if step.path:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from skillrun.cli.graph.labels import FAMILIES, clean, cut_note, describe_limit, line_of, omissions, row_of
+from skillrun.cli.graph.labels import FAMILIES, clean, cut_note, describe_limit, join_parts, omissions, step_row
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
 
-MOST_PHASES: Final = 100
-MOST_STEPS: Final = 200  # Mermaid refuses more than 500 edges or 50,000 characters
+MAX_PHASES: Final = 100
+MAX_STEPS: Final = 200  # Mermaid refuses more than 500 edges or 50,000 characters
 LABEL: Final = 120  # characters of one text
 TITLE: Final = 56  # characters of the title of a subgraph, which does not wrap
 CONFIG: Final = (
@@ -31,7 +31,7 @@ _SPECIAL: Final = re.compile(r"[^\w ,.:;!?/()=…'-]")
 
 def draw_mermaid(graph: WorkflowGraph) -> str:
     """The workflow as the source of a Mermaid flowchart."""
-    graph = graph.limit(MOST_PHASES, MOST_STEPS)
+    graph = graph.limit(MAX_PHASES, MAX_STEPS)
     return "\n".join([*_Flowchart().lines(graph), *(f"    %% {note}" for note in omissions(graph))])
 
 
@@ -52,7 +52,7 @@ class _Flowchart:
     def lines(self, graph: WorkflowGraph) -> list[str]:
         ends: dict[str, tuple[str, str]] = {}
         for number, phase in enumerate(graph.phases, 1):
-            ends[phase.name] = first, last = self._phase(number, phase)
+            ends[phase.name] = first, last = self._add_phase(number, phase)
             self._edges += [f"{ends[name][1]} --> {first}" for name in phase.after if name in ends]
             if phase.otherwise is not None:
                 self._jumps.append((last, phase.otherwise))
@@ -67,53 +67,53 @@ class _Flowchart:
         ]
         return [*self._lines, *(f"    {edge}" for edge in self._edges), *styles]
 
-    def _phase(self, number: int, phase: PhaseNode) -> tuple[str, str]:
+    def _add_phase(self, number: int, phase: PhaseNode) -> tuple[str, str]:
         """Write a phase; its first and its last node."""
         when = f" (only if {phase.when})" if phase.when else ""
         self._open(f"p{number}", 1, clean(f"{phase.name}{when}", TITLE))
-        ends = self._steps(phase.steps, 2)
+        ends = self._add_steps(phase.steps, 2)
         rest = cut_note(phase) or ("" if phase.steps else phase.description or "no steps to show")
         if rest:
-            node = self._node(2, "[", "]", rest)
+            node = self._add_node(2, "[", "]", rest)
             ends = (ends[0], node) if ends is not None else (node, node)
         self._lines.append("    end")
         assert ends is not None
         return ends
 
-    def _steps(self, steps: Iterable[StepNode], depth: int) -> tuple[str, str] | None:
+    def _add_steps(self, steps: Iterable[StepNode], depth: int) -> tuple[str, str] | None:
         """Write steps that follow each other; the first and the last node, where there is one."""
         ends: tuple[str, str] | None = None
         for step in steps:
-            own = self._loop(step, depth) if step.steps else self._step(step, depth)
+            step_ends = self._add_loop(step, depth) if step.steps else self._add_step(step, depth)
             if ends is not None:
-                self._edges.append(f"{ends[1]} --> {own[0]}")
-            ends = (ends[0] if ends is not None else own[0], own[1])
-            self._jumps += [(own[1], each) for each in (step, step.otherwise) if each is not None]
+                self._edges.append(f"{ends[1]} --> {step_ends[0]}")
+            ends = (ends[0] if ends is not None else step_ends[0], step_ends[1])
+            self._jumps += [(step_ends[1], each) for each in (step, step.otherwise) if each is not None]
         return ends
 
-    def _loop(self, step: StepNode, depth: int) -> tuple[str, str]:
-        row = row_of(step)
+    def _add_loop(self, step: StepNode, depth: int) -> tuple[str, str]:
+        row = step_row(step)
         self._count += 1
         self._open(f"s{self._count}", depth, clean(f"{row.verb} {step.id}", TITLE))
-        words = line_of(piece for piece in row.pieces if piece.kind != "name")
-        head = self._node(depth + 1, "([", "])", words, *_condition(step))
-        ends = self._steps(step.steps, depth + 1)
+        words = join_parts(piece for piece in row.pieces if piece.kind != "name")
+        head = self._add_node(depth + 1, "([", "])", words, *_condition(step))
+        ends = self._add_steps(step.steps, depth + 1)
         assert ends is not None
         self._edges.append(f"{head} --> {ends[0]}")
         self._lines.append(f"{'    ' * depth}end")
         return head, ends[1]
 
-    def _step(self, step: StepNode, depth: int) -> tuple[str, str]:
-        row = row_of(step)
-        node = self._node(
-            depth, *SHAPES.get(step.verb, ("[", "]")), f"{row.verb}: {line_of(row.pieces)}", *_condition(step)
+    def _add_step(self, step: StepNode, depth: int) -> tuple[str, str]:
+        row = step_row(step)
+        node = self._add_node(
+            depth, *SHAPES.get(step.verb, ("[", "]")), f"{row.verb}: {join_parts(row.pieces)}", *_condition(step)
         )
         family = FAMILIES.get(step.verb, "")
         if family in STYLES:
             self._ids.setdefault(family, []).append(node)
         return node, node
 
-    def _node(self, depth: int, start: str, end: str, *texts: str) -> str:
+    def _add_node(self, depth: int, start: str, end: str, *texts: str) -> str:
         self._count += 1
         self._lines.append(f"{'    ' * depth}s{self._count}{start}{_label(*texts)}{end}")
         return f"s{self._count}"

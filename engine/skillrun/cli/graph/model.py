@@ -113,8 +113,8 @@ class WorkflowGraph:
                 "when": phase.when,
                 "is_missing": phase.is_missing,
                 **({"retry": phase.retry} if phase.retry else {}),
-                **({"otherwise": _data(phase.otherwise)} if phase.otherwise is not None else {}),
-                "steps": [_data(step) for step in phase.steps],
+                **({"otherwise": _step_data(phase.otherwise)} if phase.otherwise is not None else {}),
+                "steps": [_step_data(step) for step in phase.steps],
             }
             for phase in self.phases
         ]
@@ -127,13 +127,13 @@ class WorkflowGraph:
 
     def without_minor_steps(self) -> WorkflowGraph:
         """The graph without steps that only set values or print messages."""
-        phases = tuple(replace(phase, steps=_major(phase.steps)) for phase in self.phases)
+        phases = tuple(replace(phase, steps=_major_steps(phase.steps)) for phase in self.phases)
         minor = sum(_count(phase.steps) for phase in self.phases) - sum(_count(phase.steps) for phase in phases)
         return replace(self, phases=phases, minor=minor)
 
     def limit(self, phases: int, steps: int) -> WorkflowGraph:
         """The graph with at most so many phases, and so many steps in all of them, for pictures of limited size."""
-        kept = []
+        drawn_phases = []
         for phase in self.phases[:phases]:
             shown: list[StepNode] = []
             for step in phase.steps:
@@ -141,26 +141,26 @@ class WorkflowGraph:
                 if steps < 0:
                     break
                 shown.append(step)
-            kept.append(replace(phase, steps=tuple(shown), cut=_count(phase.steps[len(shown) :])))
-        return replace(self, phases=tuple(kept), undrawn=len(self.phases) - len(kept))
+            drawn_phases.append(replace(phase, steps=tuple(shown), cut=_count(phase.steps[len(shown) :])))
+        return replace(self, phases=tuple(drawn_phases), undrawn=len(self.phases) - len(drawn_phases))
 
 
 def _count(steps: Iterable[StepNode]) -> int:
     return sum(1 for step in steps for _ in step.walk())
 
 
-def _major(steps: Iterable[StepNode]) -> tuple[StepNode, ...]:
-    kept = (replace(step, steps=_major(step.steps)) for step in steps)
+def _major_steps(steps: Iterable[StepNode]) -> tuple[StepNode, ...]:
+    kept = (replace(step, steps=_major_steps(step.steps)) for step in steps)
     return tuple(step for step in kept if step.verb not in MINOR_VERBS and (step.steps or step.verb != "repeat"))
 
 
-def _data(step: StepNode) -> dict[str, Any]:
+def _step_data(step: StepNode) -> dict[str, Any]:
     values = {field.name: getattr(step, field.name) for field in fields(step)}
     data = {name: value for name, value in values.items() if value not in ("", (), None, True)}
     if step.otherwise is not None:
-        data["otherwise"] = _data(step.otherwise)
+        data["otherwise"] = _step_data(step.otherwise)
     if step.steps:
-        data["steps"] = [_data(inner) for inner in step.steps]
+        data["steps"] = [_step_data(inner) for inner in step.steps]
     return data
 
 
@@ -177,7 +177,7 @@ def build_graph(workflow: Workflow, library: Library, program: Program | None) -
         name=workflow.name,
         description=workflow.description,
         outputs=tuple(workflow.outputs),
-        phases=tuple(builder.phase(use, phases[name], reads) for name, use in workflow.phases.items()),
+        phases=tuple(builder.build_phase(use, phases[name], reads) for name, use in workflow.phases.items()),
     )
 
 
@@ -190,25 +190,25 @@ class _Builder:
         self._breakers = settings.part("breakers")
         self._candidates = Candidates(workflow, library, settings, phases)
 
-    def phase(self, use: PhaseUse, phase: Phase | None, reads: Mapping[str, frozenset[str]] | None) -> PhaseNode:
-        self._candidates.enter(phase)
-        own = None if reads is None else reads.get(use.name, frozenset())
+    def build_phase(self, use: PhaseUse, phase: Phase | None, reads: Mapping[str, frozenset[str]] | None) -> PhaseNode:
+        self._candidates.enter_phase(phase)
+        read_phases = None if reads is None else reads.get(use.name, frozenset())
         limit, then = self._breaker(use.retry)
         return PhaseNode(
             name=use.name,
             description=phase.description if phase is not None else "",
             after=tuple(use.after),
-            reads=None if own is None else tuple(name for name in self._workflow.phases if name in own),
+            reads=None if read_phases is None else tuple(name for name in self._workflow.phases if name in read_phases),
             when=_source(use.when),
             retry=use.retry or "",
             retry_limit=limit,
             retry_then=then,
-            otherwise=self.step(use.otherwise) if use.otherwise is not None else None,
-            steps=tuple(self.step(step) for step in phase.steps) if phase is not None else (),
+            otherwise=self.build_step(use.otherwise) if use.otherwise is not None else None,
+            steps=tuple(self.build_step(step) for step in phase.steps) if phase is not None else (),
             is_missing=phase is None,
         )
 
-    def step(self, step: Step) -> StepNode:
+    def build_step(self, step: Step) -> StepNode:
         limit, then = self._breaker(step.retry)
         return StepNode(
             verb=step.verb,
@@ -217,8 +217,8 @@ class _Builder:
             retry=step.retry or "",
             retry_limit=limit,
             retry_then=then,
-            otherwise=self.step(step.otherwise) if step.otherwise is not None else None,
-            steps=tuple(self.step(inner) for inner in step.steps),
+            otherwise=self.build_step(step.otherwise) if step.otherwise is not None else None,
+            steps=tuple(self.build_step(inner) for inner in step.steps),
             **self._details(step),
         )
 
@@ -311,7 +311,7 @@ def _text(value: Value | None) -> str:
     if value.template is None:
         return "" if value.plain is None else str(value.plain)
     template = value.template
-    if template.constant:
+    if template.is_constant:
         text = template.text.value
     elif template.expression is not None:
         text = template.text.value.strip().removeprefix("{{").removesuffix("}}").strip("- \n")

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from skillrun.cli.graph.cards import PhaseCard, draw_card, escape, text_at
-from skillrun.cli.graph.labels import clean, describe_limit, omissions, summary
+from skillrun.cli.graph.labels import clean, describe_limit, graph_summary, omissions
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
 from skillrun.cli.graph.typesetting import break_lines
 
-MOST_PHASES: Final = 120
-MOST_STEPS: Final = 1_000
+MAX_PHASES: Final = 120
+MAX_STEPS: Final = 1_000
 WIDTH: Final = 1280
 MARGIN: Final = 28
 GAP: Final = 44  # between cards, in both directions
-ABREAST: Final = 3  # cards in one row
+CARDS_PER_ROW: Final = 3  # cards in one row
 LANE: Final = 14  # between parallel lines
-MOST_LANES: Final = 8
+MAX_LANES: Final = 8
 LABEL_WIDTH: Final = 132
 
 STYLE: Final = """
@@ -70,8 +70,8 @@ class BackArrow:
 
 def draw_svg(graph: WorkflowGraph) -> str:
     """The workflow as an SVG document without scripts, references or fonts, for a width of 1,280 pixels."""
-    graph = graph.limit(MOST_PHASES, MOST_STEPS)
-    return _Picture(graph).document()
+    graph = graph.limit(MAX_PHASES, MAX_STEPS)
+    return _Picture(graph).render()
 
 
 class _Picture:
@@ -82,12 +82,12 @@ class _Picture:
         self._parts: list[str] = []
         names = {phase.name for phase in graph.phases}
         self._has_jumps = any(target in names for phase in graph.phases for target in phase.back_to)
-        self._rows = list(_rows(graph.phases))
+        self._rows = list(_arrange_rows(graph.phases))
         self._boxes: dict[str, Box] = {}
         self._row_tops: list[float] = []
 
-    def document(self) -> str:
-        y = self._heading()
+    def render(self) -> str:
+        y = self._draw_heading()
         left, width = self._columns()
         number = {phase.name: at for at, phase in enumerate(self._graph.phases, 1)}
         for row, phases in enumerate(self._rows):
@@ -118,11 +118,11 @@ class _Picture:
             + "</svg>"
         )
 
-    def _heading(self) -> float:
+    def _draw_heading(self) -> float:
         """Draw the title; the height that it takes."""
         y = MARGIN + 20.0
         self._parts.append(text_at(MARGIN, y, "title", clean(self._graph.name, 60)))
-        texts = [("words", self._graph.description), *(("soft", line) for line in summary(self._graph))]
+        texts = [("words", self._graph.description), *(("soft", line) for line in graph_summary(self._graph))]
         for style, text in texts:
             for line in break_lines(clean(text, 320), style, WIDTH - 2 * MARGIN):
                 y += 20
@@ -136,7 +136,7 @@ class _Picture:
         return left, WIDTH - left - right
 
     def _left_lanes(self) -> int:
-        return min(MOST_LANES, sum(1 for _ in self._long_edges()))
+        return min(MAX_LANES, sum(1 for _ in self._long_edges()))
 
     def _long_edges(self) -> Iterator[tuple[str, str]]:
         """The edges that pass a row of cards, without those that other edges imply."""
@@ -168,13 +168,15 @@ class _Picture:
                 if source is not None and source.row == target.row - 1:
                     start, end = source.x + source.card.width / 2, target.x + target.card.width / 2
                     middle = target.y - GAP / 2
-                    self._line("edge", start, source.bottom, [("V", middle), ("H", end), ("V", target.y)])
+                    self._draw_line("edge", start, source.bottom, [("V", middle), ("H", end), ("V", target.y)])
         for lane, (name, follower) in enumerate(self._long_edges()):
             source, target = self._boxes[name], self._boxes[follower]
-            x = left - LANE * (1 + lane % MOST_LANES)
+            x = left - LANE * (1 + lane % MAX_LANES)
             low, high = source.bottom + 10, target.y - 10
-            start, end = source.x + 24 + 8 * (lane % MOST_LANES), target.x + 24 + 8 * (lane % MOST_LANES)
-            self._line("edge", start, source.bottom, [("V", low), ("H", x), ("V", high), ("H", end), ("V", target.y)])
+            start, end = source.x + 24 + 8 * (lane % MAX_LANES), target.x + 24 + 8 * (lane % MAX_LANES)
+            self._draw_line(
+                "edge", start, source.bottom, [("V", low), ("H", x), ("V", high), ("H", end), ("V", target.y)]
+            )
 
     def _draw_arrows(self, right: float) -> None:
         """Draw the ways back at the right margin; a short one is nearer to the cards than the one around it."""
@@ -195,7 +197,7 @@ class _Picture:
                 path += [("V", target.y - 14), ("H", target.right - 24 - offset), ("V", target.y)]
             else:
                 path += [("V", target.y + 6 + offset), ("H", target.right)]
-            self._line("back", source.right, jump.y, path)
+            self._draw_line("back", source.right, jump.y, path)
             labels.append((source.y - 8 if source.right < right - 1 else jump.y, jump.label))
         for y, label in sorted(labels):
             lines = break_lines(label, "label", LABEL_WIDTH - 8)
@@ -213,8 +215,8 @@ class _Picture:
                         often = f", {describe_limit(each.at_most)}" if each.at_most else ""
                         yield BackArrow(phase.name, each.target, box.y + y, clean(f"back to {each.target}{often}", 80))
 
-    def _line(self, kind: str, x: float, y: float, path: Iterable[tuple[str, float]]) -> None:
-        course = "".join(f"{way}{to:g}" for way, to in path)
+    def _draw_line(self, kind: str, x: float, y: float, path: Iterable[tuple[str, float]]) -> None:
+        course = "".join(f"{command}{to:g}" for command, to in path)
         self._parts.append(f'<path class="{kind}" marker-end="url(#{kind})" d="M{x:g} {y:g}{course}"/>')
 
 
@@ -223,7 +225,7 @@ def _fallback(phase: PhaseNode) -> tuple[tuple[StepNode, float], ...]:
     return ((phase.otherwise, 24.0),) if phase.otherwise is not None else ()
 
 
-def _rows(phases: Iterable[PhaseNode]) -> Iterator[list[PhaseNode]]:
+def _arrange_rows(phases: Iterable[PhaseNode]) -> Iterator[list[PhaseNode]]:
     """Phases by how many they follow at most, one after the other; a wide row is broken into several."""
     depth: dict[str, int] = {}
     levels: dict[int, list[PhaseNode]] = defaultdict(list)
@@ -231,7 +233,7 @@ def _rows(phases: Iterable[PhaseNode]) -> Iterator[list[PhaseNode]]:
         depth[phase.name] = 1 + max((depth.get(name, -1) for name in phase.after), default=-1)
         levels[depth[phase.name]].append(phase)
     for _, level in sorted(levels.items()):
-        yield from (level[start : start + ABREAST] for start in range(0, len(level), ABREAST))
+        yield from (level[start : start + CARDS_PER_ROW] for start in range(0, len(level), CARDS_PER_ROW))
 
 
 def _head(kind: str) -> str:

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from skillrun.cli.graph.labels import clean, cut_note, line_of, omissions, phase_notes, row_of, summary
+from skillrun.cli.graph.labels import clean, cut_note, graph_summary, join_parts, omissions, phase_notes, step_row
 from skillrun.cli.graph.model import StepNode, WorkflowGraph
 
 WIDTH: Final = 100
@@ -16,7 +16,7 @@ VERB_WIDTH: Final = 8
 def draw_text(graph: WorkflowGraph) -> str:
     """The workflow as lines of at most 100 columns: what it does, then each phase with its steps."""
     lines = [*_wrap(f"{graph.name}: {graph.description}" if graph.description else graph.name, "", "  ")]
-    for line in summary(graph):
+    for line in graph_summary(graph):
         lines += _wrap(line, "  ", "    ")
     for number, phase in enumerate(graph.phases, 1):
         lines += ["", f"{number}. {clean(phase.name, WIDTH - 8)}"]
@@ -33,9 +33,9 @@ def draw_text(graph: WorkflowGraph) -> str:
 
 def _steps(steps: Iterable[StepNode], indent: str) -> Iterator[str]:
     for step in steps:
-        row = row_of(step)
+        row = step_row(step)
         hanging = indent + " " * (VERB_WIDTH + 1)
-        yield from _wrap(line_of(row.pieces), f"{indent}{row.verb:<{VERB_WIDTH}} ", hanging)
+        yield from _wrap(join_parts(row.pieces), f"{indent}{row.verb:<{VERB_WIDTH}} ", hanging)
         for note in row.notes:
             yield from _wrap(note, hanging, f"{hanging}  ")
         yield from _steps(step.steps, f"{indent}  | ")

@@ -35,11 +35,11 @@ def text_width(text: str, style: str) -> float:
     size = SIZES.get(style, 13)
     if style in MONOSPACE:
         return cell_len(text) * size * 0.61
-    ems = sum(_em(character) for character in text)
+    ems = sum(_character_width(character) for character in text)
     return ems * size * (1.12 if style in BOLD else 1.0)
 
 
-def _em(character: str) -> float:
+def _character_width(character: str) -> float:
     if not character.isascii() and character != "…":
         return max(0.7, 0.7 * cell_len(character)) if cell_len(character) else 0.2
     if character in NARROW:
@@ -51,36 +51,36 @@ def _em(character: str) -> float:
 
 def break_lines(text: str, style: str, width: float) -> list[str]:
     """The text in lines that are at most so wide."""
-    return [" ".join(run.text for run in line) for line in set_lines([LabelPart("words", text)], width, style)]
+    return [" ".join(run.text for run in line) for line in layout_parts([LabelPart("words", text)], width, style)]
 
 
-def set_lines(pieces: Iterable[LabelPart], width: float, style: str = "") -> list[list[TextRun]]:
+def layout_parts(parts: Iterable[LabelPart], width: float, style: str = "") -> list[list[TextRun]]:
     """Pieces in lines that are at most so wide: roles stay whole, everything else breaks between words."""
     lines: list[list[TextRun]] = [[]]
     x = 0.0
-    for piece in pieces:
-        own = style or piece.kind
-        space = text_width(" ", own)
-        padding = CHIP_PADDING if own == "role" else 0.0
-        words = [piece.text] if own == "role" else piece.text.split(" ")
+    for piece in parts:
+        part_style = style or piece.kind
+        space = text_width(" ", part_style)
+        padding = CHIP_PADDING if part_style == "role" else 0.0
+        words = [piece.text] if part_style == "role" else piece.text.split(" ")
         for number, word in enumerate(
-            part for each in filter(None, words) for part in _parts(each, own, width - 2 * padding)
+            part for each in filter(None, words) for part in _split_word(each, part_style, width - 2 * padding)
         ):
-            size = text_width(word, own) + 2 * padding
+            size = text_width(word, part_style) + 2 * padding
             if lines[-1] and x + size > width:
                 lines.append([])
                 x = 0.0
             last = lines[-1][-1] if lines[-1] else None
-            if number and last is not None and last.style == own != "role":
+            if number and last is not None and last.style == part_style != "role":
                 joined = f"{last.text} {word}"
-                lines[-1][-1] = TextRun(last.x, text_width(joined, own), own, joined)
+                lines[-1][-1] = TextRun(last.x, text_width(joined, part_style), part_style, joined)
             else:
-                lines[-1].append(TextRun(x + padding, size - 2 * padding, own, word))
-            x += size + max(space, 6.0 if own == "role" else 0.0)
+                lines[-1].append(TextRun(x + padding, size - 2 * padding, part_style, word))
+            x += size + max(space, 6.0 if part_style == "role" else 0.0)
     return lines if lines[0] else []
 
 
-def _parts(word: str, style: str, width: float) -> list[str]:
+def _split_word(word: str, style: str, width: float) -> list[str]:
     """A word that is wider than a line, in pieces that are not."""
     if text_width(word, style) <= width:
         return [word]

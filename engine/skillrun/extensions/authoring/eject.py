@@ -10,9 +10,9 @@ import click
 from skillrun.cli import completers
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import from_here, project_here
+from skillrun.cli.project_folder import current_project, relative_to_cwd
 from skillrun.cli.starter_files import has_file
-from skillrun.extensions.authoring.ejected import LABEL, eject, own_files
+from skillrun.extensions.authoring.ejected import SHIPPED_PREFIX, eject, find_overrides
 from skillrun.library.roots import package_library, shipped_files
 from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
 
@@ -21,33 +21,37 @@ from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
     name="eject",
     help="Copy the built-in file PATH, such as skills/plan/research.md, into the project, so that you can change it.",
 )
-@click.argument("path", shell_complete=completers.shipped)
+@click.argument("path", shell_complete=completers.shipped_paths)
 @as_json
 def eject_command(path: str, json: bool) -> int:
-    out, project = Output(json), project_here()
-    name = path.removeprefix(LABEL).removeprefix("./")
+    out, project = Output(json), current_project()
+    name = path.removeprefix(SHIPPED_PREFIX).removeprefix("./")
     _check_shipped(name)
-    here = from_here(project / name)
-    file = next((file for file in own_files(project) if file.path == name), None)
-    if file is not None and file.mine is not None and file.original is not None:
-        raise UsageError(f"{here} was ejected already", "`skillrun outdated` says whether the shipped file has changed")
-    if has_file(project, name) and (file is None or file.mine != file.shipped):
+    target = relative_to_cwd(project / name)
+    file = next((file for file in find_overrides(project) if file.path == name), None)
+    if file is not None and file.current is not None and file.original is not None:
+        raise UsageError(
+            f"{target} was ejected already", "`skillrun outdated` says whether the shipped file has changed"
+        )
+    if has_file(project, name) and (file is None or file.current != file.shipped):
         hint = "it takes the place of the shipped file; `skillrun outdated --diff` shows how they differ"
-        raise UsageError(f"{here} already exists", hint)
-    made = eject(project, name)
-    for path_made in made:
-        out.line(f"made  {from_here(project / path_made)}")
-    out.line(f"next: edit {here}; `skillrun outdated` says when the shipped file has changed, `--merge` merges the two")
-    out.data({"made": made})
+        raise UsageError(f"{target} already exists", hint)
+    created = eject(project, name)
+    for path_made in created:
+        out.line(f"made  {relative_to_cwd(project / path_made)}")
+    out.line(
+        f"next: edit {target}; `skillrun outdated` says when the shipped file has changed, `--merge` merges the two"
+    )
+    out.data({"made": created})
     return 0
 
 
 def _check_shipped(name: str) -> None:
     """Raises UsageError for what is no shipped file, or is none to take a copy of."""
-    known = shipped_files()
-    if name not in known:
-        inside = [path for path in known if path.startswith(f"{name.rstrip('/')}/")]
-        hint = f"one of {', '.join(inside)}" if inside else _meant(name, known)
+    shipped = shipped_files()
+    if name not in shipped:
+        inside = [path for path in shipped if path.startswith(f"{name.rstrip('/')}/")]
+        hint = f"one of {', '.join(inside)}" if inside else _suggest_path(name, shipped)
         raise UsageError(f"`{name}` is no shipped file", hint or f"they lie in {package_library()}")
     if name.startswith("config/"):
         hint = (
@@ -56,7 +60,7 @@ def _check_shipped(name: str) -> None:
         raise UsageError(f"{name} needs no copy: config is merged key by key", hint)
 
 
-def _meant(name: str, known: Sequence[str]) -> str:
+def _suggest_path(name: str, known: Sequence[str]) -> str:
     """The paths that a bare name may mean, or else the one that is near."""
     last = PurePosixPath(name).name
     named = [path for path in known if last in (PurePosixPath(path).name, PurePosixPath(path).stem)]

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from skillrun.cli.starter_files import put
+from skillrun.cli.starter_files import write_missing_files
 from skillrun.library.roots import package_library, shipped_files
-from skillrun.repository.confined_folder import Tree
-from skillrun.syntax.document import conflict_marks
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.syntax.document import find_conflict_marks
 from skillrun.syntax.source import MAX_PROSE
 
 ORIGINALS: Final = ".skillrun/ejected"
-LABEL: Final = "skillrun:"  # before the path of a shipped file in messages
+SHIPPED_PREFIX: Final = "skillrun:"  # before the path of a shipped file in messages
 
 
 @dataclass(frozen=True)
-class OwnFile:
+class FileOverride:
     """A file of the project at the path of a shipped one.
 
     `original` is the shipped file as it was when this one was ejected, None where it was not; `mine` is None where the
@@ -33,63 +33,64 @@ class OwnFile:
     """
 
     path: str
-    mine: str | None
+    current: str | None
     original: str | None
     shipped: str | None
 
     @property
     def status(self) -> str:
         """`removed`, `gone`, `conflict`, `same`, `outdated`, `changed`, or `by hand` where no original is known."""
-        if self.mine is None:
+        if self.current is None:
             return "removed"
         if self.shipped is None:
             return "gone"
-        if conflict_marks(self.mine):
+        if find_conflict_marks(self.current):
             return "conflict"
-        if self.mine == self.shipped:
+        if self.current == self.shipped:
             return "same"
         if self.original is None:
             return "by hand"
         return "changed" if self.original == self.shipped else "outdated"
 
 
-def own_files(project: Path) -> list[OwnFile]:
+def find_overrides(project: Path) -> list[FileOverride]:
     """The files of a project that were ejected, or stand in the place of a shipped one; config, which is merged, is not
     among them. Raises PathRefused where one leads out of the project, and OSError."""
     if project.resolve() == package_library().resolve():
         return []
-    shipped = {path: text_of(path) for path in shipped_files() if not path.startswith("config/")}
-    with Tree(project, links=True) as tree:
-        paths = sorted({*_recorded(tree), *shipped})
+    shipped = {path: read_shipped_file(path) for path in shipped_files() if not path.startswith("config/")}
+    with ConfinedFolder(project, links=True) as tree:
+        paths = sorted({*_original_paths(tree), *shipped})
         files = (
-            OwnFile(path, _read(tree, path), _read(tree, f"{ORIGINALS}/{path}"), shipped.get(path)) for path in paths
+            FileOverride(path, _read(tree, path), _read(tree, f"{ORIGINALS}/{path}"), shipped.get(path))
+            for path in paths
         )
-        return [file for file in files if file.mine is not None or file.original is not None]
+        return [file for file in files if file.current is not None or file.original is not None]
 
 
-def text_of(path: str) -> str:
+def read_shipped_file(path: str) -> str:
     """A shipped file's text."""
     return (package_library() / path).read_text("utf-8")
 
 
 def eject(project: Path, path: str) -> list[str]:
     """Put a shipped file into a project, with its original; the names of what was written."""
-    text, original = text_of(path), f"{ORIGINALS}/{path}"
-    made = put(project, {path: text, original: text})
-    if original not in made:  # the project had the file before
-        with Tree(project, links=True) as tree:
+    text, original = read_shipped_file(path), f"{ORIGINALS}/{path}"
+    created = write_missing_files(project, {path: text, original: text})
+    if original not in created:  # the project had the file before
+        with ConfinedFolder(project, links=True) as tree:
             _replace(tree, original, text)
-    return made
+    return created
 
 
-def keep(project: Path, path: str, merged: str, original: str) -> None:
+def save_merge(project: Path, path: str, merged: str, original: str) -> None:
     """Put a merged text in the place of a file of the project, and what it is from now on taken from."""
-    with Tree(project, links=True) as tree:
+    with ConfinedFolder(project, links=True) as tree:
         _replace(tree, path, merged)
         _replace(tree, f"{ORIGINALS}/{path}", original)
 
 
-def _recorded(tree: Tree) -> Iterator[str]:
+def _original_paths(tree: ConfinedFolder) -> Iterator[str]:
     """The paths of the originals."""
     folders = [ORIGINALS]
     while folders:
@@ -103,7 +104,7 @@ def _recorded(tree: Tree) -> Iterator[str]:
                 yield f"{folder}/{name}".removeprefix(f"{ORIGINALS}/")
 
 
-def _read(tree: Tree, path: str) -> str | None:
+def _read(tree: ConfinedFolder, path: str) -> str | None:
     try:
         content = tree.read(path, MAX_PROSE)
     except (FileNotFoundError, NotADirectoryError):
@@ -111,19 +112,19 @@ def _read(tree: Tree, path: str) -> str | None:
     return content.decode("utf-8", "surrogateescape")
 
 
-def _replace(tree: Tree, path: str, text: str) -> None:
+def _replace(tree: ConfinedFolder, path: str, text: str) -> None:
     """Write a file anew, whole or not at all; it keeps its mode."""
-    with tree.opened(path) as opened:
+    with tree.open_path(path) as opened:
         name, mode = opened.name, os.fstat(opened.descriptor).st_mode & 0o777
-    with tree.place(name) as (folder, leaf):
-        beside = f".{leaf}.{secrets.token_hex(4)}"
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
+    with tree.open_parent(name) as (folder, leaf):
+        temporary = f".{leaf}.{secrets.token_hex(4)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode, dir_fd=folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, mode)
                 file.write(text.encode("utf-8", "surrogateescape"))
-            os.rename(beside, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+            os.rename(temporary, leaf, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
-                os.unlink(beside, dir_fd=folder)
+                os.unlink(temporary, dir_fd=folder)
             raise

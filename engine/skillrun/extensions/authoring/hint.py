@@ -20,9 +20,9 @@ from skillrun.cli.output import Output
 if TYPE_CHECKING:
     from skillrun.library.library import Library
 
-SECONDS: Final = 1.5  # until it gives up
-LARGEST: Final = 1_000_000  # bytes of a prompt
-LONGEST: Final = 300  # characters of the line
+TIMEOUT: Final = 1.5  # until it gives up
+MAX_PROMPT_BYTES: Final = 1_000_000  # bytes of a prompt
+MAX_LINE_LENGTH: Final = 300  # characters of the line
 
 
 @click.command(
@@ -39,9 +39,9 @@ def hint(prompt: tuple[str, ...], workflow: str) -> int:
         raise UsageError("there is no prompt", '`skillrun hint "add a login page"`, or a prompt on standard input')
     out = Output()
     try:
-        with _in_time():
-            text = " ".join(prompt) or _prompt(stdin.read(LARGEST + 1))
-            line = _line(text, workflow) if text.strip() else ""
+        with _time_limit():
+            text = " ".join(prompt) or _parse_prompt(stdin.read(MAX_PROMPT_BYTES + 1))
+            line = _find_hint(text, workflow) if text.strip() else ""
         if line:
             out.line(line)
     except Exception as error:  # noqa: BLE001 (see the module's words)
@@ -49,7 +49,7 @@ def hint(prompt: tuple[str, ...], workflow: str) -> int:
     return 0
 
 
-def _line(prompt: str, workflow: str) -> str:
+def _find_hint(prompt: str, workflow: str) -> str:
     """The first line that a workflow's hint gives; empty where none has anything to say."""
     from skillrun.cli.loading import open_library
 
@@ -57,14 +57,14 @@ def _line(prompt: str, workflow: str) -> str:
     if workflow and library.locate(f"workflows/{workflow}.md") is None:
         raise ValueError(f"there is no workflow `{workflow}`")
     for name in [workflow] if workflow else library.names("workflows"):
-        line = _of_workflow(library, name, prompt)
+        line = _workflow_hint(library, name, prompt)
         if line:
             return line
     return ""
 
 
-def _of_workflow(library: Library, name: str, prompt: str) -> str:
-    from skillrun.types.input_values import given_values
+def _workflow_hint(library: Library, name: str, prompt: str) -> str:
+    from skillrun.types.input_values import resolve_inputs
 
     workflow = library.workflow(name)
     first = workflow.first_input if workflow is not None else None
@@ -72,18 +72,18 @@ def _of_workflow(library: Library, name: str, prompt: str) -> str:
         return ""
     config = library.config(workflow.config) if workflow.config else None
     names = {"config": config.data if config is not None else {}}
-    inputs, _, _ = given_values(workflow.inputs, {first.name: prompt}, names)
+    inputs, _, _ = resolve_inputs(workflow.inputs, {first.name: prompt}, names)
     lines = str(workflow.hint.evaluate({**names, "inputs": inputs})).split("\n")
-    return next((" ".join(line.split())[:LONGEST] for line in lines if line.strip()), "")
+    return next((" ".join(line.split())[:MAX_LINE_LENGTH] for line in lines if line.strip()), "")
 
 
-def _prompt(given: bytes) -> str:
+def _parse_prompt(content: bytes) -> str:
     """The prompt in what stood on standard input: a text, or the `prompt` of the JSON that agents send to hooks."""
     import json
 
-    if len(given) > LARGEST:
-        raise ValueError(f"the prompt is longer than {LARGEST:,} bytes")
-    text = given.decode("utf-8-sig")
+    if len(content) > MAX_PROMPT_BYTES:
+        raise ValueError(f"the prompt is longer than {MAX_PROMPT_BYTES:,} bytes")
+    text = content.decode("utf-8-sig")
     try:
         event: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -95,19 +95,19 @@ def _prompt(given: bytes) -> str:
 
 
 @contextmanager
-def _in_time() -> Iterator[None]:
+def _time_limit() -> Iterator[None]:
     """Raises TimeoutError in what takes too long, and be it an input that never ends; where signals can do that."""
     if not hasattr(signal, "setitimer"):
         yield
         return
 
-    def give_up(_number: int, _frame: object) -> None:
-        raise TimeoutError(f"it took longer than {SECONDS} seconds")
+    def raise_timeout(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"it took longer than {TIMEOUT} seconds")
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    previous_handler = signal.signal(signal.SIGALRM, raise_timeout)
+    signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, previous_handler)

@@ -10,15 +10,15 @@ from typing import Final
 
 import click
 
-from skillrun.cli.formatting import counted
+from skillrun.cli.formatting import count_noun
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import from_here, in_project, project_here
-from skillrun.extensions.authoring.ejected import LABEL, ORIGINALS, OwnFile, keep, own_files
-from skillrun.extensions.authoring.merging import merged
-from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
+from skillrun.cli.project_folder import current_project, relative_to_cwd, relative_to_project
+from skillrun.extensions.authoring.ejected import ORIGINALS, SHIPPED_PREFIX, FileOverride, find_overrides, save_merge
+from skillrun.extensions.authoring.merging import merge_texts
+from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
-WORDS: Final = {
+STATUS_DESCRIPTIONS: Final = {
     "outdated": "the shipped file has changed since you took yours",
     "conflict": "a merge has left its marks: keep what is right of both sides",
     "gone": f"skillrun has this file no more; without the original in {ORIGINALS}/, yours is one like any other",
@@ -27,7 +27,7 @@ WORDS: Final = {
     "by hand": "yours was not ejected, so that nobody knows which shipped file it began from",
     "same": "as the shipped one; without it nothing would be different",
 }
-TO_DO: Final = ("outdated", "conflict", "gone")
+FAILING_STATUSES: Final = ("outdated", "conflict", "gone")
 
 
 @click.command(
@@ -38,65 +38,65 @@ TO_DO: Final = ("outdated", "conflict", "gone")
 @click.option("--diff", is_flag=True, help="Show the differences from the built-in files.")
 @click.option("--merge", is_flag=True, help="Merge the changes into your files, with conflict markers where needed.")
 @as_json
-def outdated(paths: tuple[str, ...], diff: bool, merge: bool, json: bool) -> int:
-    out, project = Output(json), project_here()
-    files = _chosen(own_files(project), paths)
+def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool) -> int:
+    out, project = Output(json), current_project()
+    files = _select_files(find_overrides(project), paths)
     if merge:
         for file in files:
             _merge(project, file, out)
-        files = _chosen(own_files(project), paths)
+        files = _select_files(find_overrides(project), paths)
     if not files:
         out.line("no file of this project takes the place of a shipped one")
     for file in files:
-        out.line(f"{file.status:8}  {from_here(project / file.path)}: {WORDS[file.status]}")
+        out.line(f"{file.status:8}  {relative_to_cwd(project / file.path)}: {STATUS_DESCRIPTIONS[file.status]}")
     differences = {file.path: list(_difference(file)) for file in files} if diff else {}
     for lines in differences.values():
         out.line("\n".join(["", *lines])) if lines else None
     old = [file for file in files if file.status == "outdated"]
     if old:
         out.line(
-            f"next: `skillrun outdated --merge` merges {counted(len(old), 'file')}, `--diff` shows what is different"
+            f"next: `skillrun outdated --merge` merges {count_noun(len(old), 'file')}, `--diff` shows what is different"
         )
     rows = [{"path": file.path, "status": file.status} for file in files]
     out.data([{**row, "diff": differences[row["path"]]} if diff else row for row in rows])
-    return 1 if any(file.status in TO_DO for file in files) else 0
+    return 1 if any(file.status in FAILING_STATUSES for file in files) else 0
 
 
-def _chosen(files: list[OwnFile], paths: Sequence[str]) -> list[OwnFile]:
+def _select_files(files: list[FileOverride], paths: Sequence[str]) -> list[FileOverride]:
     """Those that were named, by their path in the project or from here; all where none was. Raises UsageError."""
     by_path = {file.path: file for file in files}
     chosen = []
     for path in paths:
-        names = (path.removeprefix(LABEL), os.path.normpath(in_project(path)))
+        names = (path.removeprefix(SHIPPED_PREFIX), os.path.normpath(relative_to_project(path)))
         file = next((by_path[name] for name in names if name in by_path), None)
         if file is None:
             hint = did_you_mean(path, by_path) or (
-                allowed(by_path) if by_path else "`skillrun eject PATH` takes a copy"
+                allowed_hint(by_path) if by_path else "`skillrun eject PATH` takes a copy"
             )
             raise UsageError(f"`{path}` is no file of the project that takes the place of a shipped one", hint)
         chosen.append(file)
     return chosen if paths else files
 
 
-def _merge(project: Path, file: OwnFile, out: Output) -> None:
+def _merge(project: Path, file: FileOverride, out: Output) -> None:
     """Bring a file to what is shipped now, and say so; nothing for one that is not behind it."""
-    mine, original, shipped = file.mine, file.original, file.shipped
-    if mine is None or original is None or shipped is None or original == shipped or file.status == "conflict":
+    current, original, shipped = file.current, file.original, file.shipped
+    if current is None or original is None or shipped is None or original == shipped or file.status == "conflict":
         return
-    text, in_conflict = (mine, False) if mine == shipped else merged(mine, original, shipped)
-    keep(project, file.path, text, shipped)
+    text, in_conflict = (current, False) if current == shipped else merge_texts(current, original, shipped)
+    save_merge(project, file.path, text, shipped)
     rest = ", and where both sides have changed it has conflict marks now" if in_conflict else ""
-    out.line(f"merged    {from_here(project / file.path)}{rest}")
+    out.line(f"merged    {relative_to_cwd(project / file.path)}{rest}")
 
 
-def _difference(file: OwnFile) -> Iterator[str]:
+def _difference(file: FileOverride) -> Iterator[str]:
     """How the shipped file has changed since, and how the project's own differs from it."""
-    label = f"{LABEL}{file.path}"
+    label = f"{SHIPPED_PREFIX}{file.path}"
     if file.status == "outdated":
-        yield from _lines(file.original, file.shipped, f"{label} as it was ejected", label)
-    yield from _lines(file.shipped, file.mine, label, file.path)
+        yield from _diff_lines(file.original, file.shipped, f"{label} as it was ejected", label)
+    yield from _diff_lines(file.shipped, file.current, label, file.path)
 
 
-def _lines(before: str | None, after: str | None, name: str, other: str) -> Iterator[str]:
+def _diff_lines(before: str | None, after: str | None, name: str, other: str) -> Iterator[str]:
     if before is not None and after is not None:
         yield from unified_diff(before.splitlines(), after.splitlines(), name, other, lineterm="")

@@ -7,13 +7,13 @@ from typing import Final
 
 import click
 
-from skillrun.cli.formatting import two_columns
-from skillrun.cli.loading import open_library, problems_here, refuse
+from skillrun.cli.formatting import format_columns
+from skillrun.cli.loading import exit_on_errors, open_library, problems_for_display
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.definitions.definitions import TextFile
 from skillrun.library.library import Library
-from skillrun.syntax.diagnostics import UsageError, allowed, did_you_mean
+from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -27,15 +27,15 @@ def schema(name: str | None, json: bool) -> int:
     out, library = Output(json), open_library()
     if name is None:
         templates = {skill: text for skill in library.skills() if (text := _template(library, skill)) is not None}
-        out.line(two_columns((skill, text.description) for skill, text in templates.items()))
+        out.line(format_columns((skill, text.description) for skill, text in templates.items()))
         out.data({skill: text.description for skill, text in templates.items()})
         return 0
     text = _template(library, name)
-    refuse(problems_here(library), out)
+    exit_on_errors(problems_for_display(library), out)
     if text is None or text.output is None:
         known = [skill for skill in library.skills() if _template(library, skill) is not None]
-        raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed(known))
-    document = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.outline}
+        raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed_hint(known))
+    document = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.static_schema}
     out.line(encoding.dumps(document, indent=2, ensure_ascii=False))
     out.data(document)
     return 0

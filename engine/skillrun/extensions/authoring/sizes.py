@@ -19,19 +19,19 @@ from skillrun.cli.output import Output
 @options.runs_folder_as("folder")
 @options.as_json
 def sizes(runs: tuple[str, ...], folder: Path, json: bool) -> int:
-    from skillrun.store.reply_sizes import sizes_of
+    from skillrun.store.reply_sizes import measure_sizes
 
     out = Output(json)
     with ExitStack() as stack:
-        stored = [options.stored_run(run, folder) for run in runs]
-        by_step = sizes_of([stack.enter_context(closing(run.journal_to_read())) for run in stored])
+        stored = [options.open_run(run, folder) for run in runs]
+        by_step = measure_sizes([stack.enter_context(closing(run.read_only_journal())) for run in stored])
     out.line(f"# Medians of {', '.join(run.name for run in stored)}.")
     out.line("steps:" if by_step else "steps: {}")
     for step, size in by_step.items():
         out.line(f"  {step}: {{reply: {size.reply}, turns: {size.turns}, found: {size.found}}}")
     out.data(
         {
-            "runs": [run.place for run in stored],
+            "runs": [run.location for run in stored],
             "steps": {step: asdict(size) for step, size in by_step.items()},
         }
     )

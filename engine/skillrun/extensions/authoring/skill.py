@@ -10,7 +10,7 @@ import click
 
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.starter_files import put, starter
+from skillrun.cli.starter_files import load_starter, write_missing_files
 from skillrun.syntax.diagnostics import UsageError, suggest
 
 NAME: Final = "skillrun-author"
@@ -29,11 +29,11 @@ REFERENCES: Final = f"{NAME}/references/"
 )
 @as_json
 def skill(part: str, folder: Path | None, json: bool) -> int:
-    out, files = Output(json), starter("skill", {})
+    out, files = Output(json), load_starter("skill", {})
     if folder is not None:
         if part:
             raise UsageError("`--to` writes the whole skill", f"leave `{part}` out")
-        return _write(folder, files, out)
+        return _write_skill(folder, files, out)
     name = f"{REFERENCES}{part.removesuffix('.md')}.md" if part else MAIN
     if name not in files:
         parts = [each.removeprefix(REFERENCES).removesuffix(".md") for each in files if each.startswith(REFERENCES)]
@@ -43,7 +43,7 @@ def skill(part: str, folder: Path | None, json: bool) -> int:
     return 0
 
 
-def _write(folder: Path, files: dict[str, str], out: Output) -> int:
+def _write_skill(folder: Path, files: dict[str, str], out: Output) -> int:
     """Write what is not there. Raises UsageError, before anything is written, where another file is in a place."""
     for name, text in files.items():
         path = folder / name
@@ -51,7 +51,7 @@ def _write(folder: Path, files: dict[str, str], out: Output) -> int:
             hint = f"it is changed, or of another skillrun: move {folder / NAME} away, and type this again"
             raise UsageError(f"{path} already exists, with other content", hint)
     folder.mkdir(parents=True, exist_ok=True)
-    written = put(folder, files)
+    written = write_missing_files(folder, files)
     out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} is there, and as it ships")
     out.data({"name": NAME, "folder": str(folder / NAME), "made": written})
     return 0

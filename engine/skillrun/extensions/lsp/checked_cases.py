@@ -38,7 +38,7 @@ class CheckedCases:
             before, part = self.cases.get(file.path), parts.get(file.workflow)
             stamp = _stamp(file.path, unsaved)
             if before is None or before.stamp != stamp or before.part is not part:
-                program = part.program if part is not None and not part.library.problems.errors else None
+                program = part.program if part is not None and not part.library.problems.has_errors else None
                 problems = tuple(case_problems(file, parts, program, self.project, unsaved.get(file.path)))
                 before = CheckedCase(stamp, part, problems)
             cases[file.path] = before

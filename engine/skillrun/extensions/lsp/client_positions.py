@@ -13,15 +13,15 @@ from pygls.workspace import PositionCodec
 from skillrun.extensions.lsp.positions import Position, Range
 
 
-def client_position(position: Position, lines: Sequence[str], codec: PositionCodec) -> types.Position:
+def to_client_position(position: Position, lines: Sequence[str], codec: PositionCodec) -> types.Position:
     return types.Position(position.line - 1, codec.client_num_units(_line(lines, position.line)[: position.column - 1]))
 
 
-def client_range(range_: Range, lines: Sequence[str], codec: PositionCodec) -> types.Range:
-    return types.Range(client_position(range_.start, lines, codec), client_position(range_.end, lines, codec))
+def to_client_range(range_: Range, lines: Sequence[str], codec: PositionCodec) -> types.Range:
+    return types.Range(to_client_position(range_.start, lines, codec), to_client_position(range_.end, lines, codec))
 
 
-def own_position(position: types.Position, lines: Sequence[str], codec: PositionCodec) -> Position:
+def from_client_position(position: types.Position, lines: Sequence[str], codec: PositionCodec) -> Position:
     """A place that the editor names, as authors count it; none is behind the end of its line."""
     line = _line(lines, position.line + 1)
     column, units = 0, 0
@@ -31,8 +31,8 @@ def own_position(position: types.Position, lines: Sequence[str], codec: Position
     return Position(position.line + 1, column + 1)
 
 
-def own_range(range_: types.Range, lines: Sequence[str], codec: PositionCodec) -> Range:
-    return Range(own_position(range_.start, lines, codec), own_position(range_.end, lines, codec))
+def from_client_range(range_: types.Range, lines: Sequence[str], codec: PositionCodec) -> Range:
+    return Range(from_client_position(range_.start, lines, codec), from_client_position(range_.end, lines, codec))
 
 
 def _line(lines: Sequence[str], number: int) -> str:

@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from skillrun.cli.crash_report import bug_report
+from skillrun.cli.crash_report import write_crash_report
 from skillrun.cli.registry import COMMANDS
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -29,5 +29,5 @@ def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
         if missing.name not in ("pygls", "lsprotocol"):
             raise
         raise SkillrunError("the language server needs pygls", extra_hint("editor")) from None
-    serve(COMMANDS, lambda error: "; ".join(bug_report(error)))
+    serve(COMMANDS, lambda error: "; ".join(write_crash_report(error)))
     return 0

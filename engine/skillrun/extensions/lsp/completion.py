@@ -10,34 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from skillrun.definitions.definitions import Score
+from skillrun.definitions.definitions import Procedure
 from skillrun.definitions.parse import ACCEPTANCE, PREAMBLE
 from skillrun.definitions.verbs import VERBS
 from skillrun.extensions.lsp.candidates import candidates
-from skillrun.extensions.lsp.cursor_context import Around, Candidate
-from skillrun.extensions.lsp.cursor_position import Place, place_at
-from skillrun.extensions.lsp.descriptions import NAMES, builtin_in_words, key_in_words, type_in_words
-from skillrun.extensions.lsp.expressions import Asking, asking, names_behind, type_of
+from skillrun.extensions.lsp.cursor_context import CompletionCandidate, CursorContext
+from skillrun.extensions.lsp.cursor_position import CursorPosition, locate_cursor
+from skillrun.extensions.lsp.descriptions import LANGUAGE_NAMES, describe_builtin, describe_key, describe_type
+from skillrun.extensions.lsp.expressions import ExpressionQuery, infer_type, names_after, parse_query
 from skillrun.extensions.lsp.library_names import artifacts, members, models, skills
-from skillrun.extensions.lsp.slots import Slot, kind_of, slot_at
-from skillrun.extensions.lsp.symbol_index import Knowledge, moved
-from skillrun.syntax.document import headings_of
-from skillrun.templates.builtin import REFUSED
+from skillrun.extensions.lsp.slots import CompletionSlot, file_kind, slot_at
+from skillrun.extensions.lsp.symbol_index import SymbolIndex, map_offset
+from skillrun.syntax.document import find_headings
+from skillrun.templates.builtin import REJECTED_KINDS
 from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.types import Type, identifier
 
-RENDERED: Final = ("workflow", "phase", "protocol", "template", "reference")
+TEMPLATE_FILE_KINDS: Final = ("workflow", "phase", "protocol", "template", "reference")
 """The kinds of files whose bodies are templates."""
-TEMPLATED: Final = ("text", "value", "list", "questions", "condition", "mapping", "fields", "shape", "record")
+TEMPLATE_VALUES: Final = ("text", "value", "list", "questions", "condition", "mapping", "fields", "shape", "record")
 _TAGS: Final = ("if", "for", "set", "else", "elif", "endif", "endfor", "endset", "raw", "endraw")
-_FIELDS_OF: Final = frozenset(
+_FIELD_ARGUMENTS: Final = frozenset(
     {"map:attribute", "sort:attribute", "min:attribute", "max:attribute", "unique:attribute", "join:attribute",
      "sum:attribute", "groupby", "dedupe", "pick", "new_in"}
 )  # fmt: skip
 
 
-class Suggestion(NamedTuple):
+class Completion(NamedTuple):
     """What may stand between two offsets, what it is, and what is said of it; `text` is what is put there."""
 
     label: str
@@ -45,61 +45,63 @@ class Suggestion(NamedTuple):
     start: int
     end: int
     text: str
-    about: str = ""
-    doc: str = ""
+    detail: str = ""
+    documentation: str = ""
 
 
 @dataclass(frozen=True)
 class Cursor:
     """A place in a file of a project, and what is known there."""
 
-    around: Around
+    context: CursorContext
     kind: str
     names: Mapping[str, Type]
-    asked: Asking | None
+    query: ExpressionQuery | None
 
 
-def cursor_at(knowledge: Knowledge, path: Path, relative: str, text: str, offset: int) -> Cursor | None:
+def cursor_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Cursor | None:
     """What is known at an offset of a text; None where nothing of the language stands."""
-    place = place_at(text, offset, yaml_only=relative.startswith("config/"))
+    place = locate_cursor(text, offset, yaml_only=relative.startswith("config/"))
     if place is None:
         return None
-    kind = kind_of(relative, place.top)
-    slot = slot_at(kind, place.path, place.around) if place.part in ("key", "value") else Slot()
-    sighted = knowledge.sighted(path)
-    view = None
-    if sighted is not None:
-        before = moved(sighted.source.text, text, offset)
-        view = sighted.view(before, place.section if place.part == "body" else "")
-        view = view or sighted.view(before)
-    names = view.names if view is not None else {}
-    return Cursor(Around(knowledge, relative, place, slot, view), kind, names, _asked(place, slot, kind))
+    kind = file_kind(relative, place.top)
+    slot = slot_at(kind, place.path, place.mappings) if place.part in ("key", "value") else CompletionSlot()
+    indexed_file = index.indexed_file(path)
+    scope = None
+    if indexed_file is not None:
+        indexed_offset = map_offset(indexed_file.source.text, text, offset)
+        scope = indexed_file.scope_at(indexed_offset, place.section if place.part == "body" else "")
+        scope = scope or indexed_file.scope_at(indexed_offset)
+    names = scope.names if scope is not None else {}
+    return Cursor(CursorContext(index, relative, place, slot, scope), kind, names, _expression_query(place, slot, kind))
 
 
-def _asked(place: Place, slot: Slot, kind: str) -> Asking | None:
+def _expression_query(place: CursorPosition, slot: CompletionSlot, kind: str) -> ExpressionQuery | None:
     """What is asked for where a template stands; None elsewhere."""
     if place.part == "body":
-        return asking(place.before) if kind in RENDERED else None
-    if place.part != "value" or kind not in RENDERED:
+        return parse_query(place.prefix) if kind in TEMPLATE_FILE_KINDS else None
+    if place.part != "value" or kind not in TEMPLATE_FILE_KINDS:
         return None
-    takes = slot.key.takes if slot.key is not None else "value"
-    return asking(place.before, bare=takes == "condition") if takes in TEMPLATED else None
+    takes = slot.key.kind if slot.key is not None else "value"
+    return parse_query(place.prefix, bare=takes == "condition") if takes in TEMPLATE_VALUES else None
 
 
-def complete(knowledge: Knowledge, path: Path, relative: str, text: str, offset: int) -> list[Suggestion]:
+def complete(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[Completion]:
     """Everything that may stand at an offset, what is likeliest first."""
-    cursor = cursor_at(knowledge, path, relative, text, offset)
+    cursor = cursor_at(index, path, relative, text, offset)
     if cursor is None:
         return []
-    place = cursor.around.place
-    if cursor.asked is not None:
-        start, end = offset - len(cursor.asked.word), _word_end(text, offset)
-        return [_suggested(each, start, end) for each in expression_names(cursor)]
+    place = cursor.context.place
+    if cursor.query is not None:
+        start, end = offset - len(cursor.query.word), _word_end(text, offset)
+        return [_build_completion(each, start, end) for each in expression_names(cursor)]
     if place.part == "heading":
-        return [_suggested(each, place.start, place.end) for each in _headings(cursor, text)]
+        return [_build_completion(each, place.start, place.end) for each in _headings(cursor, text)]
     if place.part == "key":
         return list(_keys(cursor, text))
-    return [_suggested(each, place.start, place.end) for each in _values(cursor)] if place.part == "value" else []
+    return (
+        [_build_completion(each, place.start, place.end) for each in _values(cursor)] if place.part == "value" else []
+    )
 
 
 def _word_end(text: str, offset: int) -> int:
@@ -108,137 +110,139 @@ def _word_end(text: str, offset: int) -> int:
     return offset
 
 
-def _suggested(candidate: Candidate, start: int, end: int) -> Suggestion:
+def _build_completion(candidate: CompletionCandidate, start: int, end: int) -> Completion:
     name = candidate.name
-    return Suggestion(name, candidate.kind, start, end, name, candidate.about, _doc(candidate))
+    return Completion(name, candidate.kind, start, end, name, candidate.detail, _doc(candidate))
 
 
-def _doc(candidate: Candidate) -> str:
-    return builtin_in_words(candidate.name) if candidate.kind in ("filter", "function", "test") else ""
+def _doc(candidate: CompletionCandidate) -> str:
+    return describe_builtin(candidate.name) if candidate.kind in ("filter", "function", "test") else ""
 
 
-def _keys(cursor: Cursor, text: str) -> Iterator[Suggestion]:
+def _keys(cursor: Cursor, text: str) -> Iterator[Completion]:
     """The keys that are not there yet, those that have to be first; then names of the author's."""
-    place, slot = cursor.around.place, cursor.around.slot
-    behind = "" if text[place.end : place.end + 1] == ":" else ": "
+    place, slot = cursor.context.place, cursor.context.slot
+    suffix = "" if text[place.end : place.end + 1] == ":" else ": "
     free = [(name, key) for name, key in slot.keys.items() if name not in place.siblings]
     for name, key in sorted(free, key=lambda entry: not entry[1].required):
         kind = "verb" if slot.is_step and name in VERBS else "key"
-        yield Suggestion(name, kind, place.start, place.end, name + behind, key.doc, key_in_words(name, key))
-    for candidate in candidates(cursor.around):
+        yield Completion(name, kind, place.start, place.end, name + suffix, key.doc, describe_key(name, key))
+    for candidate in candidates(cursor.context):
         if candidate.name not in place.siblings:
-            yield _suggested(candidate, place.start, place.end)._replace(text=candidate.name + behind)
+            yield _build_completion(candidate, place.start, place.end)._replace(text=candidate.name + suffix)
     if not slot.keys and slot.items is None and isinstance(place.path[-1] if place.path else "", int):
-        yield from (_suggested(each, place.start, place.end) for each in _values(cursor))
+        yield from (_build_completion(each, place.start, place.end) for each in _values(cursor))
     if cursor.kind in ("config", "models"):
-        yield from _config_keys(cursor, behind)
+        yield from _config_keys(cursor, suffix)
 
 
-def _config_keys(cursor: Cursor, behind: str) -> Iterator[Suggestion]:
+def _config_keys(cursor: Cursor, suffix: str) -> Iterator[Completion]:
     """The keys that the config has at this place in files behind this one."""
-    place = cursor.around.place
-    data: object = cursor.around.config
+    place = cursor.context.place
+    data: object = cursor.context.config
     for part in place.path:
         data = data.get(part) if isinstance(data, Mapping) else None
     for name, value in data.items() if isinstance(data, Mapping) else ():
-        if name not in place.siblings and name not in cursor.around.slot.keys:
+        if name not in place.siblings and name not in cursor.context.slot.keys:
             about = "" if isinstance(value, Mapping | list) else str(value)
-            yield Suggestion(str(name), "key", place.start, place.end, f"{name}{behind}", about)
+            yield Completion(str(name), "key", place.start, place.end, f"{name}{suffix}", about)
 
 
-def _values(cursor: Cursor) -> list[Candidate]:
-    place, slot = cursor.around.place, cursor.around.slot
-    if slot.key is not None and slot.key.takes == "shape" and slot.within:
-        return [each for each in candidates(cursor.around) if each.kind == "value"]
-    return candidates(cursor.around) if "{{" not in place.before else []
+def _values(cursor: Cursor) -> list[CompletionCandidate]:
+    place, slot = cursor.context.place, cursor.context.slot
+    if slot.key is not None and slot.key.kind == "shape" and slot.within:
+        return [each for each in candidates(cursor.context) if each.kind == "value"]
+    return candidates(cursor.context) if "{{" not in place.prefix else []
 
 
-def _headings(cursor: Cursor, text: str) -> Iterator[Candidate]:
+def _headings(cursor: Cursor, text: str) -> Iterator[CompletionCandidate]:
     """Sections that the file may have and has not: those of its steps, and those of its kind."""
-    around = cursor.around
-    library = around.knowledge.library
-    there = {heading.name for heading in headings_of(text, 0)[0]} - {around.place.section}
-    name = around.relative.removeprefix("skills/").removesuffix(".md")
-    score: Score | None = None
+    context = cursor.context
+    library = context.index.library
+    existing = {heading.name for heading in find_headings(text, 0)[0]} - {context.place.section}
+    name = context.relative.removeprefix("skills/").removesuffix(".md")
+    score: Procedure | None = None
     if cursor.kind == "workflow":
-        yield Candidate(PREAMBLE.capitalize(), "heading", "goes in front of every prompt")
+        yield CompletionCandidate(PREAMBLE.capitalize(), "heading", "goes in front of every prompt")
     if cursor.kind == "phase":
-        yield Candidate(ACCEPTANCE.capitalize(), "heading", "goes into every prompt of the phase")
+        yield CompletionCandidate(ACCEPTANCE.capitalize(), "heading", "goes into every prompt of the phase")
         score = library.phase(name)
     elif cursor.kind == "protocol":
         score = library.protocol(name.removeprefix("protocols/"))
     for step in score.walk() if score is not None else ():
-        if step.id and step.has_section and step.id not in there:
-            yield Candidate(step.id, "step", f"the section of `{step.verb}`")
+        if step.id and step.has_section and step.id not in existing:
+            yield CompletionCandidate(step.id, "step", f"the section of `{step.verb}`")
 
 
 # in templates
 
 
-def expression_names(cursor: Cursor) -> list[Candidate]:
+def expression_names(cursor: Cursor) -> list[CompletionCandidate]:
     """What may stand in an expression at the cursor."""
-    asked = cursor.asked
-    assert asked is not None
-    match asked.asked:
+    query = cursor.query
+    assert query is not None
+    match query.kind:
         case "field":
-            return list(_fields(type_of(asked.owner, cursor.names, asked.before)))
+            return list(_fields(infer_type(query.owner, cursor.names, query.prefix)))
         case "item":
-            return list(_items(cursor, asked))
+            return list(_items(cursor, query))
         case "filter":
-            return list(_filters(type_of(asked.owner, cursor.names, asked.before) if asked.owner else None))
+            return list(_filters(infer_type(query.owner, cursor.names, query.prefix) if query.owner else None))
         case "test":
-            return [Candidate(name, "test") for name in TESTS]
+            return [CompletionCandidate(name, "test") for name in TESTS]
         case "tag":
-            return [Candidate(name, "tag") for name in _TAGS]
+            return [CompletionCandidate(name, "tag") for name in _TAGS]
         case "value":
-            return list(_known_values(type_of(asked.owner, cursor.names, asked.before)))
+            return list(_known_values(infer_type(query.owner, cursor.names, query.prefix)))
         case "argument":
-            return list(_arguments(cursor, asked))
-    return list(_names(names_behind(asked.before, cursor.names)))
+            return list(_arguments(cursor, query))
+    return list(_names(names_after(query.prefix, cursor.names)))
 
 
-def _names(names: Mapping[str, Type]) -> Iterator[Candidate]:
+def _names(names: Mapping[str, Type]) -> Iterator[CompletionCandidate]:
     functions = {name for name, builtin in BUILTINS.items() if builtin.use != "filter"}
-    own = [name for name in names if name not in NAMES and name not in functions]
-    for name in [*own, *(name for name in names if name in NAMES)]:
-        yield Candidate(name, "name" if name in own else "language", NAMES.get(name) or type_in_words(names[name]))
-    yield from (Candidate(name, "function", BUILTINS[name].line) for name in sorted(functions))
+    own = [name for name in names if name not in LANGUAGE_NAMES and name not in functions]
+    for name in [*own, *(name for name in names if name in LANGUAGE_NAMES)]:
+        yield CompletionCandidate(
+            name, "name" if name in own else "language", LANGUAGE_NAMES.get(name) or describe_type(names[name])
+        )
+    yield from (CompletionCandidate(name, "function", BUILTINS[name].description) for name in sorted(functions))
 
 
-def _fields(owner: Type) -> Iterator[Candidate]:
+def _fields(owner: Type) -> Iterator[CompletionCandidate]:
     for name, type_ in owner.fields.items() if owner.kind == "record" else ():
         if name.isidentifier():
-            yield Candidate(name, "field", type_in_words(type_))
+            yield CompletionCandidate(name, "field", describe_type(type_))
 
 
-def _items(cursor: Cursor, asked: Asking) -> Iterator[Candidate]:
+def _items(cursor: Cursor, query: ExpressionQuery) -> Iterator[CompletionCandidate]:
     """The fields that an item in brackets can name, as they are written there."""
-    owner = type_of(asked.owner, cursor.names, asked.before)
-    written = {identifier(each.name): each.name for each in artifacts(cursor.around)}
+    owner = infer_type(query.owner, cursor.names, query.prefix)
+    written = {identifier(each.name): each.name for each in artifacts(cursor.context)}
     for name, type_ in owner.fields.items() if owner.kind == "record" else ():
-        yield Candidate(written.get(name, name), "field", type_in_words(type_))
+        yield CompletionCandidate(written.get(name, name), "field", describe_type(type_))
 
 
-def _filters(owner: Type | None) -> Iterator[Candidate]:
+def _filters(owner: Type | None) -> Iterator[CompletionCandidate]:
     """The filters that take a value of the type."""
     for name, builtin in BUILTINS.items():
-        if builtin.use != "function" and (owner is None or owner.kind not in REFUSED[builtin.takes]):
-            yield Candidate(name, "filter", builtin.line or f"for {builtin.group}")
+        if builtin.use != "function" and (owner is None or owner.kind not in REJECTED_KINDS[builtin.accepts]):
+            yield CompletionCandidate(name, "filter", builtin.description or f"for {builtin.group}")
 
 
-def _known_values(type_: Type) -> Iterator[Candidate]:
+def _known_values(type_: Type) -> Iterator[CompletionCandidate]:
     values: Iterable[object] = type_.values or (type_.item.values if type_.item is not None else None) or ()
-    yield from (Candidate(str(value), "value") for value in values if isinstance(value, str | int))
+    yield from (CompletionCandidate(str(value), "value") for value in values if isinstance(value, str | int))
 
 
-def _arguments(cursor: Cursor, asked: Asking) -> Iterator[Candidate]:
+def _arguments(cursor: Cursor, query: ExpressionQuery) -> Iterator[CompletionCandidate]:
     """What stands in quotes as the argument of a function or filter."""
-    function, number = asked.function, asked.number
-    around = cursor.around
-    if function in _FIELDS_OF or (function in ("selectattr", "rejectattr") and number == 0):
-        owner = type_of(asked.owner, cursor.names, asked.before)
+    function, number = query.function, query.number
+    context = cursor.context
+    if function in _FIELD_ARGUMENTS or (function in ("selectattr", "rejectattr") and number == 0):
+        owner = infer_type(query.owner, cursor.names, query.prefix)
         item = owner.item if owner.kind == "list" and owner.item is not None else owner
-        head, dot, _ = asked.word.rpartition(".")
+        head, dot, _ = query.word.rpartition(".")
         for part in head.split(".") if dot else ():
             item = item.fields.get(part, Type())
         for each in _fields(item):
@@ -246,10 +250,10 @@ def _arguments(cursor: Cursor, asked: Asking) -> Iterator[Candidate]:
     elif function == "map" and number == 0:
         yield from _filters(None)
     elif (function in ("select", "reject") and number == 0) or function in ("selectattr", "rejectattr"):
-        yield from (Candidate(name, "test") for name in TESTS)
+        yield from (CompletionCandidate(name, "test") for name in TESTS)
     elif function == "bank" and number == 0:
-        yield from skills("questions")(around)
+        yield from skills("questions")(context)
     elif function == "model":
-        yield from models(around)
+        yield from models(context)
     elif function == "members" and number == 0:
-        yield from members(around)
+        yield from members(context)

@@ -7,41 +7,41 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from skillrun.definitions.definitions import Workflow
-from skillrun.extensions.lsp.cursor_position import Place
-from skillrun.extensions.lsp.slots import Slot
-from skillrun.extensions.lsp.symbol_index import Knowledge
-from skillrun.library.symbols import View
+from skillrun.extensions.lsp.cursor_position import CursorPosition
+from skillrun.extensions.lsp.slots import CompletionSlot
+from skillrun.extensions.lsp.symbol_index import SymbolIndex
+from skillrun.library.symbols import ScopeRange
 
 
-class Candidate(NamedTuple):
+class CompletionCandidate(NamedTuple):
     """A name that may stand here, what it is, and a line about it."""
 
     name: str
     kind: str
-    about: str = ""
+    detail: str = ""
 
 
 @dataclass(frozen=True)
-class Around:
+class CursorContext:
     """What a place is in: the file by its path in the project, what may stand there, and what is known there."""
 
-    knowledge: Knowledge
+    index: SymbolIndex
     relative: str
-    place: Place
-    slot: Slot
-    view: View | None
+    place: CursorPosition
+    slot: CompletionSlot
+    scope: ScopeRange | None
 
     @property
     def workflow(self) -> Workflow | None:
         """The workflow that the file is, that uses it, or that it is a case of."""
         folder, _, rest = self.relative.partition("/")
         if folder in ("workflows", "tests"):
-            return self.knowledge.workflow(rest.partition("/")[0].removesuffix(".md"))
-        owner = self.view.homes.owner if self.view is not None else ""
+            return self.index.workflow(rest.partition("/")[0].removesuffix(".md"))
+        owner = self.scope.owners.owner if self.scope is not None else ""
         if owner.startswith("workflows/"):
-            return self.knowledge.workflow(owner.removeprefix("workflows/").removesuffix(".md"))
+            return self.index.workflow(owner.removeprefix("workflows/").removesuffix(".md"))
         if folder == "skills":
-            return next(_users(self.knowledge, self.relative), None)
+            return next(_workflows_using(self.index, self.relative), None)
         return None
 
     @property
@@ -49,24 +49,24 @@ class Around:
         """The data of the config that counts here."""
         folder, _, rest = self.relative.partition("/")
         name = rest.removesuffix(".yaml") if folder == "config" else ""
-        if not name and self.view is not None:
-            name = self.view.homes.config
+        if not name and self.scope is not None:
+            name = self.scope.owners.config
         workflow = self.workflow
         name = name or (workflow.config if workflow is not None else None) or ""
-        config = self.knowledge.library.config(name) if name else None
+        config = self.index.library.config(name) if name else None
         return config.data if config is not None else {}
 
 
-def _users(knowledge: Knowledge, relative: str) -> Iterator[Workflow]:
+def _workflows_using(index: SymbolIndex, relative: str) -> Iterator[Workflow]:
     """The workflows that use a phase's file; of a new one the workflow whose folder it is in."""
     skill = relative.removeprefix("skills/").removesuffix(".md")
     area = skill.partition("/")[0]
-    several = [workflow for name in knowledge.library.names("workflows") if (workflow := knowledge.workflow(name))]
+    several = [workflow for name in index.library.names("workflows") if (workflow := index.workflow(name))]
     yield from (each for each in several if any(use.skill == skill for use in each.phases.values()))
     yield from (each for each in several if each.name == area)
 
 
-def entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
+def config_entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
     """The entries of a part of a config; none where it is no mapping."""
     entries = data.get(part)
     return entries if isinstance(entries, Mapping) else {}

@@ -22,11 +22,11 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from skillrun.syntax.document import headings_of
+from skillrun.syntax.document import find_headings
 
-Part = Literal["key", "value", "heading", "body"]
-Keys = Mapping[str, str]
-MARK: Final = "\N{GREEK SMALL LETTER ZETA}\N{GREEK SMALL LETTER ETA}\N{GREEK SMALL LETTER ZETA}"
+CursorPart = Literal["key", "value", "heading", "body"]
+PlainKeys = Mapping[str, str]
+CURSOR_MARK: Final = "\N{GREEK SMALL LETTER ZETA}\N{GREEK SMALL LETTER ETA}\N{GREEK SMALL LETTER ZETA}"
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
 _BEFORE: Final = re.compile(r"[\w./:@-]*\Z")
@@ -35,7 +35,7 @@ _NAME: Final = re.compile(r"[\w-]*")
 
 
 @dataclass(frozen=True)
-class Place:
+class CursorPosition:
     """Where the cursor is.
 
     `path` leads through the frontmatter to what stands here: keys, and the places of items; of a key that is written
@@ -44,19 +44,19 @@ class Place:
     the word there.
     """
 
-    part: Part
+    part: CursorPart
     path: tuple[str | int, ...]
-    before: str
+    prefix: str
     start: int
     end: int
-    around: tuple[Keys, ...] = ()
+    mappings: tuple[PlainKeys, ...] = ()
     section: str = ""
-    top: Keys = field(default_factory=lambda: MappingProxyType({}))
+    top: PlainKeys = field(default_factory=lambda: MappingProxyType({}))
 
     @property
-    def siblings(self) -> Keys:
+    def siblings(self) -> PlainKeys:
         """The keys of the innermost mapping."""
-        return self.around[-1] if self.around else {}
+        return self.mappings[-1] if self.mappings else {}
 
     @property
     def key(self) -> str:
@@ -64,9 +64,9 @@ class Place:
         return next((part for part in reversed(self.path) if isinstance(part, str)), "")
 
 
-def place_at(text: str, offset: int, *, yaml_only: bool = False) -> Place | None:
+def locate_cursor(text: str, offset: int, *, yaml_only: bool = False) -> CursorPosition | None:
     """What stands at an offset; None in a comment, and on the lines `---`."""
-    start, end, body = frontmatter_of(text) if not yaml_only else (0, len(text), len(text))
+    start, end, body = frontmatter_bounds(text) if not yaml_only else (0, len(text), len(text))
     if offset < start or end < offset < body:
         return None
     if offset <= end and (start or yaml_only):
@@ -74,7 +74,7 @@ def place_at(text: str, offset: int, *, yaml_only: bool = False) -> Place | None
     return _in_body(text, start, end, body, offset)
 
 
-def frontmatter_of(text: str) -> tuple[int, int, int]:
+def frontmatter_bounds(text: str) -> tuple[int, int, int]:
     """Where the frontmatter begins and ends, and where the body begins; without an end it is the rest of the text."""
     opening = _OPENING.match(text)
     if opening is None:
@@ -85,58 +85,60 @@ def frontmatter_of(text: str) -> tuple[int, int, int]:
     return opening.end(), closing.start(), closing.end()
 
 
-def _in_body(text: str, start: int, end: int, body: int, offset: int) -> Place:
-    headings, _ = headings_of(text, body)
+def _in_body(text: str, start: int, end: int, body: int, offset: int) -> CursorPosition:
+    headings, _ = find_headings(text, body)
     above = [heading for heading in headings if heading.start <= offset]
-    front = _walked(text[start:end])
-    top: Keys = front.tops[0] if front is not None and front.tops else {}
+    front = _locate_mark(text[start:end])
+    top: PlainKeys = front.tops[0] if front is not None and front.tops else {}
     if not above:
-        return Place("body", (), text[body:offset], offset, offset, top=top)
+        return CursorPosition("body", (), text[body:offset], offset, offset, top=top)
     heading = above[-1]
     if offset < heading.text_start and "\n" not in text[heading.start : offset]:
         name = text.find(heading.name, heading.start) if heading.name else offset
-        return Place("heading", (), text[name:offset], name, name + len(heading.name), section=heading.name, top=top)
-    return Place("body", (), text[heading.text_start : offset], offset, offset, section=heading.name, top=top)
+        return CursorPosition(
+            "heading", (), text[name:offset], name, name + len(heading.name), section=heading.name, top=top
+        )
+    return CursorPosition("body", (), text[heading.text_start : offset], offset, offset, section=heading.name, top=top)
 
 
-class _Found(NamedTuple):
+class _MarkLocation(NamedTuple):
     """Where the mark stands, or nothing; the outermost mapping comes first among `tops`."""
 
     role: Literal["key", "value", ""]
     path: tuple[str | int, ...]
-    around: tuple[Keys, ...]
-    before: str
-    tops: tuple[Keys, ...]
+    mappings: tuple[PlainKeys, ...]
+    prefix: str
+    tops: tuple[PlainKeys, ...]
     quote: int | None = None  # where quotes begin that are never closed
 
 
-def _in_yaml(text: str, start: int, end: int, offset: int) -> Place | None:
+def _in_yaml(text: str, start: int, end: int, offset: int) -> CursorPosition | None:
     word = _BEFORE.search(text, start, offset)
     assert word is not None
     begin = word.start()
-    behind = _BEHIND.match(text, offset, end)
-    after = behind.end() if behind else offset
+    word_after = _BEHIND.match(text, offset, end)
+    after = word_after.end() if word_after else offset
     line = text.rfind("\n", start, begin) + 1
     if _is_comment(text[max(line, start) : begin]):
         return None
     head, tail, written = text[start:begin], text[after:end], text[begin:offset]
-    as_key = MARK if tail.startswith(":") else f"{MARK}: "
-    for marked, role in ((as_key, "key"), (MARK, "value")):
-        found = _walked(head + marked + tail)
-        if found is not None and found.quote is not None and found.quote <= len(head):
-            inside = text[start + found.quote + 1 : offset]
-            found = _walked(text[start : start + found.quote] + MARK + "\n")
-            if found is not None and found.role:
-                return _made(found, "value", inside, begin, after)
+    as_key = CURSOR_MARK if tail.startswith(":") else f"{CURSOR_MARK}: "
+    for marked, role in ((as_key, "key"), (CURSOR_MARK, "value")):
+        location = _locate_mark(head + marked + tail)
+        if location is not None and location.quote is not None and location.quote <= len(head):
+            inside = text[start + location.quote + 1 : offset]
+            location = _locate_mark(text[start : start + location.quote] + CURSOR_MARK + "\n")
+            if location is not None and location.role:
+                return _build_position(location, "value", inside, begin, after)
             return None
-        if found is not None and found.role and (found.role == "key" or role == "value"):
-            return _made(found, found.role, found.before + written, begin, after)
+        if location is not None and location.role and (location.role == "key" or role == "value"):
+            return _build_position(location, location.role, location.prefix + written, begin, after)
     return None
 
 
-def _made(found: _Found, role: Part, before: str, start: int, end: int) -> Place:
-    top = found.around[0] if found.around else {}
-    return Place(role, found.path, before, start, end, found.around, top=top)
+def _build_position(location: _MarkLocation, role: CursorPart, prefix: str, start: int, end: int) -> CursorPosition:
+    top = location.mappings[0] if location.mappings else {}
+    return CursorPosition(role, location.path, prefix, start, end, location.mappings, top=top)
 
 
 def _is_comment(line: str) -> bool:
@@ -157,12 +159,12 @@ class _Frame:
         self.number = 0
 
 
-def _walked(text: str) -> _Found | None:
+def _locate_mark(text: str) -> _MarkLocation | None:
     """Where the mark stands, by what libyaml makes of the text until it breaks; else at least what the top has."""
     parser = CSafeLoader(text)
     stack: list[_Frame] = []
-    tops: list[Keys] = []
-    found: _Found | None = None
+    tops: list[PlainKeys] = []
+    location: _MarkLocation | None = None
     quote: int | None = None
     try:
         while True:
@@ -172,14 +174,14 @@ def _walked(text: str) -> _Found | None:
                 is_mapping = kind is MappingStartEvent
                 pair = is_mapping and text[event.start_mark.index : event.start_mark.index + 1] != "{"
                 in_flow_list = bool(stack) and not stack[-1].is_mapping and _is_flow(text, event)
-                _entered(stack)
+                _enter_collection(stack)
                 frame = _Frame(is_mapping, pair and in_flow_list)
                 if not stack:
                     tops.append(frame.keys)
                 stack.append(frame)
             elif kind is ScalarEvent:
-                if found is None and MARK in event.value:
-                    found = _marked(stack, event, tuple(tops))
+                if location is None and CURSOR_MARK in event.value:
+                    location = _describe_mark(stack, event, tuple(tops))
                 _scalar(stack, event.value)
             elif kind is MappingEndEvent or kind is SequenceEndEvent:
                 stack.pop()
@@ -192,14 +194,14 @@ def _walked(text: str) -> _Found | None:
             quote = error.context_mark.index
     finally:
         parser.dispose()
-    return (found or _Found("", (), (), "", tuple(tops)))._replace(quote=None if found else quote)
+    return (location or _MarkLocation("", (), (), "", tuple(tops)))._replace(quote=None if location else quote)
 
 
 def _is_flow(text: str, event: Any) -> bool:
     return bool(getattr(event, "flow_style", False)) or text[: event.start_mark.index].rstrip()[-1:] in ("[", ",")
 
 
-def _entered(stack: list[_Frame]) -> None:
+def _enter_collection(stack: list[_Frame]) -> None:
     """A list or mapping begins in the innermost one."""
     if stack and not stack[-1].is_mapping:
         stack[-1].number += 1
@@ -215,15 +217,15 @@ def _scalar(stack: list[_Frame], value: str) -> None:
         frame.number += 1
     elif frame.key is None:
         frame.key = value
-        if MARK not in value:
+        if CURSOR_MARK not in value:
             frame.keys.setdefault(value, "")
     else:
-        if MARK not in frame.key:
-            frame.keys[frame.key] = value if MARK not in value else ""
+        if CURSOR_MARK not in frame.key:
+            frame.keys[frame.key] = value if CURSOR_MARK not in value else ""
         frame.key = None
 
 
-def _marked(stack: list[_Frame], event: Any, tops: tuple[Keys, ...]) -> _Found:
+def _describe_mark(stack: list[_Frame], event: Any, tops: tuple[PlainKeys, ...]) -> _MarkLocation:
     """What is known at the mark; the mappings around it fill up as the rest is read."""
     frames = list(stack)
     role: Literal["key", "value"] = "value"
@@ -239,5 +241,5 @@ def _marked(stack: list[_Frame], event: Any, tops: tuple[Keys, ...]) -> _Found:
             path.append(frame.key)
         elif not frame.is_mapping:
             path.append(frame.number - (0 if last and frame is stack[-1] else 1))
-    around = tuple(frame.keys for frame in frames if frame.is_mapping)
-    return _Found(role, tuple(path), around, event.value.partition(MARK)[0], tops)
+    mappings = tuple(frame.keys for frame in frames if frame.is_mapping)
+    return _MarkLocation(role, tuple(path), mappings, event.value.partition(CURSOR_MARK)[0], tops)

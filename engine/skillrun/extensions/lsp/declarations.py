@@ -9,114 +9,118 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from skillrun.extensions.lsp.symbol_index import Knowledge, Stretch
-from skillrun.library.symbols import Mention, Thing
+from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange
+from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span
 from skillrun.types.types import identifier
 
-FILES: Final = ("role", "protocol", "workflow", "file", "skill", "config")
+FILE_KINDS: Final = ("role", "protocol", "workflow", "file", "skill", "config")
 """Kinds of things that are whole files."""
 _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
 
-def declarations(front: Node, home: str) -> Iterator[Mention]:
+def parse_declarations(front: Node, library_path: str) -> Iterator[SymbolReference]:
     """Every thing that a file declares, where its name stands."""
     if not isinstance(front, Mapping):
         return
-    folder = home.partition("/")[0]
+    folder = library_path.partition("/")[0]
     if folder == "config":
-        yield from _keys(front, home, ())
+        yield from _keys(front, library_path, ())
         return
     for kind, part in (("input", "inputs"), ("state", "state"), ("output", "outputs"), ("phase", "phases")):
         if folder in ("workflows", "skills"):
-            yield from _entries(front.get(part), home, kind)
+            yield from _entries(front.get(part), library_path, kind)
     if folder == "roles":
-        yield from _entries(front.get("variants"), home, "variant", identifiers=False)
+        yield from _entries(front.get("variants"), library_path, "variant", identifiers=False)
     seats = front.get("seats")
     for seat in seats.items if isinstance(seats, Sequence) else ():
-        yield from _named(seat, Thing("seat", home, str(getattr(seat, "value", ""))))
-    yield from _steps(front.get("steps"), home)
+        yield from _declaration(seat, Symbol("seat", library_path, str(getattr(seat, "value", ""))))
+    yield from _steps(front.get("steps"), library_path)
 
 
-def _entries(node: Node | None, home: str, kind: str, *, identifiers: bool = True) -> Iterator[Mention]:
+def _entries(node: Node | None, library_path: str, kind: str, *, identifiers: bool = True) -> Iterator[SymbolReference]:
     for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
         name = _NOTATION.sub("", key)
-        yield from _named(entry.key, Thing(kind, home, identifier(name) if identifiers else name), len(name))
+        yield from _declaration(
+            entry.key, Symbol(kind, library_path, identifier(name) if identifiers else name), len(name)
+        )
 
 
-def _named(node: Node, thing: Thing, length: int | None = None) -> Iterator[Mention]:
+def _declaration(node: Node, symbol: Symbol, length: int | None = None) -> Iterator[SymbolReference]:
     if isinstance(node, Scalar) and node.text is not None:
-        yield Mention(node.text.at(0), len(node.text.value) if length is None else length, thing)
+        yield SymbolReference(node.text.at(0), len(node.text.value) if length is None else length, symbol)
 
 
-def _keys(node: Mapping, home: str, path: tuple[str, ...]) -> Iterator[Mention]:
+def _keys(node: Mapping, library_path: str, path: tuple[str, ...]) -> Iterator[SymbolReference]:
     for key, entry in node.entries.items():
         inner = (*path, identifier(key))
-        yield from _named(entry.key, Thing("key", home, ".".join(inner)))
+        yield from _declaration(entry.key, Symbol("key", library_path, ".".join(inner)))
         if isinstance(entry.value, Mapping):
-            yield from _keys(entry.value, home, inner)
+            yield from _keys(entry.value, library_path, inner)
 
 
-def _steps(node: Node | None, home: str) -> Iterator[Mention]:
+def _steps(node: Node | None, library_path: str) -> Iterator[SymbolReference]:
     for step in node.items if isinstance(node, Sequence) else ():
-        yield from _step(step, home)
+        yield from _step(step, library_path)
 
 
-def _step(step: Node, home: str) -> Iterator[Mention]:
+def _step(step: Node, library_path: str) -> Iterator[SymbolReference]:
     if not isinstance(step, Mapping):
         return
     id_ = step.get("id")
     name = identifier(str(getattr(id_, "value", "")))
     if id_ is not None:
-        yield from _named(id_, Thing("local", home, name))
-    yield from _entries(step.get("set"), home, "local")
+        yield from _declaration(id_, Symbol("local", library_path, name))
+    yield from _entries(step.get("set"), library_path, "local")
     if "each" in step.entries and (item := step.get("as")) is not None:
-        yield from _named(item, Thing("local", home, identifier(str(getattr(item, "value", "")))))
+        yield from _declaration(item, Symbol("local", library_path, identifier(str(getattr(item, "value", "")))))
     for part in ("output", "shape", "record"):
-        yield from _fields(step.get(part), home, name)
+        yield from _fields(step.get(part), library_path, name)
     for part in ("write", "writes"):
         artifact = step.get(part)
         if isinstance(artifact, Scalar):
-            yield from _named(artifact, Thing("artifact", home, identifier(str(artifact.value))))
+            yield from _declaration(artifact, Symbol("artifact", library_path, identifier(str(artifact.value))))
     for part in ("repeat", "steps"):
-        yield from _steps(step.get(part), home)
+        yield from _steps(step.get(part), library_path)
     other = step.get("otherwise")
     if other is not None:
-        yield from _step(other, home)
+        yield from _step(other, library_path)
 
 
-def _fields(node: Node | None, home: str, path: str) -> Iterator[Mention]:
+def _fields(node: Node | None, library_path: str, path: str) -> Iterator[SymbolReference]:
     """The fields of a shape, as expressions go through them."""
     for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
         written, _, form = key.partition("(")
         name = written.removesuffix("?")
         inner = f"{path}.{identifier(name)}"
-        yield from _named(entry.key, Thing("field", home, inner), len(name))
-        yield from _fields(entry.value, home, f"{inner}.[]" if form.startswith("array") else inner)
+        yield from _declaration(entry.key, Symbol("field", library_path, inner), len(name))
+        yield from _fields(entry.value, library_path, f"{inner}.[]" if form.startswith("array") else inner)
 
 
-def declared_in(knowledge: Knowledge, home: str) -> list[Mention]:
+def list_declarations(index: SymbolIndex, library_path: str) -> list[SymbolReference]:
     """What a file of the library declares; of a config, each of its files."""
     fronts: list[Node] = []
-    if home.startswith("config/"):
-        fronts += knowledge.layers(home.removeprefix("config/").removesuffix(".yaml"))
-    elif (front := knowledge.front(home)) is not None:
+    if library_path.startswith("config/"):
+        fronts += index.layers(library_path.removeprefix("config/").removesuffix(".yaml"))
+    elif (front := index.front(library_path)) is not None:
         fronts.append(front)
-    return [mention for front in fronts for mention in declarations(front, home)]
+    return [reference for front in fronts for reference in parse_declarations(front, library_path)]
 
 
-def places_of(knowledge: Knowledge, thing: Thing) -> list[Stretch]:
+def declaration_ranges(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
     """Where a thing is declared: the strongest file first; nothing where it is not."""
-    if thing.kind in FILES:
-        span = knowledge.whole_file(thing.home)
-        return [Stretch(span.source.path, 0, 0)] if span is not None else []
-    places = [stretch_of(mention) for mention in declared_in(knowledge, thing.home) if mention.thing == thing]
-    if not places and thing.kind == "field":
-        return places_of(knowledge, Thing("local", thing.home, thing.name.partition(".")[0]))
-    return places
+    if symbol.kind in FILE_KINDS:
+        span = index.file_start(symbol.path)
+        return [TextRange(span.source.path, 0, 0)] if span is not None else []
+    ranges = [
+        text_range(reference) for reference in list_declarations(index, symbol.path) if reference.symbol == symbol
+    ]
+    if not ranges and symbol.kind == "field":
+        return declaration_ranges(index, Symbol("local", symbol.path, symbol.name.partition(".")[0]))
+    return ranges
 
 
-def stretch_of(mention: Mention) -> Stretch:
+def text_range(reference: SymbolReference) -> TextRange:
     """The stretch of the file that names the thing."""
-    span: Span = mention.span
-    return Stretch(span.source.path, span.offset, span.offset + mention.length)
+    span: Span = reference.span
+    return TextRange(span.source.path, span.offset, span.offset + reference.length)

@@ -11,11 +11,11 @@ from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.types import Type
 
-MOST: Final = 8  # values or fields that are told
-DEEP: Final = 2
+MAX_LISTED: Final = 8  # values or fields that are told
+MAX_DEPTH: Final = 2
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
-NAMES: Final = {
+LANGUAGE_NAMES: Final = {
     "inputs": "the typed inputs of the workflow, or of the protocol; never changed",
     "state": "the typed variables of the workflow; a `set` is visible at once",
     "config": "the workflow's merged config file",
@@ -32,13 +32,13 @@ NAMES: Final = {
 }
 
 
-def type_in_words(type_: Type, deep: int = DEEP) -> str:
+def describe_type(type_: Type, deep: int = MAX_DEPTH) -> str:
     """What a value is, in a few words."""
     words = _kind(type_, deep)
     if type_.bounds is not None:
         words += f" {type_.bounds[0]}..{type_.bounds[1]}"
     if type_.kind in ("text", "number") and type_.values and len(type_.values) > 1:
-        words = f"one of {listed(type_.values)}"
+        words = f"one of {join_names(type_.values)}"
     return f"{words}, may be absent" if type_.unless is not None else words
 
 
@@ -46,46 +46,46 @@ def _kind(type_: Type, deep: int) -> str:
     if type_.kind in ("any", "none"):
         return "anything" if type_.kind == "any" else "nothing"
     if type_.kind == "list":
-        inner = type_in_words(type_.item, deep) if type_.item is not None and type_.item.kind != "any" else ""
+        inner = describe_type(type_.item, deep) if type_.item is not None and type_.item.kind != "any" else ""
         return f"a list, each {inner}" if inner else "a list"
     if type_.kind == "record" and type_.fields and deep:
-        return f"a record with {listed(type_.fields)}"
+        return f"a record with {join_names(type_.fields)}"
     if type_.form == "integer":
         return "a whole number"
     return KINDS[type_.kind]
 
 
-def listed(names: object) -> str:
+def join_names(names: object) -> str:
     """Some names in backticks, and how many more there are."""
     every = [str(name) for name in names] if hasattr(names, "__iter__") else []
-    more = f" and {len(every) - MOST} more" if len(every) > MOST else ""
-    return ", ".join(f"`{name}`" for name in every[:MOST]) + more
+    more = f" and {len(every) - MAX_LISTED} more" if len(every) > MAX_LISTED else ""
+    return ", ".join(f"`{name}`" for name in every[:MAX_LISTED]) + more
 
 
-def fields_in_words(type_: Type) -> str:
+def describe_fields(type_: Type) -> str:
     """The fields of a record, or of the records of a list, one in a line."""
-    of = type_.item if type_.kind == "list" and type_.item is not None else type_
-    lines = [f"- `{name}`: {type_in_words(field, 1)}" for name, field in list(of.fields.items())[: 3 * MOST]]
-    more = len(of.fields) - len(lines)
+    record = type_.item if type_.kind == "list" and type_.item is not None else type_
+    lines = [f"- `{name}`: {describe_type(field, 1)}" for name, field in list(record.fields.items())[: 3 * MAX_LISTED]]
+    more = len(record.fields) - len(lines)
     return "\n".join([*lines, *([f"- and {more} more"] if more > 0 else [])])
 
 
-def key_in_words(name: str, key: Key) -> str:
+def describe_key(name: str, key: Key) -> str:
     """What a key of the language is for, what it takes, and of a verb the fields that its id gives."""
     takes = ""
     if key.values:
-        takes = f"one of {listed(key.values)}"
-    elif key.takes in ("integer", "number"):
-        takes = "a whole number" if key.takes == "integer" else "a number"
+        takes = f"one of {join_names(key.values)}"
+    elif key.kind in ("integer", "number"):
+        takes = "a whole number" if key.kind == "integer" else "a number"
         takes += f" of at least {key.least}" if key.least is not None else ""
-    elif key.takes in _TAKES:
-        takes = _TAKES[key.takes]
+    elif key.kind in _TAKES:
+        takes = _TAKES[key.kind]
     lines = [f"`{name}`: {key.doc}"]
     lines += [f"Takes {takes}."] if takes else []
     lines += ["Required."] if key.required else []
     verb = VERBS.get(name)
-    if verb is not None and key is verb.main and verb.gives:
-        lines.append(f"Its id gives {', '.join(f'`.{field}`' for field in verb.gives)}.")
+    if verb is not None and key is verb.main and verb.result_fields:
+        lines.append(f"Its id gives {', '.join(f'`.{field}`' for field in verb.result_fields)}.")
     return "\n\n".join(lines)
 
 
@@ -104,11 +104,11 @@ _TAKES: Final = {
 }
 
 
-def builtin_in_words(name: str) -> str:
+def describe_builtin(name: str) -> str:
     """What a filter or function does, from its row in the manual; of a test that it is one."""
     builtin = BUILTINS.get(name)
     if builtin is None:
         return f"`{name}`: a test, written after `is`" if name in TESTS else ""
-    forms = ", ".join(f"`{form}`" for form in builtin.written) or f"`{name}`"
-    line = _LINK.sub(r"\1", builtin.line) or f"Jinja's, for {builtin.group}"
+    forms = ", ".join(f"`{form}`" for form in builtin.usages) or f"`{name}`"
+    line = _LINK.sub(r"\1", builtin.description) or f"Jinja's, for {builtin.group}"
     return f"{forms}: {line}"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from skillrun.extensions.lsp.client_positions import client_range
+from skillrun.extensions.lsp.client_positions import to_client_range
 from skillrun.extensions.lsp.positions import Position, Range
 from skillrun.syntax.diagnostics import Problem
 
@@ -18,30 +18,30 @@ _WORD: Final = re.compile(r"##[ \t].*|[\w./:@-]*\w|\S")  # a heading, a name as 
 _SEVERITIES: Final = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
 
 
-def diagnostic(
-    problem: Problem, lines: Sequence[str], codec: PositionCodec, elsewhere: types.Location | None = None
+def build_diagnostic(
+    problem: Problem, lines: Sequence[str], codec: PositionCodec, related: types.Location | None = None
 ) -> types.Diagnostic:
     """The problem with the stretch that it is about, and the other place; `lines` are those of its file."""
     return types.Diagnostic(
-        range=client_range(stretch(problem, lines), lines, codec),
+        range=to_client_range(problem_range(problem, lines), lines, codec),
         message="\n".join(filter(None, (problem.message, problem.hint))),
         severity=_SEVERITIES[problem.severity],
         code=problem.code,
         source="skillrun",
-        related_information=[types.DiagnosticRelatedInformation(elsewhere, OTHER)] if elsewhere is not None else None,
+        related_information=[types.DiagnosticRelatedInformation(related, OTHER)] if related is not None else None,
         data=_data(problem),
     )
 
 
-def stretch(problem: Problem, lines: Sequence[str]) -> Range:
+def problem_range(problem: Problem, lines: Sequence[str]) -> Range:
     """The name that is to be replaced, or else what begins at the place of the problem."""
     if (mending := problem.mending) is not None:
         start = Position(mending.line, mending.column)
         return Range(start, start._replace(column=mending.column + len(mending.written)))
-    return name_at(Position(problem.line, problem.column), lines)
+    return name_range(Position(problem.line, problem.column), lines)
 
 
-def name_at(start: Position, lines: Sequence[str]) -> Range:
+def name_range(start: Position, lines: Sequence[str]) -> Range:
     """From a place to the end of the name, or of the sign, that stands there."""
     line = lines[start.line - 1] if start.line <= len(lines) else ""
     word = _WORD.match(line, start.column - 1)
@@ -56,7 +56,7 @@ def _data(problem: Problem) -> dict[str, Any] | None:
     return {"written": mending.written, "text": mending.text}
 
 
-def replacement(diagnostic: types.Diagnostic, uri: str, current: str) -> types.CodeAction | None:
+def build_quick_fix(diagnostic: types.Diagnostic, uri: str, current: str) -> types.CodeAction | None:
     """What writes the name that was meant; None where there is none, or where `current`, which is written there, is
     something else by now."""
     data = diagnostic.data

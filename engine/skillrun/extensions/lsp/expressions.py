@@ -13,14 +13,14 @@ from typing import Final, Literal
 from jinja2 import nodes
 
 from skillrun.checker.inference import Inference
-from skillrun.syntax.diagnostics import GivenUp, Problems
+from skillrun.syntax.diagnostics import ParsingStopped, Problems
 from skillrun.syntax.source import Text
 from skillrun.templates.expressions import Template
-from skillrun.templates.limits import Fault
-from skillrun.templates.syntax import read
+from skillrun.templates.limits import TemplateError
+from skillrun.templates.syntax import parse_template
 from skillrun.types.types import ANY, Type
 
-Asked = Literal["name", "field", "filter", "test", "item", "argument", "tag", "value"]
+QueryKind = Literal["name", "field", "filter", "test", "item", "argument", "tag", "value"]
 _TAG: Final = re.compile(r"\{[{%#]-?|-?[}%#]\}")
 _STATEMENT: Final = re.compile(r"\{%-?\s*(\w+)\b([^%]*)%\}")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\Z|\Z")
@@ -35,21 +35,21 @@ _CLOSES: Final = {")": "(", "]": "[", "}": "{"}
 
 
 @dataclass(frozen=True)
-class Asking:
+class ExpressionQuery:
     """What may be written at the cursor, behind `word`: of an `owner` (an expression) a field or the name of a filter,
     or, within quotes, the argument of a `function` at a place; `before` is the template up to the tag."""
 
-    asked: Asked
+    kind: QueryKind
     word: str
     owner: str = ""
     function: str = ""
     number: int = 0
-    before: str = ""
+    prefix: str = ""
 
 
-def asking(text: str, *, bare: bool = False) -> Asking | None:
+def parse_query(text: str, *, bare: bool = False) -> ExpressionQuery | None:
     """What is asked for at the end of a text, which is a template or a bare expression; None outside of expressions."""
-    before, expression = ("", text) if bare else _last_tag(text)
+    prefix, expression = ("", text) if bare else _last_tag(text)
     if expression is None:
         return None
     word = _WORD.search(expression)
@@ -57,25 +57,25 @@ def asking(text: str, *, bare: bool = False) -> Asking | None:
     head = expression[: len(expression) - len(written)]
     quote = _open_quote(expression)
     if quote is not None:
-        return _in_quotes(expression[:quote], expression[quote + 1 :], before)
+        return _query_in_quotes(expression[:quote], expression[quote + 1 :], prefix)
     tight = head.rstrip()
     if tight.endswith("."):
-        return Asking("field", written, chain(tight[:-1]), before=before)
+        return ExpressionQuery("field", written, trailing_chain(tight[:-1]), prefix=prefix)
     if tight.endswith("|"):
-        return Asking("filter", written, operand(tight[:-1]), before=before)
+        return ExpressionQuery("filter", written, trailing_operand(tight[:-1]), prefix=prefix)
     if _TEST.search(head):
-        return Asking("test", written, before=before)
-    if not bare and text[len(before) : len(before) + 2] == "{%" and not tight:
-        return Asking("tag", written, before=before)
-    return Asking("name", written, before=before)
+        return ExpressionQuery("test", written, prefix=prefix)
+    if not bare and text[len(prefix) : len(prefix) + 2] == "{%" and not tight:
+        return ExpressionQuery("tag", written, prefix=prefix)
+    return ExpressionQuery("name", written, prefix=prefix)
 
 
-def _in_quotes(head: str, inside: str, before: str) -> Asking | None:
+def _query_in_quotes(head: str, inside: str, prefix: str) -> ExpressionQuery | None:
     tight = head.rstrip()
-    if tight.endswith("[") and chain(tight[:-1]):
-        return Asking("item", inside, chain(tight[:-1]), before=before)
+    if tight.endswith("[") and trailing_chain(tight[:-1]):
+        return ExpressionQuery("item", inside, trailing_chain(tight[:-1]), prefix=prefix)
     if compared := _COMPARED.search(tight):
-        return Asking("value", inside, operand(tight[: compared.start()]), before=before)
+        return ExpressionQuery("value", inside, trailing_operand(tight[: compared.start()]), prefix=prefix)
     opening = _open_bracket(tight)
     if opening is None or tight[opening] != "(":
         return None
@@ -85,9 +85,9 @@ def _in_quotes(head: str, inside: str, before: str) -> Asking | None:
     named = _KEYWORD.search(tight)
     number = _commas(tight[opening + 1 :])
     piped = tight[: call.start()].rstrip()
-    owner = operand(piped[:-1]) if piped.endswith("|") else ""
+    owner = trailing_operand(piped[:-1]) if piped.endswith("|") else ""
     function = call[1]
-    return Asking("argument", inside, owner, f"{function}:{named[1]}" if named else function, number, before)
+    return ExpressionQuery("argument", inside, owner, f"{function}:{named[1]}" if named else function, number, prefix)
 
 
 def _last_tag(text: str) -> tuple[str, str | None]:
@@ -136,7 +136,7 @@ def _commas(text: str) -> int:
     return count
 
 
-def chain(text: str) -> str:
+def trailing_chain(text: str) -> str:
     """The expression of names, fields, items and brackets at the end of a text."""
     end = place = len(text.rstrip())
     while place:
@@ -153,7 +153,7 @@ def chain(text: str) -> str:
     return text[place:end]
 
 
-def operand(text: str) -> str:
+def trailing_operand(text: str) -> str:
     """The expression with its filters at the end of a text: what a `|` behind it takes."""
     opening = _open_bracket(text)
     part = text[opening + 1 if opening is not None else 0 :]
@@ -168,32 +168,36 @@ def operand(text: str) -> str:
             depth += 1
         elif sign in ")]}":
             depth -= 1
-        elif depth == 0 and (match := _SPLIT.match(part, place)) and (place == 0 or not _joined(part, place, match[0])):
+        elif (
+            depth == 0
+            and (match := _SPLIT.match(part, place))
+            and (place == 0 or not _is_inside_word(part, place, match[0]))
+        ):
             start = max(start, match.end())
     return part[start:].strip()
 
 
-def _joined(text: str, place: int, sign: str) -> bool:
+def _is_inside_word(text: str, place: int, sign: str) -> bool:
     """Whether a keyword is the end of a longer word."""
     return sign[0].isalpha() and (text[place - 1].isalnum() or text[place - 1] == "_")
 
 
-def type_of(expression: str, names: Mapping[str, Type], before: str = "") -> Type:
+def infer_type(expression: str, names: Mapping[str, Type], prefix: str = "") -> Type:
     """The type of an expression behind a part of a template, whose names it may use."""
-    for start in (before, ""):
+    for start in (prefix, ""):
         try:
-            return _probed(f"{start}{{{{ {expression} }}}}{_closing(start)}", names)
-        except (Fault, GivenUp, RecursionError):
+            return _probe_type(f"{start}{{{{ {expression} }}}}{_closing_tags(start)}", names)
+        except (TemplateError, ParsingStopped, RecursionError):
             continue
     return ANY
 
 
-def names_behind(before: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
+def names_after(prefix: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
     """The names that are known behind a part of a template."""
     try:
-        probe = _probe(f"{before}{{{{ 0 }}}}{_closing(before)}", names)
-        probe.statements(probe.template.tree.body)
-    except (Fault, GivenUp, RecursionError):
+        probe = _create_probe(f"{prefix}{{{{ 0 }}}}{_closing_tags(prefix)}", names)
+        probe.check_statements(probe.template.tree.body)
+    except (TemplateError, ParsingStopped, RecursionError):
         return names
     return probe.last_names or names
 
@@ -204,23 +208,23 @@ class _Probe(Inference):
     last: Type = ANY
     last_names: Mapping[str, Type] | None = None
 
-    def printed(self, node: nodes.Node) -> None:
-        super().printed(node)
+    def check_printed_expression(self, node: nodes.Node) -> None:
+        super().check_printed_expression(node)
         self.last = self.infer(node)
         self.last_names = dict(self.names)
 
 
-def _probe(text: str, names: Mapping[str, Type]) -> _Probe:
-    return _Probe(Template(Text.of(text), read(text, False)), dict(names), Problems.unheard())
+def _create_probe(text: str, names: Mapping[str, Type]) -> _Probe:
+    return _Probe(Template(Text.of(text), parse_template(text, False)), dict(names), Problems.without_limit())
 
 
-def _probed(text: str, names: Mapping[str, Type]) -> Type:
-    probe = _probe(text, names)
-    probe.statements(probe.template.tree.body)
+def _probe_type(text: str, names: Mapping[str, Type]) -> Type:
+    probe = _create_probe(text, names)
+    probe.check_statements(probe.template.tree.body)
     return probe.last
 
 
-def _closing(text: str) -> str:
+def _closing_tags(text: str) -> str:
     """What closes the statements that are open at the end of a text."""
     stack: list[str] = []
     for match in _STATEMENT.finditer(text):

@@ -15,13 +15,13 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
-from skillrun.extensions.lsp.client_positions import client_range, own_position
-from skillrun.extensions.lsp.completion import Suggestion, complete
+from skillrun.extensions.lsp.client_positions import from_client_position, to_client_range
+from skillrun.extensions.lsp.completion import Completion, complete
 from skillrun.extensions.lsp.hover import hover
 from skillrun.extensions.lsp.positions import offset_at, range_between
-from skillrun.extensions.lsp.references import definitions, of_file, references, things_at
-from skillrun.extensions.lsp.renames import RenameRefused, Renaming, rename, renameable
-from skillrun.extensions.lsp.symbol_index import Stretch, moved
+from skillrun.extensions.lsp.references import file_symbol, find_definitions, find_references, symbols_at
+from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename, resolve_rename_target
+from skillrun.extensions.lsp.symbol_index import TextRange, map_offset
 from skillrun.extensions.lsp.workspace import Workspace
 
 FIRST_CHECK: Final = 10.0  # seconds that an answer waits for it
@@ -57,10 +57,10 @@ _KINDS: Final = {
 }
 
 
-class Projects(Protocol):
+class DocumentLocator(Protocol):
     """Where documents belong."""
 
-    def place(self, uri: str) -> tuple[Workspace, Path] | None:
+    def find_file(self, uri: str) -> tuple[Workspace, Path] | None:
         """The project and the file that an address means; None for one that is in no project."""
         ...
 
@@ -69,7 +69,7 @@ class Projects(Protocol):
         ...
 
 
-class Here(NamedTuple):
+class DocumentPosition(NamedTuple):
     """A position in a file of a project."""
 
     workspace: Workspace
@@ -79,10 +79,10 @@ class Here(NamedTuple):
     offset: int
 
 
-class Features:
+class LanguageFeatures:
     """Answers what an editor asks about names."""
 
-    def __init__(self, server: LanguageServer, projects: Projects) -> None:
+    def __init__(self, server: LanguageServer, projects: DocumentLocator) -> None:
         self.server = server
         self.projects = projects
 
@@ -90,9 +90,9 @@ class Features:
     def codec(self) -> PositionCodec:
         return self.server.workspace.position_codec
 
-    async def here(self, uri: str, position: types.Position) -> Here | None:
+    async def resolve_position(self, uri: str, position: types.Position) -> DocumentPosition | None:
         """The position in its file, as soon as the project has been checked once; None in no file of a project."""
-        place = self.projects.place(uri)
+        place = self.projects.find_file(uri)
         text = place[0].text(place[1]) if place is not None else None
         if place is None or text is None:
             return None
@@ -101,97 +101,101 @@ class Features:
             if workspace.checked is not None:
                 break
             await asyncio.sleep(0.02)
-        offset = offset_at(text, own_position(position, text.split("\n"), self.codec))
-        return Here(workspace, path, workspace.relative(path), text, offset)
+        offset = offset_at(text, from_client_position(position, text.split("\n"), self.codec))
+        return DocumentPosition(workspace, path, workspace.relative(path), text, offset)
 
     def range(self, text: str, start: int, end: int) -> types.Range:
-        return client_range(range_between(text, start, end), text.split("\n"), self.codec)
+        return to_client_range(range_between(text, start, end), text.split("\n"), self.codec)
 
-    def locations(self, workspace: Workspace, places: Iterable[Stretch]) -> list[types.Location]:
+    def locations(self, workspace: Workspace, places: Iterable[TextRange]) -> list[types.Location]:
         """Stretches as the editor knows them, where they are in the texts as they are now."""
         found = []
         for place in places:
             text = workspace.text(place.path) or ""
-            sighted = workspace.knowledge.sighted(place.path)
+            indexed_file = workspace.index.indexed_file(place.path)
             start, end = place.start, place.end
-            if sighted is not None and sighted.source.text != text:
-                start, end = (moved(text, sighted.source.text, each) for each in (start, end))
+            if indexed_file is not None and indexed_file.source.text != text:
+                start, end = (map_offset(text, indexed_file.source.text, each) for each in (start, end))
             found.append(types.Location(self.projects.uri(place.path), self.range(text, start, end)))
         return found
 
     async def complete(self, params: types.CompletionParams) -> list[types.CompletionItem]:
-        here = await self.here(params.text_document.uri, params.position)
+        position = await self.resolve_position(params.text_document.uri, params.position)
         trigger = params.context.trigger_character if params.context is not None else None
-        if here is None:
+        if position is None:
             return []
-        if trigger == " " and not here.text[: here.offset].rstrip(" ").endswith(BEFORE_SPACE):
+        if trigger == " " and not position.text[: position.offset].rstrip(" ").endswith(BEFORE_SPACE):
             return []
-        items = complete(here.workspace.knowledge, here.path, here.relative, here.text, here.offset)
-        return [self.item(item, number, here.text) for number, item in enumerate(items)]
+        items = complete(position.workspace.index, position.path, position.relative, position.text, position.offset)
+        return [self.item(item, number, position.text) for number, item in enumerate(items)]
 
-    def item(self, suggestion: Suggestion, number: int, text: str) -> types.CompletionItem:
-        doc = types.MarkupContent(types.MarkupKind.Markdown, suggestion.doc) if suggestion.doc else None
+    def item(self, suggestion: Completion, number: int, text: str) -> types.CompletionItem:
+        doc = (
+            types.MarkupContent(types.MarkupKind.Markdown, suggestion.documentation)
+            if suggestion.documentation
+            else None
+        )
         return types.CompletionItem(
             suggestion.label,
             kind=_KINDS.get(suggestion.kind, types.CompletionItemKind.Text),
-            detail=suggestion.about or None,
+            detail=suggestion.detail or None,
             documentation=doc,
             sort_text=f"{number:05}",
             text_edit=types.TextEdit(self.range(text, suggestion.start, suggestion.end), suggestion.text),
         )
 
     async def hover(self, params: types.HoverParams) -> types.Hover | None:
-        here = await self.here(params.text_document.uri, params.position)
-        told = hover(here.workspace.knowledge, *here[1:]) if here is not None else None
-        if here is None or told is None:
+        position = await self.resolve_position(params.text_document.uri, params.position)
+        content = hover(position.workspace.index, *position[1:]) if position is not None else None
+        if position is None or content is None:
             return None
-        markdown = types.MarkupContent(types.MarkupKind.Markdown, told.markdown)
-        return types.Hover(markdown, self.range(here.text, told.start, told.end))
+        markdown = types.MarkupContent(types.MarkupKind.Markdown, content.markdown)
+        return types.Hover(markdown, self.range(position.text, content.start, content.end))
 
-    async def define(self, params: types.DefinitionParams) -> list[types.Location]:
-        here = await self.here(params.text_document.uri, params.position)
-        if here is None:
+    async def go_to_definition(self, params: types.DefinitionParams) -> list[types.Location]:
+        position = await self.resolve_position(params.text_document.uri, params.position)
+        if position is None:
             return []
-        return self.locations(here.workspace, definitions(here.workspace.knowledge, *here[1:]))
+        return self.locations(position.workspace, find_definitions(position.workspace.index, *position[1:]))
 
-    async def refer(self, params: types.ReferenceParams) -> list[types.Location]:
-        here = await self.here(params.text_document.uri, params.position)
-        if here is None:
+    async def list_references(self, params: types.ReferenceParams) -> list[types.Location]:
+        position = await self.resolve_position(params.text_document.uri, params.position)
+        if position is None:
             return []
-        knowledge = here.workspace.knowledge
-        things = [mention.thing for mention in things_at(knowledge, *here[1:])]
-        whole = of_file(here.relative)
-        things = things or ([whole] if whole is not None else [])
+        index = position.workspace.index
+        symbols = [reference.symbol for reference in symbols_at(index, *position[1:])]
+        whole_file_symbol = file_symbol(position.relative)
+        symbols = symbols or ([whole_file_symbol] if whole_file_symbol is not None else [])
         declaring = params.context.include_declaration
-        places = [place for thing in things for place in references(knowledge, thing, declaring=declaring)]
-        return self.locations(here.workspace, dict.fromkeys(places))
+        places = [place for symbol in symbols for place in find_references(index, symbol, declaring=declaring)]
+        return self.locations(position.workspace, dict.fromkeys(places))
 
-    async def prepare(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
-        here = await self.renaming(params.text_document.uri, params.position)
-        with_errors(here.workspace)
+    async def prepare_rename(self, params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
+        position = await self.require_position(params.text_document.uri, params.position)
+        require_no_errors(position.workspace)
         try:
-            mention = renameable(here.workspace.knowledge, *here[1:])
+            reference = resolve_rename_target(position.workspace.index, *position[1:])
         except RenameRefused as refused:
-            raise failed(refused) from None
-        start, end = mention.span.offset, mention.span.offset + mention.length
-        return types.PrepareRenamePlaceholder(self.range(here.text, start, end), here.text[start:end])
+            raise build_rename_error(refused) from None
+        start, end = reference.span.offset, reference.span.offset + reference.length
+        return types.PrepareRenamePlaceholder(self.range(position.text, start, end), position.text[start:end])
 
     async def rename(self, params: types.RenameParams) -> types.WorkspaceEdit:
-        here = await self.renaming(params.text_document.uri, params.position)
-        with_errors(here.workspace)
+        position = await self.require_position(params.text_document.uri, params.position)
+        require_no_errors(position.workspace)
         try:
-            renaming = rename(here.workspace.knowledge, *here[1:], params.new_name)
+            renaming = rename(position.workspace.index, *position[1:], params.new_name)
         except RenameRefused as refused:
-            raise failed(refused) from None
-        return self.edit(here.workspace, renaming)
+            raise build_rename_error(refused) from None
+        return self.build_workspace_edit(position.workspace, renaming)
 
-    async def renaming(self, uri: str, position: types.Position) -> Here:
-        here = await self.here(uri, position)
-        if here is None:
-            raise failed(RenameRefused("this file is in no project"))
-        return here
+    async def require_position(self, uri: str, position: types.Position) -> DocumentPosition:
+        document_position = await self.resolve_position(uri, position)
+        if document_position is None:
+            raise build_rename_error(RenameRefused("this file is in no project"))
+        return document_position
 
-    def edit(self, workspace: Workspace, renaming: Renaming) -> types.WorkspaceEdit:
+    def build_workspace_edit(self, workspace: Workspace, renaming: RenameEdit) -> types.WorkspaceEdit:
         """A rename as the editor takes it; one of a file only where it can do that."""
         capabilities = self.server.client_capabilities.workspace
         able = capabilities.workspace_edit if capabilities is not None else None
@@ -203,10 +207,12 @@ class Features:
         }
         if able is None or not able.document_changes:
             if renaming.files:
-                raise failed(RenameRefused("this editor cannot give a file another name", "rename it by hand"))
+                raise build_rename_error(
+                    RenameRefused("this editor cannot give a file another name", "rename it by hand")
+                )
             return types.WorkspaceEdit(changes={self.projects.uri(path): each for path, each in edits.items()})
         if renaming.files and types.ResourceOperationKind.Rename not in operations:
-            raise failed(RenameRefused("this editor cannot give a file another name", "rename it by hand"))
+            raise build_rename_error(RenameRefused("this editor cannot give a file another name", "rename it by hand"))
         documents = self.server.workspace.text_documents
         changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile] = []
         for path, each in edits.items():
@@ -218,44 +224,46 @@ class Features:
         return types.WorkspaceEdit(document_changes=changes)
 
 
-def with_errors(workspace: Workspace) -> None:
+def require_no_errors(workspace: Workspace) -> None:
     """Raise where the project has errors: what is broken may name the thing as well."""
     problems = workspace.checked.problems if workspace.checked is not None else []
     wrong = next((problem for problem in problems if problem.severity == "error"), None)
     if wrong is not None:
-        raise failed(RenameRefused(f"the project has errors, as in {wrong.path}:{wrong.line}", "mend them first"))
+        raise build_rename_error(
+            RenameRefused(f"the project has errors, as in {wrong.path}:{wrong.line}", "mend them first")
+        )
 
 
-def failed(refused: RenameRefused) -> JsonRpcException:
+def build_rename_error(refused: RenameRefused) -> JsonRpcException:
     """A refusal as the editor shows it."""
     reason = f"{refused.message}; {refused.next_step}" if refused.next_step else refused.message
     return JsonRpcException(reason, code=_REQUEST_FAILED)
 
 
-def register(server: LanguageServer, projects: Projects) -> None:
+def register_features(server: LanguageServer, projects: DocumentLocator) -> None:
     """Let a server answer these questions."""
-    features = Features(server, projects)
+    features = LanguageFeatures(server, projects)
 
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=list(TRIGGERS)))
-    async def completed(params: types.CompletionParams) -> list[types.CompletionItem]:
+    async def on_completion(params: types.CompletionParams) -> list[types.CompletionItem]:
         return await features.complete(params)
 
     @server.feature(types.TEXT_DOCUMENT_HOVER)
-    async def hovered(params: types.HoverParams) -> types.Hover | None:
+    async def on_hover(params: types.HoverParams) -> types.Hover | None:
         return await features.hover(params)
 
     @server.feature(types.TEXT_DOCUMENT_DEFINITION)
-    async def defined(params: types.DefinitionParams) -> list[types.Location]:
-        return await features.define(params)
+    async def on_definition(params: types.DefinitionParams) -> list[types.Location]:
+        return await features.go_to_definition(params)
 
     @server.feature(types.TEXT_DOCUMENT_REFERENCES)
-    async def referred(params: types.ReferenceParams) -> list[types.Location]:
-        return await features.refer(params)
+    async def on_references(params: types.ReferenceParams) -> list[types.Location]:
+        return await features.list_references(params)
 
     @server.feature(types.TEXT_DOCUMENT_PREPARE_RENAME)
-    async def prepared(params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
-        return await features.prepare(params)
+    async def on_prepare_rename(params: types.PrepareRenameParams) -> types.PrepareRenamePlaceholder:
+        return await features.prepare_rename(params)
 
     @server.feature(types.TEXT_DOCUMENT_RENAME, types.RenameOptions(prepare_provider=True))
-    async def renamed(params: types.RenameParams) -> types.WorkspaceEdit:
+    async def on_rename(params: types.RenameParams) -> types.WorkspaceEdit:
         return await features.rename(params)

@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from skillrun.extensions.lsp.completion import Cursor, cursor_at
-from skillrun.extensions.lsp.declarations import stretch_of
-from skillrun.extensions.lsp.descriptions import NAMES, builtin_in_words, fields_in_words, key_in_words, type_in_words
-from skillrun.extensions.lsp.expressions import type_of
-from skillrun.extensions.lsp.references import references, things_at
-from skillrun.extensions.lsp.symbol_index import Knowledge, Stretch
-from skillrun.library.symbols import Mention, Thing
+from skillrun.extensions.lsp.declarations import text_range
+from skillrun.extensions.lsp.descriptions import (
+    LANGUAGE_NAMES,
+    describe_builtin,
+    describe_fields,
+    describe_key,
+    describe_type,
+)
+from skillrun.extensions.lsp.expressions import infer_type
+from skillrun.extensions.lsp.references import find_references, symbols_at
+from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange
+from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.fields import Field
@@ -34,22 +40,22 @@ class Hover(NamedTuple):
     markdown: str
 
 
-def hover(knowledge: Knowledge, path: Path, relative: str, text: str, offset: int) -> Hover | None:
+def hover(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Hover | None:
     """What is said of what stands at an offset; None where there is nothing to say."""
     start, end = _word(text, offset)
-    mentions = things_at(knowledge, path, relative, text, offset)
-    cursor = cursor_at(knowledge, path, relative, text, end)
+    mentions = symbols_at(index, path, relative, text, offset)
+    cursor = cursor_at(index, path, relative, text, end)
     parts: list[str] = []
-    if cursor is not None and cursor.asked is not None and end > start:
-        parts.append(_in_expression(cursor, text[start:end]))
-    elif not mentions and cursor is not None and cursor.around.place.part == "key":
-        key = cursor.around.slot.keys.get(text[start:end])
-        parts.append(key_in_words(text[start:end], key) if key is not None else "")
-    for mention in mentions[:1]:
-        parts.append(_of_thing(knowledge, mention.thing, typed=bool(parts and parts[0])))
-        parts.append(_used(knowledge, mention))
-    told = "\n\n".join(part for part in parts if part)
-    return Hover(start, end, told) if told else None
+    if cursor is not None and cursor.query is not None and end > start:
+        parts.append(_describe_expression(cursor, text[start:end]))
+    elif not mentions and cursor is not None and cursor.context.place.part == "key":
+        key = cursor.context.slot.keys.get(text[start:end])
+        parts.append(describe_key(text[start:end], key) if key is not None else "")
+    for reference in mentions[:1]:
+        parts.append(_describe_symbol(index, reference.symbol, has_type=bool(parts and parts[0])))
+        parts.append(_describe_uses(index, reference))
+    markdown = "\n\n".join(part for part in parts if part)
+    return Hover(start, end, markdown) if markdown else None
 
 
 def _word(text: str, offset: int) -> tuple[int, int]:
@@ -62,75 +68,75 @@ def _word(text: str, offset: int) -> tuple[int, int]:
     return offset, offset
 
 
-def _in_expression(cursor: Cursor, word: str) -> str:
+def _describe_expression(cursor: Cursor, word: str) -> str:
     """The type of a name or field, or what a filter, function or test does."""
-    asked = cursor.asked
-    assert asked is not None
-    if asked.asked == "test" and word in TESTS:
-        return builtin_in_words(word) if word not in BUILTINS else f"`{word}`: a test, written after `is`"
-    if asked.asked == "filter" and word in BUILTINS:
-        return builtin_in_words(word)
-    name = asked.word
-    if asked.asked == "name" and name not in cursor.names and name in BUILTINS:
-        return builtin_in_words(name)
-    if asked.asked == "name" and name in BUILTINS:
-        return builtin_in_words(name)
-    if asked.asked not in ("name", "field") or not name:
+    query = cursor.query
+    assert query is not None
+    if query.kind == "test" and word in TESTS:
+        return describe_builtin(word) if word not in BUILTINS else f"`{word}`: a test, written after `is`"
+    if query.kind == "filter" and word in BUILTINS:
+        return describe_builtin(word)
+    name = query.word
+    if query.kind == "name" and name not in cursor.names and name in BUILTINS:
+        return describe_builtin(name)
+    if query.kind == "name" and name in BUILTINS:
+        return describe_builtin(name)
+    if query.kind not in ("name", "field") or not name:
         return ""
-    expression = f"{asked.owner}.{name}" if asked.owner else name
-    type_ = type_of(expression, cursor.names, asked.before)
-    lines = [f"`{expression}`: {type_in_words(type_)}"]
-    lines += [NAMES[name]] if asked.asked == "name" and name in NAMES else []
-    if fields := fields_in_words(type_):
+    expression = f"{query.owner}.{name}" if query.owner else name
+    type_ = infer_type(expression, cursor.names, query.prefix)
+    lines = [f"`{expression}`: {describe_type(type_)}"]
+    lines += [LANGUAGE_NAMES[name]] if query.kind == "name" and name in LANGUAGE_NAMES else []
+    if fields := describe_fields(type_):
         lines.append(fields)
     return "\n\n".join(lines)
 
 
-def _of_thing(knowledge: Knowledge, thing: Thing, *, typed: bool) -> str:
+def _describe_symbol(index: SymbolIndex, symbol: Symbol, *, has_type: bool) -> str:
     """What a thing is, as its file says; `typed`: its type is told already."""
-    if thing.kind in ("input", "state"):
-        field = _field(knowledge, thing)
-        if field is None or typed:
+    if symbol.kind in ("input", "state"):
+        field = _field(index, symbol)
+        if field is None or has_type:
             return field.description if field is not None else ""
-        return f"`{field.name}`: {type_in_words(field.type)}\n\n{field.description}"
-    if thing.kind == "local" and typed:
+        return f"`{field.name}`: {describe_type(field.type)}\n\n{field.description}"
+    if symbol.kind == "local" and has_type:
         return ""
-    tell = _TOLD.get(thing.kind)
-    return tell(knowledge, thing) if tell is not None else ""
+    describe = _DESCRIPTIONS.get(symbol.kind)
+    return describe(index, symbol) if describe is not None else ""
 
 
-def _role(knowledge: Knowledge, thing: Thing) -> str:
-    role = knowledge.library.role(thing.home.removeprefix("roles/").removesuffix(".md"))
+def _role(index: SymbolIndex, symbol: Symbol) -> str:
+    role = index.library.role(symbol.path.removeprefix("roles/").removesuffix(".md"))
     if role is None:
         return ""
-    if thing.kind == "variant":
-        return f"**{role.name}:{thing.name}** – {role.variants.get(thing.name, '')}"
+    if symbol.kind == "variant":
+        return f"**{role.name}:{symbol.name}** – {role.variants.get(symbol.name, '')}"
     variants = "".join(f"\n- `{variant}`: {lens}" for variant, lens in role.variants.items())
     return f"**{role.name}** – {role.description}\n\nmodel `{role.model}`{variants}"
 
 
-def _protocol(knowledge: Knowledge, thing: Thing) -> str:
-    protocol = knowledge.library.protocol(thing.name)
+def _protocol(index: SymbolIndex, symbol: Symbol) -> str:
+    protocol = index.library.protocol(symbol.name)
     if protocol is None:
         return ""
     seats = ", ".join(f"`{seat}`" for seat in protocol.seats.names)
-    return f"{_file(knowledge, thing)}\n\nseats {seats}" if seats else _file(knowledge, thing)
+    return f"{_file(index, symbol)}\n\nseats {seats}" if seats else _file(index, symbol)
 
 
-def _file(knowledge: Knowledge, thing: Thing) -> str:
+def _file(index: SymbolIndex, symbol: Symbol) -> str:
     """The name of a file and its line."""
-    front = knowledge.front(thing.home)
+    front = index.front(symbol.path)
     node = front.get("description") if front is not None else None
-    return f"**{thing.name}** – {getattr(node, 'value', '')}" if node is not None else ""
+    return f"**{symbol.name}** – {getattr(node, 'value', '')}" if node is not None else ""
 
 
-def _phase(knowledge: Knowledge, thing: Thing) -> str:
-    workflow = knowledge.workflow(thing.home.removeprefix("workflows/").removesuffix(".md"))
+def _phase(index: SymbolIndex, symbol: Symbol) -> str:
+    workflow = index.workflow(symbol.path.removeprefix("workflows/").removesuffix(".md"))
     uses = workflow.phases.values() if workflow is not None else ()
-    use = next((use for use in uses if identifier(use.name) == thing.name), None)
-    if use is None or knowledge.library.locate(f"skills/{use.skill}.md") is None:
+    use = next((use for use in uses if identifier(use.name) == symbol.name), None)
+    if use is None or index.library.locate(f"skills/{use.skill}.md") is None:
         return ""
-    phase = knowledge.library.phase(use.skill)
+    phase = index.library.phase(use.skill)
     if phase is None:
         return ""
     outputs = ", ".join(f"`{name}`" for name in phase.outputs)
@@ -138,60 +144,62 @@ def _phase(knowledge: Knowledge, thing: Thing) -> str:
     return f"{told}\n\noutputs {outputs}" if outputs else told
 
 
-def _field(knowledge: Knowledge, thing: Thing) -> Field | None:
+def _field(index: SymbolIndex, symbol: Symbol) -> Field | None:
     """The declaration of an input or variable."""
-    name = thing.home.rpartition("/")[2].removesuffix(".md")
+    name = symbol.path.rpartition("/")[2].removesuffix(".md")
     fields: tuple[Field, ...] = ()
-    if thing.home.startswith("workflows/"):
-        workflow = knowledge.workflow(name)
-        fields = (workflow.inputs if thing.kind == "input" else workflow.state) if workflow is not None else ()
+    if symbol.path.startswith("workflows/"):
+        workflow = index.workflow(name)
+        fields = (workflow.inputs if symbol.kind == "input" else workflow.state) if workflow is not None else ()
     else:
-        protocol = knowledge.library.protocol(name)
+        protocol = index.library.protocol(name)
         fields = protocol.inputs if protocol is not None else ()
-    return next((field for field in fields if identifier(field.name) == thing.name), None)
+    return next((field for field in fields if identifier(field.name) == symbol.name), None)
 
 
-def _value_of_key(knowledge: Knowledge, thing: Thing) -> str:
-    config = knowledge.library.config(thing.home.removeprefix("config/").removesuffix(".yaml"))
+def _describe_config_key(index: SymbolIndex, symbol: Symbol) -> str:
+    config = index.library.config(symbol.path.removeprefix("config/").removesuffix(".yaml"))
     value: object = config.data if config is not None else None
-    for part in thing.name.split("."):
+    for part in symbol.name.split("."):
         entries = value if isinstance(value, Mapping) else {}
         value = next((inner for name, inner in entries.items() if identifier(str(name)) == part), None)
     if value is None:
         return ""
     written = ", ".join(f"`{name}`" for name in value) if isinstance(value, Mapping) else f"`{value}`"
-    return f"`{thing.name}` of {thing.home}: {written}"
+    return f"`{symbol.name}` of {symbol.path}: {written}"
 
 
-def _what_it_gives(knowledge: Knowledge, thing: Thing) -> str:
+def _describe_local(index: SymbolIndex, symbol: Symbol) -> str:
     """The type of what a step's id, or a name that is set, gives: as the last place that can read it sees it."""
-    views = [view for file in knowledge.files.values() for view in file.views if view.homes.steps == thing.home]
-    type_ = next((view.names[thing.name] for view in reversed(views) if thing.name in view.names), None)
+    views = [scope for file in index.files.values() for scope in file.scopes if scope.owners.steps == symbol.path]
+    type_ = next((scope.names[symbol.name] for scope in reversed(views) if symbol.name in scope.names), None)
     if type_ is None:
         return ""
-    fields = fields_in_words(type_)
-    return f"`{thing.name}`: {type_in_words(type_)}" + (f"\n\n{fields}" if fields else "")
+    fields = describe_fields(type_)
+    return f"`{symbol.name}`: {describe_type(type_)}" + (f"\n\n{fields}" if fields else "")
 
 
-def _used(knowledge: Knowledge, mention: Mention) -> str:
+def _describe_uses(index: SymbolIndex, reference: SymbolReference) -> str:
     """Where a thing is used, but for this place."""
-    places = [place for place in references(knowledge, mention.thing, declaring=False) if place != stretch_of(mention)]
+    places = [
+        place for place in find_references(index, reference.symbol, declaring=False) if place != text_range(reference)
+    ]
     if not places:
-        return "Nothing else names it." if mention.thing.kind in ("local", "input", "state", "output") else ""
-    shown = ", ".join(_place(knowledge, place) for place in places[:MOST_PLACES])
+        return "Nothing else names it." if reference.symbol.kind in ("local", "input", "state", "output") else ""
+    shown = ", ".join(_format_location(index, place) for place in places[:MOST_PLACES])
     more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
     return f"Named in {shown}{more}."
 
 
-def _place(knowledge: Knowledge, place: Stretch) -> str:
-    project = knowledge.library.project
+def _format_location(index: SymbolIndex, place: TextRange) -> str:
+    project = index.library.project
     path = place.path.relative_to(project).as_posix() if place.path.is_relative_to(project) else place.path.name
-    sighted = knowledge.sighted(place.path)
-    line = f":{sighted.source.position(place.start)[0]}" if sighted is not None else ""
+    indexed_file = index.indexed_file(place.path)
+    line = f":{indexed_file.source.position(place.start)[0]}" if indexed_file is not None else ""
     return f"{path}{line}"
 
 
-_TOLD: Final[Mapping[str, Callable[[Knowledge, Thing], str]]] = {
+_DESCRIPTIONS: Final[Mapping[str, Callable[[SymbolIndex, Symbol], str]]] = {
     "role": _role,
     "variant": _role,
     "protocol": _protocol,
@@ -199,6 +207,6 @@ _TOLD: Final[Mapping[str, Callable[[Knowledge, Thing], str]]] = {
     "file": _file,
     "skill": _file,
     "phase": _phase,
-    "key": _value_of_key,
-    "local": _what_it_gives,
+    "key": _describe_config_key,
+    "local": _describe_local,
 }

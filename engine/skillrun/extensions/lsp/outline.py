@@ -8,52 +8,52 @@ from typing import Final, Literal, NamedTuple
 
 from skillrun.definitions.verbs import VERBS
 from skillrun.extensions.lsp.positions import Range, range_between
-from skillrun.syntax.diagnostics import GivenUp, Problems
-from skillrun.syntax.document import frontmatter, headings_of
+from skillrun.syntax.diagnostics import ParsingStopped, Problems
+from skillrun.syntax.document import find_headings, parse_frontmatter
 from skillrun.syntax.source import Mapping, Node, Scalar, Source
 from skillrun.syntax.source import Sequence as List
 from skillrun.syntax.yaml import parse_yaml
 
 DEPTH: Final = 3  # of keys in keys; what lies deeper is found by reading
 LONGEST: Final = 60  # characters of what a step without an id says
-Kind = Literal["key", "step", "section"]
+OutlineKind = Literal["key", "step", "section"]
 
 
-class Part(NamedTuple):
+class OutlineItem(NamedTuple):
     """A part of a file: all of it, and the name in it."""
 
     name: str
-    kind: Kind
+    kind: OutlineKind
     range: Range
     name_range: Range
     detail: str = ""
-    parts: tuple[Part, ...] = ()
+    children: tuple[OutlineItem, ...] = ()
 
 
-def parts_of(text: str, *, markdown: bool) -> tuple[Part, ...]:
+def parse_outline(text: str, *, markdown: bool) -> tuple[OutlineItem, ...]:
     """The parts of a file that can be read; `text` has `\\n` line ends."""
-    source, problems = Source.of(text), Problems.unheard()
+    source, problems = Source.of(text), Problems.without_limit()
     try:
         if not markdown:
             node = parse_yaml(source, 0, len(text), problems)
             return tuple(_keys(text, node, len(text))) if isinstance(node, Mapping) else ()
-        front, start = frontmatter(source, problems)
-    except GivenUp:
+        front, start = parse_frontmatter(source, problems)
+    except ParsingStopped:
         return ()
     keys = tuple(_keys(text, front, start)) if front is not None and front.entries else ()
     return (*keys, *_sections(text, start))
 
 
-def _keys(text: str, mapping: Mapping, end: int, depth: int = 1) -> Iterator[Part]:
+def _keys(text: str, mapping: Mapping, end: int, depth: int = 1) -> Iterator[OutlineItem]:
     entries = list(mapping.entries.items())
     starts = [*(entry.key.span.offset for _, entry in entries), end]
     for (name, entry), (start, after) in zip(entries, pairwise(starts), strict=True):
-        until = _ended(text, start, after)
-        inside = tuple(_inside(text, entry.value, until, depth))
-        yield Part(name, "key", range_between(text, start, until), _name_range(text, start, until), "", inside)
+        until = _trimmed_end(text, start, after)
+        inside = tuple(_child_items(text, entry.value, until, depth))
+        yield OutlineItem(name, "key", range_between(text, start, until), _name_range(text, start, until), "", inside)
 
 
-def _inside(text: str, node: Node, end: int, depth: int) -> Iterator[Part]:
+def _child_items(text: str, node: Node, end: int, depth: int) -> Iterator[OutlineItem]:
     if depth >= DEPTH:
         return
     if isinstance(node, Mapping):
@@ -61,12 +61,12 @@ def _inside(text: str, node: Node, end: int, depth: int) -> Iterator[Part]:
     elif isinstance(node, List):
         starts = [*(item.span.offset for item in node.items), end]
         for item, (start, after) in zip(node.items, pairwise(starts), strict=True):
-            step = _step(text, item, start, _ended(text, start, after), depth)
+            step = _step(text, item, start, _trimmed_end(text, start, after), depth)
             if step is not None:
                 yield step
 
 
-def _step(text: str, node: Node, start: int, end: int, depth: int) -> Part | None:
+def _step(text: str, node: Node, start: int, end: int, depth: int) -> OutlineItem | None:
     """A step by its id and verb; None for what is no step."""
     verb = next((name for name in node.entries if name in VERBS), None) if isinstance(node, Mapping) else None
     if verb is None or not isinstance(node, Mapping):
@@ -76,24 +76,24 @@ def _step(text: str, node: Node, start: int, end: int, depth: int) -> Part | Non
     name = str(id_.value) if isinstance(id_, Scalar) and named else verb
     detail = verb if named else str(value.value or "")[:LONGEST] if isinstance(value, Scalar) else ""
     at = id_.span.offset if id_ is not None and named else node.entries[verb].key.span.offset
-    inside = tuple(_inside(text, value, end, depth + 1)) if isinstance(value, List) else ()
+    inside = tuple(_child_items(text, value, end, depth + 1)) if isinstance(value, List) else ()
     nested = node.get("steps")
-    inside += tuple(_inside(text, nested, end, depth + 1)) if nested is not None else ()
+    inside += tuple(_child_items(text, nested, end, depth + 1)) if nested is not None else ()
     whole = range_between(text, min(start, at), max(end, at))
-    return Part(name, "step", whole, _name_range(text, at, max(end, at)), detail, inside)
+    return OutlineItem(name, "step", whole, _name_range(text, at, max(end, at)), detail, inside)
 
 
-def _sections(text: str, start: int) -> Iterator[Part]:
-    headings, _ = headings_of(text, start if start < len(text) else 0)
+def _sections(text: str, start: int) -> Iterator[OutlineItem]:
+    headings, _ = find_headings(text, start if start < len(text) else 0)
     ends = [*(heading.start for heading in headings[1:]), len(text)]
     for heading, end in zip(headings, ends, strict=False):
-        until = _ended(text, heading.start, end)
+        until = _trimmed_end(text, heading.start, end)
         line = range_between(text, heading.start, max(text.find("\n", heading.start, until), heading.start) or until)
         whole = range_between(text, heading.start, until)
-        yield Part(heading.name or "##", "section", whole, line if line.end <= whole.end else whole)
+        yield OutlineItem(heading.name or "##", "section", whole, line if line.end <= whole.end else whole)
 
 
-def _ended(text: str, start: int, end: int) -> int:
+def _trimmed_end(text: str, start: int, end: int) -> int:
     """The end of a stretch without blanks, dashes of the next item and ends of the frontmatter."""
     return start + len(text[start:end].rstrip(" \t\n-{,}]["))
 

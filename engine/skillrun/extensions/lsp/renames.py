@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from skillrun.definitions.reader import OWN_NAMES
-from skillrun.extensions.lsp.declarations import declared_in, places_of
-from skillrun.extensions.lsp.references import references, things_at
+from skillrun.definitions.reader import RESERVED_NAMES
+from skillrun.extensions.lsp.declarations import declaration_ranges, list_declarations
+from skillrun.extensions.lsp.references import find_references, symbols_at
 from skillrun.extensions.lsp.slots import slot_at
-from skillrun.extensions.lsp.symbol_index import Knowledge, Stretch
-from skillrun.library.symbols import Mention, Thing
+from skillrun.extensions.lsp.symbol_index import SymbolIndex, TextRange
+from skillrun.library.symbols import Symbol, SymbolReference
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import Mapping, Scalar
 from skillrun.types.types import identifier
 
-NAMES: Final = {
+NAME_PATTERNS: Final = {
     "local": re.compile(r"[A-Za-z][A-Za-z0-9_-]*"),
     "phase": re.compile(r"[A-Za-z][A-Za-z0-9_-]*"),
     "seat": re.compile(r"[A-Za-z][A-Za-z0-9_-]*"),
@@ -50,134 +50,136 @@ class RenameRefused(SkillrunError):
 
 
 @dataclass(frozen=True)
-class Renaming:
+class RenameEdit:
     """Texts that take the place of stretches of files, and files that get another path."""
 
     edits: dict[Path, dict[tuple[int, int], str]] = field(default_factory=dict)
     files: tuple[tuple[Path, Path], ...] = ()
 
 
-def renameable(knowledge: Knowledge, path: Path, relative: str, text: str, offset: int) -> Mention:
+def resolve_rename_target(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> SymbolReference:
     """What stands at an offset and can have another name. Raises RenameRefused."""
-    mentions = things_at(knowledge, path, relative, text, offset)
-    able = [mention for mention in mentions if mention.thing.kind in NAMES]
-    if not able:
-        kind = mentions[0].thing.kind if mentions else ""
+    mentions = symbols_at(index, path, relative, text, offset)
+    candidates = [reference for reference in mentions if reference.symbol.kind in NAME_PATTERNS]
+    if not candidates:
+        kind = mentions[0].symbol.kind if mentions else ""
         raise RenameRefused(FIXED.get(kind, "this is no name of a project's own"))
-    mention = able[0]
-    if len({each.thing for each in able if each.length == mention.length}) > 1:
-        raise RenameRefused(f"`{_written(mention)}` means several things here", "rename each where it is declared")
-    sighted = knowledge.sighted(path)
-    if sighted is None or sighted.source.text != text:
+    reference = candidates[0]
+    if len({each.symbol for each in candidates if each.length == reference.length}) > 1:
+        raise RenameRefused(
+            f"`{_source_text(reference)}` means several things here", "rename each where it is declared"
+        )
+    indexed_file = index.indexed_file(path)
+    if indexed_file is None or indexed_file.source.text != text:
         raise RenameRefused("this file has errors, or has just been changed", "mend it first")
-    _check_own(knowledge, mention.thing, _written(mention))
-    return mention
+    _check_ownership(index, reference.symbol, _source_text(reference))
+    return reference
 
 
-def _written(mention: Mention) -> str:
-    start = mention.span.offset
-    return mention.span.source.text[start : start + mention.length]
+def _source_text(reference: SymbolReference) -> str:
+    start = reference.span.offset
+    return reference.span.source.text[start : start + reference.length]
 
 
-def _check_own(knowledge: Knowledge, thing: Thing, name: str) -> None:
+def _check_ownership(index: SymbolIndex, symbol: Symbol, name: str) -> None:
     """Whether all that names the thing is the project's own. Raises RenameRefused."""
-    if thing.home.startswith("config/models.yaml") or not places_of(knowledge, thing):
+    if symbol.path.startswith("config/models.yaml") or not declaration_ranges(index, symbol):
         raise RenameRefused(f"`{name}` is not declared in this project")
-    project = knowledge.library.project
-    for place in (*places_of(knowledge, thing), *references(knowledge, thing)):
-        if not place.path.is_relative_to(project) or _is_shipped(knowledge, place.path):
-            hint = f"`skillrun eject {thing.home}` makes a file of your own; give it another name by hand"
+    project = index.library.project
+    for place in (*declaration_ranges(index, symbol), *find_references(index, symbol)):
+        if not place.path.is_relative_to(project) or _is_shipped(index, place.path):
+            hint = f"`skillrun eject {symbol.path}` makes a file of your own; give it another name by hand"
             raise RenameRefused(f"`{name}` is named by files that ship with skillrun", hint)
-    owner, dot, last = thing.name.rpartition(".")
-    if thing.kind == "key" and last in slot_at("config", tuple(owner.split(".")) if owner else (), ()).keys:
+    owner, dot, last = symbol.name.rpartition(".")
+    if symbol.kind == "key" and last in slot_at("config", tuple(owner.split(".")) if owner else (), ()).keys:
         raise RenameRefused(f"`{name}` is a key of the language")
-    if thing.kind == "key" and Thing("key", thing.home, f"{owner}{dot}") in knowledge.indexed:
+    if symbol.kind == "key" and Symbol("key", symbol.path, f"{owner}{dot}") in index.indexed_symbols:
         raise RenameRefused(f"what is in `{owner}` is read by names that only a run knows", "change it by hand")
 
 
-def _is_shipped(knowledge: Knowledge, path: Path) -> bool:
+def _is_shipped(index: SymbolIndex, path: Path) -> bool:
     """Whether a file is below a root that is not the project, where that is not around the project itself."""
-    roots = [root.path for root in knowledge.library.roots[1:]]
-    project = knowledge.library.project
+    roots = [root.path for root in index.library.roots[1:]]
+    project = index.library.project
     return any(path.is_relative_to(root) and not project.is_relative_to(root) for root in roots)
 
 
-def rename(knowledge: Knowledge, path: Path, relative: str, text: str, offset: int, name: str) -> Renaming:
+def rename(index: SymbolIndex, path: Path, relative: str, text: str, offset: int, name: str) -> RenameEdit:
     """What has to change for another name of what stands at an offset. Raises RenameRefused."""
-    mention = renameable(knowledge, path, relative, text, offset)
-    thing = mention.thing
-    _check_name(knowledge, thing, name)
+    reference = resolve_rename_target(index, path, relative, text, offset)
+    symbol = reference.symbol
+    _check_name(index, symbol, name)
     edits: dict[Path, dict[tuple[int, int], str]] = {}
-    texts = {file.source.path: file.source.text for file in knowledge.files.values()}
-    raw = _declared_name(knowledge, thing) or _written(mention)
-    for place in references(knowledge, thing):
-        here = texts.get(place.path) or place.path.read_text(encoding="utf-8")
-        edits.setdefault(place.path, {})[place.start, place.end] = _form(knowledge, place, here, raw, name)
-    files = _files(knowledge, thing, raw, name)
-    if thing.kind == "role":
-        _rename_inside(knowledge, thing, name, edits)
-    return Renaming(edits, files)
+    texts = {file.source.path: file.source.text for file in index.files.values()}
+    raw = _declared_name(index, symbol) or _source_text(reference)
+    for place in find_references(index, symbol):
+        content = texts.get(place.path) or place.path.read_text(encoding="utf-8")
+        edits.setdefault(place.path, {})[place.start, place.end] = _format_name(index, place, content, raw, name)
+    files = _file_renames(index, symbol, raw, name)
+    if symbol.kind == "role":
+        _rename_role_field(index, symbol, name, edits)
+    return RenameEdit(edits, files)
 
 
-def _check_name(knowledge: Knowledge, thing: Thing, name: str) -> None:
-    what = _KINDS.get(thing.kind, thing.kind)
-    if not NAMES[thing.kind].fullmatch(name):
+def _check_name(index: SymbolIndex, symbol: Symbol, name: str) -> None:
+    what = _KINDS.get(symbol.kind, symbol.kind)
+    if not NAME_PATTERNS[symbol.kind].fullmatch(name):
         raise RenameRefused(f"`{name}` cannot be the name of this", "letters, digits, `-` and `_`")
-    if thing.kind == "local" and identifier(name) in OWN_NAMES:
+    if symbol.kind == "local" and identifier(name) in RESERVED_NAMES:
         raise RenameRefused(f"`{name}` is the language's own name", "choose another")
-    owner, dot, last = thing.name.rpartition(".")
-    if identifier(name) == identifier(last or thing.name):
+    owner, dot, last = symbol.name.rpartition(".")
+    if identifier(name) == identifier(last or symbol.name):
         raise RenameRefused(f"it is called `{name}` already")
-    taken = Thing(thing.kind, thing.home, f"{owner}{dot}{identifier(name) if thing.kind != 'variant' else name}")
-    if any(each.thing == taken for each in declared_in(knowledge, thing.home)):
+    taken = Symbol(symbol.kind, symbol.path, f"{owner}{dot}{identifier(name) if symbol.kind != 'variant' else name}")
+    if any(each.symbol == taken for each in list_declarations(index, symbol.path)):
         raise RenameRefused(f"there is a {what} `{name}` already", "choose another")
 
 
-def _declared_name(knowledge: Knowledge, thing: Thing) -> str:
+def _declared_name(index: SymbolIndex, symbol: Symbol) -> str:
     """The name as it is declared: a `-` in it is a `_` in expressions."""
-    declared = (each for each in declared_in(knowledge, thing.home) if each.thing == thing)
-    return next((_written(each) for each in declared), "")
+    declared = (each for each in list_declarations(index, symbol.path) if each.symbol == symbol)
+    return next((_source_text(each) for each in declared), "")
 
 
-def _form(knowledge: Knowledge, place: Stretch, text: str, raw: str, name: str) -> str:
+def _format_name(index: SymbolIndex, place: TextRange, text: str, raw: str, name: str) -> str:
     """The new name as it is written at a place: in an expression that is not in quotes a `-` is a `_`."""
     if text[place.start : place.end] != raw:
         return identifier(name)
-    sighted = knowledge.sighted(place.path)
-    views = sighted.views if sighted is not None else ()
-    inside = any(view.start <= place.start < view.end for view in views)
+    indexed_file = index.indexed_file(place.path)
+    views = indexed_file.scopes if indexed_file is not None else ()
+    inside = any(scope.start <= place.start < scope.end for scope in views)
     return identifier(name) if inside and text[place.start - 1 : place.start] not in ("'", '"') else name
 
 
-def _files(knowledge: Knowledge, thing: Thing, raw: str, name: str) -> tuple[tuple[Path, Path], ...]:
+def _file_renames(index: SymbolIndex, symbol: Symbol, raw: str, name: str) -> tuple[tuple[Path, Path], ...]:
     """The file that gets another path with its name. Raises RenameRefused where that is taken, or not the project's."""
-    home, new = thing.home, ""
-    if thing.kind in ("role", "protocol"):
-        new = f"{home.rpartition('/')[0]}/{name}.md"
-    elif thing.kind == "phase":
-        workflow = home.removeprefix("workflows/").removesuffix(".md")
-        front = knowledge.front(home)
+    library_path, new = symbol.path, ""
+    if symbol.kind in ("role", "protocol"):
+        new = f"{library_path.rpartition('/')[0]}/{name}.md"
+    elif symbol.kind == "phase":
+        workflow = library_path.removeprefix("workflows/").removesuffix(".md")
+        front = index.front(library_path)
         phases = front.get("phases") if front is not None else None
         use = phases.get(raw) if isinstance(phases, Mapping) else None
         if isinstance(use, Mapping) and "skill" in use.entries:
             return ()
-        home, new = f"skills/{workflow}/{raw}.md", f"skills/{workflow}/{name}.md"
+        library_path, new = f"skills/{workflow}/{raw}.md", f"skills/{workflow}/{name}.md"
     if not new:
         return ()
-    library = knowledge.library
+    library = index.library
     if library.locate(new) is not None:
         raise RenameRefused(f"there is a file `{new}` already", "choose another name")
-    place = library.locate(home)
+    place = library.locate(library_path)
     if place is None or not place[1].is_relative_to(library.project):
-        raise RenameRefused(f"`{home}` is no file of this project")
+        raise RenameRefused(f"`{library_path}` is no file of this project")
     return ((place[1], library.project / new),)
 
 
-def _rename_inside(
-    knowledge: Knowledge, thing: Thing, name: str, edits: dict[Path, dict[tuple[int, int], str]]
+def _rename_role_field(
+    index: SymbolIndex, symbol: Symbol, name: str, edits: dict[Path, dict[tuple[int, int], str]]
 ) -> None:
     """The `name:` that a role's own file says."""
-    front = knowledge.front(thing.home)
+    front = index.front(symbol.path)
     node = front.get("name") if front is not None else None
     if isinstance(node, Scalar) and node.text is not None:
         start = node.text.at(0).offset

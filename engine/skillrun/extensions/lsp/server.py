@@ -17,22 +17,22 @@ from pygls.exceptions import FeatureRequestError, JsonRpcException, JsonRpcInter
 from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
-from skillrun.checker.rechecking import Outdated
-from skillrun.extensions.lsp.client_positions import client_range
-from skillrun.extensions.lsp.diagnostics import diagnostic, name_at
+from skillrun.checker.rechecking import CheckOutdated
+from skillrun.extensions.lsp.client_positions import to_client_range
+from skillrun.extensions.lsp.diagnostics import build_diagnostic, name_range
 from skillrun.extensions.lsp.positions import Position
-from skillrun.extensions.lsp.workspace import Workspace, project_of
+from skillrun.extensions.lsp.workspace import Workspace, find_project
 from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import Problem
 from skillrun.version import __version__
 
-SETTLE: Final = 0.005  # seconds without another change before a check begins; one rename changes many files
+SETTLE_SECONDS: Final = 0.005  # seconds without another change before a check begins; one rename changes many files
 UNREADABLE: Final = "skillrun could not read what the editor sent, and has left it out"
 
-BugReport = Callable[[Exception], str]
+CrashReporter = Callable[[Exception], str]
 
 
-class Place(NamedTuple):
+class ProjectFile(NamedTuple):
     """A file in its project."""
 
     workspace: Workspace
@@ -44,146 +44,148 @@ class Place(NamedTuple):
 
 
 @dataclass
-class Checking:
+class ProjectCheck:
     """A project and its check: what the editor was told of each file, and whether there is something new to check."""
 
     workspace: Workspace
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    told: dict[Path, types.PublishDiagnosticsParams] = field(default_factory=dict)
+    published: dict[Path, types.PublishDiagnosticsParams] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
 
 class EditorServer(LanguageServer):
     """Serves one editor, with any number of projects."""
 
-    def __init__(self, commands: Collection[str], bug_report: BugReport) -> None:
+    def __init__(self, commands: Collection[str], crash_report: CrashReporter) -> None:
         """`commands` are the names that no workflow can take; `bug_report` says what to tell of a mistake of ours."""
         super().__init__("skillrun", __version__, types.TextDocumentSyncKind.Full)
         self.commands = commands
-        self.bug_report = bug_report
-        self.projects: dict[Path, Checking] = {}
-        self.followed: set[Path] = set()
-        self.open: dict[str, Place | None] = {}  # the documents, by their addresses
+        self.crash_report = crash_report
+        self.projects: dict[Path, ProjectCheck] = {}
+        self.workspace_projects: set[Path] = set()
+        self.open_documents: dict[str, ProjectFile | None] = {}  # the documents, by their addresses
 
     # where files are
 
-    def place(self, uri: str) -> Place | None:
+    def find_file(self, uri: str) -> ProjectFile | None:
         """The file that an address means, in its project; None for one that is in no project."""
-        if uri in self.open:
-            return self.open[uri]
+        if uri in self.open_documents:
+            return self.open_documents[uri]
         name = to_fs_path(uri) if uri.startswith("file:") else None
-        project = project_of(Path(name)) if name is not None else None
+        project = find_project(Path(name)) if name is not None else None
         if name is None or project is None:
             return None
         root = project.resolve()
-        return Place(self.checking(root).workspace, root / Path(name).relative_to(project))
+        return ProjectFile(self.get_project_check(root).workspace, root / Path(name).relative_to(project))
 
     def uri(self, path: Path) -> str:
         """The address of a file: as the editor has it open, or as it is written otherwise."""
-        opened = (uri for uri, place in self.open.items() if place is not None and place.path == path)
+        opened = (uri for uri, place in self.open_documents.items() if place is not None and place.path == path)
         return next(opened, None) or from_fs_path(str(path)) or ""
 
-    def checking(self, project: Path) -> Checking:
+    def get_project_check(self, project: Path) -> ProjectCheck:
         if project not in self.projects:
-            beside = next((checking.workspace for checking in self.projects.values()), None)
-            checking = self.projects[project] = Checking(Workspace(project, self.commands, beside))
-            checking.task = asyncio.get_running_loop().create_task(self._keep_checked(checking))
+            sibling = next((checking.workspace for checking in self.projects.values()), None)
+            checking = self.projects[project] = ProjectCheck(Workspace(project, self.commands, sibling))
+            checking.task = asyncio.get_running_loop().create_task(self._check_loop(checking))
         return self.projects[project]
 
     # what changes
 
-    def follow(self, folders: Iterable[str]) -> None:
+    def set_workspace_folders(self, folders: Iterable[str]) -> None:
         """Check the projects that folders are in, whether anything of them is open or not, and no others."""
         paths = (to_fs_path(uri) for uri in folders)
         projects = (enclosing_project(Path(path)) for path in paths if path is not None)
-        self.followed = {project.resolve() for project in projects if project is not None}
-        for project in self.followed:
-            self.checking(project).changed.set()
+        self.workspace_projects = {project.resolve() for project in projects if project is not None}
+        for project in self.workspace_projects:
+            self.get_project_check(project).changed.set()
         for checking in list(self.projects.values()):
-            if not checking.workspace.unsaved and checking.workspace.project not in self.followed:
+            if not checking.workspace.unsaved and checking.workspace.project not in self.workspace_projects:
                 self._end(checking)
 
-    def take(self, uri: str) -> None:
+    def update_document(self, uri: str) -> None:
         """Take over what the editor has of a document."""
-        if uri not in self.open:
-            self.open[uri] = self.place(uri)
-            if self.open[uri] is None and uri.startswith("file:"):
+        if uri not in self.open_documents:
+            self.open_documents[uri] = self.find_file(uri)
+            if self.open_documents[uri] is None and uri.startswith("file:"):
                 self.log(f"{to_fs_path(uri)} is in no project of skillrun, so that it is not checked")
-        place = self.open[uri]
+        place = self.open_documents[uri]
         if place is not None:
             place.workspace.edit(place.path, self.workspace.get_text_document(uri).source)
-            self.checking(place.workspace.project).changed.set()
+            self.get_project_check(place.workspace.project).changed.set()
 
-    def leave(self, uri: str) -> None:
+    def close_document(self, uri: str) -> None:
         """Take a file as it is on the disk; a project of which nothing is open any more is done with."""
-        place = self.open.pop(uri, None)
+        place = self.open_documents.pop(uri, None)
         if place is None:
             return
         workspace = place.workspace
         workspace.forget(place.path)
-        checking = self.checking(workspace.project)
-        if workspace.unsaved or workspace.project in self.followed:
+        checking = self.get_project_check(workspace.project)
+        if workspace.unsaved or workspace.project in self.workspace_projects:
             checking.changed.set()
         else:
             self._end(checking)
 
-    def _end(self, checking: Checking) -> None:
+    def _end(self, checking: ProjectCheck) -> None:
         del self.projects[checking.workspace.project]
         checking.changed.set()  # so that a check that is going on is given up
         if checking.task is not None:
             checking.task.cancel()
-        self._tell(checking, {}, {})
+        self._publish(checking, {}, {})
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Something has changed on the disk."""
         for checking in self.projects.values():
-            checking.workspace.look_again()
+            checking.workspace.invalidate()
             checking.changed.set()
 
     # what is told
 
-    async def _keep_checked(self, checking: Checking) -> None:
+    async def _check_loop(self, checking: ProjectCheck) -> None:
         """Check a project after each change that settles, until the server ends."""
         while True:
             await checking.changed.wait()
             while checking.changed.is_set():
                 checking.changed.clear()
-                await asyncio.sleep(SETTLE)
+                await asyncio.sleep(SETTLE_SECONDS)
             versions = {uri: document.version for uri, document in self.workspace.text_documents.items()}
             try:
                 problems = await asyncio.to_thread(checking.workspace.check, checking.changed.is_set)
-                self._tell(checking, problems, versions)
-            except Outdated:
+                self._publish(checking, problems, versions)
+            except CheckOutdated:
                 continue
             except BrokenPipeError:  # the editor is gone, and the end of its input ends the server
                 return
             except Exception as error:  # noqa: BLE001 (what follows is checked all the same)
                 self.report_server_error(error, PyglsError)
 
-    def _tell(
-        self, checking: Checking, problems: Mapping[Path, list[Problem]], versions: Mapping[str, int | None]
+    def _publish(
+        self, checking: ProjectCheck, problems: Mapping[Path, list[Problem]], versions: Mapping[str, int | None]
     ) -> None:
         """Tell the editor of all problems, and that there are none in what is open and in what had some."""
         codec = self.workspace.position_codec
-        told: dict[Path, types.PublishDiagnosticsParams] = {}
-        for path in {*problems, *checking.workspace.unsaved, *checking.told}:
-            uri, own = self.uri(path), problems.get(path, ())
-            lines = Place(checking.workspace, path).lines if own else []
-            diagnostics = [diagnostic(each, lines, codec, self._elsewhere(checking, each)) for each in own]
+        published: dict[Path, types.PublishDiagnosticsParams] = {}
+        for path in {*problems, *checking.workspace.unsaved, *checking.published}:
+            uri, file_problems = self.uri(path), problems.get(path, ())
+            lines = ProjectFile(checking.workspace, path).lines if file_problems else []
+            diagnostics = [
+                build_diagnostic(each, lines, codec, self._related_location(checking, each)) for each in file_problems
+            ]
             params = types.PublishDiagnosticsParams(uri, diagnostics, versions.get(uri))
-            if params != checking.told.get(path):
+            if params != checking.published.get(path):
                 self.text_document_publish_diagnostics(params)
             if diagnostics or params.version is not None:
-                told[path] = params
-        checking.told = told
+                published[path] = params
+        checking.published = published
 
-    def _elsewhere(self, checking: Checking, problem: Problem) -> types.Location | None:
+    def _related_location(self, checking: ProjectCheck, problem: Problem) -> types.Location | None:
         """The other place that a problem is about: the name that begins there."""
         if problem.elsewhere is None:
             return None
-        path, position = checking.workspace.path_of(problem.elsewhere.path), Position(*problem.elsewhere[1:])
-        lines = Place(checking.workspace, path).lines
-        range_ = client_range(name_at(position, lines), lines, self.workspace.position_codec)
+        path, position = checking.workspace.resolve_label(problem.elsewhere.path), Position(*problem.elsewhere[1:])
+        lines = ProjectFile(checking.workspace, path).lines
+        range_ = to_client_range(name_range(position, lines), lines, self.workspace.position_codec)
         return types.Location(self.uri(path), range_)
 
     def log(self, message: str) -> None:
@@ -192,12 +194,12 @@ class EditorServer(LanguageServer):
 
     def report_server_error(self, error: Exception, source: type[PyglsError | JsonRpcException]) -> None:
         """Tell the editor of what it sent and nobody could read, or of a mistake of ours."""
-        refused = isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError)
-        if source is FeatureRequestError and refused:  # the answer says why
+        is_refusal = isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError)
+        if source is FeatureRequestError and is_refusal:  # the answer says why
             return
         if source is JsonRpcException:  # no message that could be taken apart
             message = UNREADABLE
         else:
             raised = sys.exception()
-            message = self.bug_report(raised if isinstance(raised, Exception) else error)
+            message = self.crash_report(raised if isinstance(raised, Exception) else error)
         self.window_show_message(types.ShowMessageParams(types.MessageType.Error, message))

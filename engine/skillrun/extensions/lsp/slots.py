@@ -21,7 +21,7 @@ from skillrun.definitions.definitions import (
     VERB_KEYS,
 )
 from skillrun.definitions.verbs import BREAKER_KEYS, FEATURE_KEYS, QUESTION_KEYS, VERBS, Key, Keys
-from skillrun.extensions.lsp.cursor_position import Keys as Around
+from skillrun.extensions.lsp.cursor_position import PlainKeys as Around
 from skillrun.extensions.testing.cases import (
     BOUND_KEYS,
     CASE_KEYS,
@@ -43,7 +43,7 @@ _ANY_STEP: Final[Keys] = {name: key for keys in VERB_KEYS.values() for name, key
 
 
 @dataclass(frozen=True)
-class Slot:
+class CompletionSlot:
     """What may stand at a place: a mapping with these `keys`, one from names of the author's to what is `named`, a list
     of `items`, or what the `key` takes that is called `name`.
 
@@ -51,8 +51,8 @@ class Slot:
     """
 
     keys: Keys = field(default_factory=dict)
-    named: Slot | None = None
-    items: Slot | None = None
+    named: CompletionSlot | None = None
+    items: CompletionSlot | None = None
     key: Key | None = None
     name: str = ""
     verb: str = ""
@@ -60,7 +60,7 @@ class Slot:
     is_step: bool = False
 
 
-def kind_of(relative: str, top: Around) -> str:
+def file_kind(relative: str, top: Around) -> str:
     """The kind of a file, by its place in the project and what it says of itself; nothing for a file of no kind."""
     folder, _, rest = relative.partition("/")
     if folder == "skills":
@@ -69,17 +69,17 @@ def kind_of(relative: str, top: Around) -> str:
     return {"workflows": "workflow", "roles": "role", "config": config, "tests": "case"}.get(folder, "")
 
 
-def slot_at(kind: str, path: Path, around: tuple[Around, ...]) -> Slot:
+def slot_at(kind: str, path: Path, keys_by_level: tuple[Around, ...]) -> CompletionSlot:
     """What may stand where the path leads in a file of the kind; `around` are the mappings on the way."""
-    slot = _TOPS.get(kind, Slot())
-    mappings = iter(around)
+    slot = _TOPS.get(kind, CompletionSlot())
+    mappings = iter(keys_by_level)
     for step in path:
-        slot = _item(slot, step) if isinstance(step, int) else _value(_opened(slot, next(mappings, {})), step)
+        slot = _item(slot, step) if isinstance(step, int) else _value(_slot_of_mapping(slot, next(mappings, {})), step)
     innermost = next(mappings, None)
-    return slot if innermost is None else _opened(slot, innermost)
+    return slot if innermost is None else _slot_of_mapping(slot, innermost)
 
 
-def _opened(slot: Slot, keys: Around) -> Slot:
+def _slot_of_mapping(slot: CompletionSlot, keys: Around) -> CompletionSlot:
     """The slot of a mapping that has these keys: of a step, its verb says which it may have."""
     if not slot.is_step:
         return slot
@@ -87,16 +87,16 @@ def _opened(slot: Slot, keys: Around) -> Slot:
     return replace(slot, keys=VERB_KEYS[verb] if verb else BEGINNING, verb=verb)
 
 
-def _item(slot: Slot, place: int) -> Slot:
+def _item(slot: CompletionSlot, place: int) -> CompletionSlot:
     return slot.items if slot.items is not None else replace(slot, keys=NO_KEYS, within=(*slot.within, place))
 
 
-def _value(slot: Slot, name: str) -> Slot:
+def _value(slot: CompletionSlot, name: str) -> CompletionSlot:
     """What stands behind a key of a mapping."""
     key = slot.keys.get(name) or (_ANY_STEP.get(name) if slot.is_step else None)
     if key is not None:
-        made = _SLOTS.get(f"{slot.name}.{name}") or _SLOTS.get(key.takes)
-        base = made() if made is not None else Slot()
+        made = _SLOTS.get(f"{slot.name}.{name}") or _SLOTS.get(key.kind)
+        base = made() if made is not None else CompletionSlot()
         return replace(base, key=key, name=name, verb=slot.verb)
     if slot.named is not None:
         return replace(slot.named, name=slot.named.name or slot.name)
@@ -104,31 +104,31 @@ def _value(slot: Slot, name: str) -> Slot:
     return replace(slot, keys=NO_KEYS, named=None, items=None, name=called, within=(*slot.within, name))
 
 
-def _records(keys: Keys) -> Slot:
-    return Slot(named=Slot(keys))
+def _records(keys: Keys) -> CompletionSlot:
+    return CompletionSlot(named=CompletionSlot(keys))
 
 
-_SLOTS: Final[Mapping[str, Callable[[], Slot]]] = {
-    "step": lambda: Slot(is_step=True),
-    "steps": lambda: Slot(items=Slot(is_step=True)),
-    "questions": lambda: Slot(QUESTION_KEYS, items=Slot(QUESTION_KEYS)),
-    "rows": lambda: Slot(items=Slot(ROW_KEYS)),
+_SLOTS: Final[Mapping[str, Callable[[], CompletionSlot]]] = {
+    "step": lambda: CompletionSlot(is_step=True),
+    "steps": lambda: CompletionSlot(items=CompletionSlot(is_step=True)),
+    "questions": lambda: CompletionSlot(QUESTION_KEYS, items=CompletionSlot(QUESTION_KEYS)),
+    "rows": lambda: CompletionSlot(items=CompletionSlot(ROW_KEYS)),
     "phases": lambda: _records(PHASE_USE_KEYS),
-    "references": lambda: Slot(items=Slot(REFERENCE_KEYS, name="references")),
-    "checks": lambda: Slot(items=Slot(CHECK_KEYS)),
+    "references": lambda: CompletionSlot(items=CompletionSlot(REFERENCE_KEYS, name="references")),
+    "checks": lambda: CompletionSlot(items=CompletionSlot(CHECK_KEYS)),
     "fields": lambda: _records({name: Key("sentence", doc) for name, doc in fields.KEYS.items()}),
-    "seats": lambda: Slot({"members": Key("sentence", "how many equals sit there, such as `1..4`")}),
-    "case.run": lambda: Slot(RUN_KEYS),
-    "case.expect": lambda: Slot(EXPECT_KEYS, name="expect"),
-    "case.replies": lambda: Slot(items=Slot(scripted.KEYS)),
-    "expect.outcome": lambda: Slot(OUTCOME_KEYS),
+    "seats": lambda: CompletionSlot({"members": Key("sentence", "how many equals sit there, such as `1..4`")}),
+    "case.run": lambda: CompletionSlot(RUN_KEYS),
+    "case.expect": lambda: CompletionSlot(EXPECT_KEYS, name="expect"),
+    "case.replies": lambda: CompletionSlot(items=CompletionSlot(scripted.KEYS)),
+    "expect.outcome": lambda: CompletionSlot(OUTCOME_KEYS),
     "expect.artifacts": lambda: _records(TEXT_KEYS),
     "expect.prompts": lambda: _records(PROMPT_KEYS),
-    "expect.calls": lambda: Slot(BOUND_KEYS, named=Slot(BOUND_KEYS)),
+    "expect.calls": lambda: CompletionSlot(BOUND_KEYS, named=CompletionSlot(BOUND_KEYS)),
     "config.breakers": lambda: _records(BREAKER_KEYS),
     "config.features": lambda: _records(FEATURE_KEYS),
     **{f"models.{name}": partial(_records, keys) for name, keys in TABLES.items()},
-    **{f"models.{name}": partial(Slot, keys) for name, keys in RECORDS.items()},
+    **{f"models.{name}": partial(CompletionSlot, keys) for name, keys in RECORDS.items()},
 }
 """What stands behind a key, by what it takes, or by the key above it and itself."""
 
@@ -148,10 +148,12 @@ MODELS_KEYS: Final[Keys] = {
     "models": Key("anything", "windows and prices, by `provider:name`"),
     **{name: Key("anything", f"`{name}` of the engine") for name in RECORDS},
 }
-_TOPS: Final[Mapping[str, Slot]] = {
-    **{kind: Slot(keys, name=kind) for kind, keys in KINDS.items()},
-    "skill file": Slot({"kind": KINDS["phase"]["kind"], "description": KINDS["phase"]["description"]}, name="skill"),
-    "case": Slot(CASE_KEYS, name="case"),
-    "config": Slot(CONFIG_KEYS, name="config"),
-    "models": Slot(MODELS_KEYS, name="models"),
+_TOPS: Final[Mapping[str, CompletionSlot]] = {
+    **{kind: CompletionSlot(keys, name=kind) for kind, keys in KINDS.items()},
+    "skill file": CompletionSlot(
+        {"kind": KINDS["phase"]["kind"], "description": KINDS["phase"]["description"]}, name="skill"
+    ),
+    "case": CompletionSlot(CASE_KEYS, name="case"),
+    "config": CompletionSlot(CONFIG_KEYS, name="config"),
+    "models": CompletionSlot(MODELS_KEYS, name="models"),
 }

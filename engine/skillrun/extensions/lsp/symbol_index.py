@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from skillrun.definitions.definitions import Workflow
 from skillrun.library.library import Library
-from skillrun.library.symbols import Mention, Sightings, Thing, View
+from skillrun.library.symbols import ScopeRange, Symbol, SymbolReference, SymbolTable
 from skillrun.syntax.source import Mapping as Node
 from skillrun.syntax.source import Source, Span
 
 
-class Stretch(NamedTuple):
+class TextRange(NamedTuple):
     """A stretch of a file, by offsets in its text as it was checked last."""
 
     path: Path
@@ -29,102 +29,107 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sighted:
+class IndexedFile:
     """What the last check that could read a file has seen in it."""
 
     source: Source
-    mentions: tuple[Mention, ...]
-    views: tuple[View, ...]
+    references: tuple[SymbolReference, ...]
+    scopes: tuple[ScopeRange, ...]
 
-    def named(self, offset: int) -> Iterator[Mention]:
+    def references_at(self, offset: int) -> Iterator[SymbolReference]:
         """What the place names, from its first character up to behind its last."""
-        for mention in self.mentions:
-            if mention.span.offset <= offset <= mention.span.offset + mention.length:
-                yield mention
+        for reference in self.references:
+            if reference.span.offset <= offset <= reference.span.offset + reference.length:
+                yield reference
 
-    def view(self, offset: int, step: str = "") -> View | None:
+    def scope_at(self, offset: int, step: str = "") -> ScopeRange | None:
         """What is known at an offset: in the smallest template around it, or else the step or the nearest above."""
-        holding = [view for view in self.views if view.start <= offset <= view.end and view.start < view.end]
-        if holding:
-            return min(holding, key=lambda view: view.end - view.start)
+        enclosing_scopes = [
+            scope for scope in self.scopes if scope.start <= offset <= scope.end and scope.start < scope.end
+        ]
+        if enclosing_scopes:
+            return min(enclosing_scopes, key=lambda view: view.end - view.start)
         if step:
-            return next((view for view in reversed(self.views) if view.step == step), None)
-        place = bisect_right(self.views, offset, key=lambda view: view.start)
-        return self.views[place - 1] if place else next(iter(self.views), None)
+            return next((scope for scope in reversed(self.scopes) if scope.step == step), None)
+        place = bisect_right(self.scopes, offset, key=lambda view: view.start)
+        return self.scopes[place - 1] if place else next(iter(self.scopes), None)
 
 
 @dataclass
-class Knowledge:
+class SymbolIndex:
     """The library as it is now, and what checks have seen; `take` gives it what came of the newest check."""
 
     library: Library
-    files: dict[Path, Sighted] = field(default_factory=dict)
+    files: dict[Path, IndexedFile] = field(default_factory=dict)
     workflows: dict[str, Workflow] = field(default_factory=dict)
     fronts: dict[str, Node] = field(default_factory=dict)
-    indexed: frozenset[Thing] = frozenset()
-    _named: tuple[Mapping[Path, Sighted], dict[Thing, list[Mention]]] = ({}, {})  # of which files, and where
+    indexed_symbols: frozenset[Symbol] = frozenset()
+    _references_by_symbol: tuple[Mapping[Path, IndexedFile], dict[Symbol, list[SymbolReference]]] = (
+        {},
+        {},
+    )  # of which files, and where
 
-    def take(self, sightings: Iterable[Sightings]) -> None:
+    def update(self, sightings: Iterable[SymbolTable]) -> None:
         """Take over what a check has seen; what it has not seen of a file stays as it was.
 
         May be called in another thread: who asks at that time is told what was known before.
         """
-        several = list(sightings)
-        mentions: dict[Source, dict[Mention, None]] = defaultdict(dict)
-        views: dict[Source, list[View]] = defaultdict(list)
-        for seen in several:
-            for source, places in seen.mentions.items():
-                mentions[source].update(places)
-            for source, known in seen.views.items():
+        tables = list(sightings)
+        references: dict[Source, dict[SymbolReference, None]] = defaultdict(dict)
+        views: dict[Source, list[ScopeRange]] = defaultdict(list)
+        for table in tables:
+            for source, places in table.references.items():
+                references[source].update(places)
+            for source, known in table.scopes.items():
                 views[source] += known
         files = dict(self.files)
-        for source in {*mentions, *views}:
-            files[source.path] = Sighted(
+        for source in {*references, *views}:
+            files[source.path] = IndexedFile(
                 source,
-                tuple(sorted(mentions[source], key=lambda mention: mention.span.offset)),
+                tuple(sorted(references[source], key=lambda mention: mention.span.offset)),
                 tuple(sorted(views[source], key=lambda view: view.start)),
             )
-        self.indexed = frozenset(thing for seen in several for thing in seen.indexed)
+        self.indexed_symbols = frozenset(symbol for table in tables for symbol in table.indexed)
         self.files = files
 
-    def sighted(self, path: Path) -> Sighted | None:
+    def indexed_file(self, path: Path) -> IndexedFile | None:
         """What has been seen of a file."""
         return self.files.get(path)
 
-    def mentions(self, thing: Thing) -> list[Mention]:
+    def references_to(self, symbol: Symbol) -> list[SymbolReference]:
         """Every place that names a thing."""
-        files, by_thing = self._named
+        files, by_thing = self._references_by_symbol
         if files is not self.files:
             files, by_thing = self.files, defaultdict(list)
             for file in files.values():
-                for mention in file.mentions:
-                    by_thing[mention.thing].append(mention)
-            self._named = files, by_thing
-        return by_thing.get(thing, [])
+                for reference in file.references:
+                    by_thing[reference.symbol].append(reference)
+            self._references_by_symbol = files, by_thing
+        return by_thing.get(symbol, [])
 
-    def front(self, home: str) -> Node | None:
+    def front(self, library_path: str) -> Node | None:
         """The frontmatter of a file of the library that counts, or what a config file of the strongest root holds."""
         library = self.library
         found: Node | None = None
-        folder, _, name = home.partition("/")
+        folder, _, name = library_path.partition("/")
         stem = name.rpartition(".")[0]
-        if library.locate(home) is not None:
+        if library.locate(library_path) is not None:
             match folder:
                 case "workflows":
                     workflow = library.workflow(stem)
-                    found = workflow.document.front if workflow is not None else None
+                    found = workflow.document.frontmatter if workflow is not None else None
                 case "roles":
                     role = library.role(stem)
-                    found = role.document.front if role is not None else None
+                    found = role.document.frontmatter if role is not None else None
                 case "skills":
                     document = library.skill(stem)
-                    found = document.front if document is not None else None
+                    found = document.frontmatter if document is not None else None
                 case "config":
                     config = library.config(stem)
                     found = config.layers[0] if config is not None else None
         if found is not None:
-            self.fronts[home] = found
-        return self.fronts.get(home)
+            self.fronts[library_path] = found
+        return self.fronts.get(library_path)
 
     def layers(self, name: str) -> tuple[Node, ...]:
         """The files of a config, the strongest first."""
@@ -138,31 +143,31 @@ class Knowledge:
             self.workflows[name] = workflow
         return self.workflows.get(name)
 
-    def whole_file(self, home: str) -> Span | None:
+    def file_start(self, library_path: str) -> Span | None:
         """The beginning of a file of the library that counts."""
-        place = self.library.locate(home)
+        place = self.library.locate(library_path)
         if place is None:
             return None
         root, path = place
-        file = self.library.read.get(path)
+        file = self.library.loaded_files.get(path)
         if file is not None and file.source is not None:
             return Span(file.source, 0)
-        return Span(Source(path, root.label + home, ""), 0)
+        return Span(Source(path, root.label + library_path, ""), 0)
 
 
-def moved(before: str, now: str, offset: int) -> int:
+def map_offset(before: str, now: str, offset: int) -> int:
     """Where in an earlier text the place is that an offset of the text as it is now has; the edit counts as one."""
     if before == now:
         return offset
-    start = _same(before, now)
+    start = _common_prefix_length(before, now)
     if offset <= start:
         return offset
     behind = min(len(before), len(now)) - start
-    end = _same(before[len(before) - behind :][::-1], now[len(now) - behind :][::-1])
+    end = _common_prefix_length(before[len(before) - behind :][::-1], now[len(now) - behind :][::-1])
     return len(before) - (len(now) - offset) if offset >= len(now) - end else start
 
 
-def _same(text: str, other: str) -> int:
+def _common_prefix_length(text: str, other: str) -> int:
     """How many characters two texts begin with that are the same."""
     least, most = 0, min(len(text), len(other))
     while least < most:

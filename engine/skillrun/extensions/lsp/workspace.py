@@ -12,12 +12,12 @@ from typing import Final
 from skillrun.checker.program import Program
 from skillrun.checker.rechecking import CheckedLibrary, recheck
 from skillrun.extensions.lsp.checked_cases import CheckedCases
-from skillrun.extensions.lsp.symbol_index import Knowledge
+from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.library.library import Library
 from skillrun.library.listing import is_in_library
 from skillrun.library.roots import enclosing_project, search_path
 from skillrun.syntax.diagnostics import Problem
-from skillrun.syntax.source import normalised
+from skillrun.syntax.source import normalize_newlines
 
 DEPTHS: Final = (2, 3)  # of a file of a library below its project
 
@@ -29,7 +29,7 @@ class Workspace:
     from while a file is broken.
     """
 
-    def __init__(self, project: Path, commands: Collection[str] = (), beside: Workspace | None = None) -> None:
+    def __init__(self, project: Path, commands: Collection[str] = (), sibling: Workspace | None = None) -> None:
         """`project` is its folder with all links followed; `commands` are names that no workflow can take.
 
         Files that the one `beside` it has read, such as the shipped ones, are not read again.
@@ -41,26 +41,26 @@ class Workspace:
         self.programs: dict[str, Program] = {}
         self._cases = CheckedCases(project)
         self._changes = 0
-        read = beside.library if beside is not None else None
+        read = sibling.library if sibling is not None else None
         self._opened = (-1, Library(search_path(project), read))  # after so many changes
         self._read = (-1, self._opened[1])
-        self._knowledge = Knowledge(self._opened[1])
+        self._index = SymbolIndex(self._opened[1])
 
     @property
     def library(self) -> Library:
         """What the files say now. Its problems are those of what was read through it, and not those of a check."""
         changes = self._changes
         if self._read[0] != changes:
-            self._read = changes, self._newest().apart()
+            self._read = changes, self._load_latest().fork()
         return self._read[1]
 
     @property
-    def knowledge(self) -> Knowledge:
+    def index(self) -> SymbolIndex:
         """What is known of names: by the files as they are now, and by the newest check."""
-        self._knowledge.library = self.library
-        return self._knowledge
+        self._index.library = self.library
+        return self._index
 
-    def _newest(self) -> Library:
+    def _load_latest(self) -> Library:
         changes, (then, library) = self._changes, self._opened
         if then != changes:
             library = Library(library.roots, library, dict(self.unsaved))
@@ -69,15 +69,15 @@ class Workspace:
 
     def edit(self, path: Path, text: str) -> None:
         """Take the text for that of the file, whatever the disk says."""
-        self.unsaved[path] = normalised(text)
-        self.look_again()
+        self.unsaved[path] = normalize_newlines(text)
+        self.invalidate()
 
     def forget(self, path: Path) -> None:
         """Take the file as it is on the disk."""
         self.unsaved.pop(path, None)
-        self.look_again()
+        self.invalidate()
 
-    def look_again(self) -> None:
+    def invalidate(self) -> None:
         """Something has changed, here or on the disk."""
         self._changes += 1
 
@@ -86,7 +86,7 @@ class Workspace:
         if path in self.unsaved:
             return self.unsaved[path]
         try:
-            return normalised(path.read_text(encoding="utf-8"))
+            return normalize_newlines(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError):
             return None
 
@@ -96,7 +96,7 @@ class Workspace:
         below = (path.relative_to(root).as_posix() for root in (self.project, *roots) if path.is_relative_to(root))
         return next(below, "")
 
-    def path_of(self, label: str) -> Path:
+    def resolve_label(self, label: str) -> Path:
         """The file that a problem names."""
         for root in self.library.roots:
             if root.label and label.startswith(root.label):
@@ -108,17 +108,17 @@ class Workspace:
 
         May be called in a thread of its own, once at a time.
         """
-        library = self._newest()
+        library = self._load_latest()
         checked = self.checked = recheck(library, self.commands, self.checked, outdated)
         self.programs |= checked.programs
-        self._knowledge.take(part.sightings for part in checked.parts.values())
+        self._index.update(part.symbols for part in checked.parts.values())
         problems: dict[Path, list[Problem]] = {}
         for problem in (*checked.problems, *self._cases.problems(checked.parts, library.unsaved)):
-            problems.setdefault(self.path_of(problem.path), []).append(problem)
+            problems.setdefault(self.resolve_label(problem.path), []).append(problem)
         return problems
 
 
-def project_of(path: Path) -> Path | None:
+def find_project(path: Path) -> Path | None:
     """The folder of the project that a file is in, or begins; None where it is in none."""
     project = enclosing_project(path.parent)
     if project is not None:

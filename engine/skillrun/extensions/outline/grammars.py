@@ -102,7 +102,7 @@ PHP: Final = Grammar(
 )
 BASH: Final = Grammar("tree_sitter_bash", "(function_definition) @leaf")
 
-_BY_ENDING: Final = {
+_BY_EXTENSION: Final = {
     **dict.fromkeys(("py", "pyi", "pyw"), PYTHON),
     **dict.fromkeys(("js", "jsx", "mjs", "cjs"), JAVASCRIPT),
     **dict.fromkeys(("ts", "mts", "cts"), TYPESCRIPT),
@@ -117,15 +117,15 @@ _BY_ENDING: Final = {
     "php": PHP,
     **dict.fromkeys(("sh", "bash"), BASH),
 }
-SUFFIXES: Final = tuple(f".{ending}" for ending in _BY_ENDING)
+SUFFIXES: Final = tuple(f".{ending}" for ending in _BY_EXTENSION)
 _BY_PROGRAM: Final = {"python": PYTHON, "node": JAVASCRIPT, "ruby": RUBY, "php": PHP, "bash": BASH, "sh": BASH}
 
 
-def grammar_of(name: str, content: bytes) -> Grammar | None:
+def detect_grammar(name: str, content: bytes) -> Grammar | None:
     """The grammar of a file, by the ending of its name, or the program that its first line names."""
-    ending = ending_of(name)
-    if ending:
-        return _BY_ENDING.get(ending)
+    extension = ending_of(name)
+    if extension:
+        return _BY_EXTENSION.get(extension)
     if not content.startswith(b"#!"):
         return None
     words = content[2:200].partition(b"\n")[0].decode("ascii", "replace").split()

@@ -16,38 +16,41 @@ from threading import Timer
 from typing import Any, Final, Self
 
 from skillrun.extensions.outline import parser_process
-from skillrun.extensions.outline.grammars import SUFFIXES, Grammar, grammar_of
+from skillrun.extensions.outline.grammars import SUFFIXES, Grammar, detect_grammar
 from skillrun.repository.definitions import Definition, NoOutline
 
-MOST_REPLY: Final = 16_000_000  # bytes
-KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # of the environment, without which Python may not start
-MOST_ENDED: Final = 3  # processes that files have ended, before no other is started
+MAX_REPLY_BYTES: Final = 16_000_000  # bytes
+INHERITED_VARIABLES: Final = (
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+)  # of the environment, without which Python may not start
+MAX_CRASHES: Final = 3  # processes that files have ended, before no other is started
 
 
-class Parser:
+class DefinitionParser:
     """Finds definitions until `until`, by the monotonic clock."""
 
     suffixes = SUFFIXES
 
-    def __init__(self, until: float) -> None:
-        self._until = until
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
         self._process: subprocess.Popen[bytes] | None = None
-        self._ended = 0
+        self._crashes = 0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self._stop()
 
     def supports(self, name: str, content: bytes) -> bool:
-        return grammar_of(name, content) is not None
+        return detect_grammar(name, content) is not None
 
     def definitions(self, name: str, content: bytes) -> list[Definition]:
         """The definitions of a file whose language is supported, in order. Raises NoOutline and TimeoutError."""
-        grammar = grammar_of(name, content)
+        grammar = detect_grammar(name, content)
         assert grammar is not None
-        reply = self._reply(grammar, content)
+        reply = self._request(grammar, content)
         if reply.get("missing"):
             raise NoOutline(f"the package {grammar.package} is not installed")
         try:
@@ -55,45 +58,45 @@ class Parser:
         except (KeyError, TypeError, ValueError):
             raise NoOutline("the parser gave none") from None
 
-    def _reply(self, grammar: Grammar, content: bytes) -> dict[str, Any]:
-        if self._ended >= MOST_ENDED:
-            raise NoOutline(f"the parser has failed on {MOST_ENDED} files before it")
-        left = self._until - time.monotonic()
-        if left <= 0:
+    def _request(self, grammar: Grammar, content: bytes) -> dict[str, Any]:
+        if self._crashes >= MAX_CRASHES:
+            raise NoOutline(f"the parser has failed on {MAX_CRASHES} files before it")
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        process = self._process or self._started()
-        timer = Timer(left, process.kill)
+        process = self._process or self._start()
+        timer = Timer(remaining, process.kill)
         timer.start()
         try:
-            asked = {**vars(grammar), "bytes": len(content)}
+            message = {**vars(grammar), "bytes": len(content)}
             assert process.stdin is not None
             assert process.stdout is not None
-            process.stdin.write(json.dumps(asked).encode() + b"\n" + content)
+            process.stdin.write(json.dumps(message).encode() + b"\n" + content)
             process.stdin.flush()
-            reply = json.loads(process.stdout.readline(MOST_REPLY))
+            reply = json.loads(process.stdout.readline(MAX_REPLY_BYTES))
             return reply if isinstance(reply, dict) else {}
         except (OSError, ValueError):
-            self._end()
-            if time.monotonic() >= self._until:
+            self._stop()
+            if time.monotonic() >= self._deadline:
                 raise TimeoutError from None
-            self._ended += 1
+            self._crashes += 1
             raise NoOutline("the parser failed on it") from None
         finally:
             timer.cancel()
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes]:
         self._process = subprocess.Popen(  # noqa: S603 (this interpreter with a file of ours)
             [sys.executable, "-I", str(Path(parser_process.__file__))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={name: os.environ[name] for name in KEPT if name in os.environ},
+            env={name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ},
             process_group=0,
         )
         return self._process
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 MEMORY: Final = 1 << 30  # bytes of address space
 SECONDS: Final = 2.0  # for one file
-MOST: Final = 2_000  # definitions of one file
+MAX_DEFINITIONS: Final = 2_000  # definitions of one file
 HEADER: Final = 160  # characters
 
 
@@ -26,39 +26,41 @@ def main() -> None:
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (limit, limit))
     while line := sys.stdin.buffer.readline():
-        asked = json.loads(line)
-        content = sys.stdin.buffer.read(asked["bytes"])
+        request = json.loads(line)
+        content = sys.stdin.buffer.read(request["bytes"])
         signal.setitimer(signal.ITIMER_REAL, SECONDS)  # nobody handles SIGALRM: it ends the process
-        answer = _answer(asked, content)
+        reply = _handle_request(request, content)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+        sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _answer(asked: dict[str, Any], content: bytes) -> dict[str, Any]:
+def _handle_request(request: dict[str, Any], content: bytes) -> dict[str, Any]:
     try:
-        parser, query, cursor = _prepared(asked["module"], asked["function"], asked["definitions"])
+        parser, query, cursor = _load_parser(request["module"], request["function"], request["definitions"])
     except ImportError:
         return {"missing": True}
     captures = cursor(query).captures(parser.parse(content).root_node)
     nodes = [(node, True) for node in captures.get("holder", ())] + [(node, False) for node in captures.get("leaf", ())]
     nodes.sort(key=lambda pair: (pair[0].start_byte, -pair[0].end_byte))
     definitions: list[tuple[int, int, int, str]] = []
-    around: list[tuple[int, bool]] = []  # where each definition around this place ends, and whether it is looked into
+    enclosing: list[
+        tuple[int, bool]
+    ] = []  # where each definition around this place ends, and whether it is looked into
     for node, is_holder in nodes:
-        while around and node.start_byte >= around[-1][0]:
-            around.pop()
-        if around and not around[-1][1]:
+        while enclosing and node.start_byte >= enclosing[-1][0]:
+            enclosing.pop()
+        if enclosing and not enclosing[-1][1]:
             continue
-        definitions.append((*_lines(node), len(around), _header(node, content)))
-        around.append((node.end_byte, is_holder))
-        if len(definitions) == MOST:
+        definitions.append((*_line_range(node), len(enclosing), _header(node, content)))
+        enclosing.append((node.end_byte, is_holder))
+        if len(definitions) == MAX_DEFINITIONS:
             break
     return {"definitions": definitions}
 
 
 @lru_cache
-def _prepared(module: str, function: str, definitions: str) -> tuple[Any, Any, Any]:
+def _load_parser(module: str, function: str, definitions: str) -> tuple[Any, Any, Any]:
     """The parser, the query, and what runs that. Raises ImportError."""
     import tree_sitter
 
@@ -66,7 +68,7 @@ def _prepared(module: str, function: str, definitions: str) -> tuple[Any, Any, A
     return tree_sitter.Parser(language), tree_sitter.Query(language, definitions), tree_sitter.QueryCursor
 
 
-def _lines(node: Any) -> tuple[int, int]:
+def _line_range(node: Any) -> tuple[int, int]:
     """The first and the last line of a definition, decorators included."""
     parent = node.parent
     first = parent if parent is not None and parent.type == "decorated_definition" else node

@@ -10,10 +10,10 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.formatting import counted
+from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
 
-BEGINS: Final = 2_000  # bytes in which a report says that it is one
+HEADER_BYTES: Final = 2_000  # bytes in which a report says that it is one
 HELP: Final = """Write an HTML report of RUN: results, questions and answers, a timeline of calls, discussions, scores,
 prompts and replies, and usage.
 
@@ -33,25 +33,25 @@ current folder for a run in a store. Works for unfinished runs, too."""
 @options.runs_folder
 @options.as_json
 def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -> int:
-    from skillrun.extensions.report.page import page_of
-    from skillrun.extensions.report.report_data import material_of
+    from skillrun.extensions.report.page import render_page
+    from skillrun.extensions.report.report_data import collect_report_data
     from skillrun.store.run_data import REPORT
 
     out = Output(json)
-    stored = options.stored_run(run, runs)
+    stored = options.open_run(run, runs)
     target = output or (stored.folder / REPORT if stored.folder is not None else Path(f"{stored.name}-{REPORT}"))
     replaced = _check_target(target)
-    material = material_of(stored)
+    material = collect_report_data(stored)
     for text in material.doubts:
         out.note(f"warning: {text}")
-    page = page_of(material).encode("utf-8", "replace")
+    page = render_page(material).encode("utf-8", "replace")
     _write(target, page, shared=material.is_shared)
     deliverable = material.deliverable.name if material.deliverable is not None else None
     calls = sum(len(each.turns) for each in material.calls.conversations)
     out.data(
         {
-            "run": material.story["run"],
-            "status": material.story["status"],
+            "run": material.summary["run"],
+            "status": material.summary["status"],
             "is_held": material.is_held,
             "path": str(target),
             "bytes": len(page),
@@ -61,7 +61,7 @@ def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -
             "doubts": list(material.doubts),
         }
     )
-    out.line(f"{'replaced' if replaced else 'wrote'} {target}: {counted(calls, 'call')}, {len(page) / 1000:,.0f} KB")
+    out.line(f"{'replaced' if replaced else 'wrote'} {target}: {count_noun(calls, 'call')}, {len(page) / 1000:,.0f} KB")
     if opens and click.launch(str(target)):
         out.note(f"warning: no browser could be started; open {target} in one")
     return 0
@@ -75,7 +75,7 @@ def _check_target(target: Path) -> bool:
     try:
         if not target.is_symlink() and target.is_file():
             with target.open("rb") as file:
-                if f'content="{GENERATOR}"'.encode() in file.read(BEGINS):
+                if f'content="{GENERATOR}"'.encode() in file.read(HEADER_BYTES):
                     return True
         if not os.path.lexists(target):
             if target.parent.is_dir():

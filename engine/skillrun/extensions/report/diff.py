@@ -10,26 +10,26 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.call_selection import Place, RunCalls, calls_of, selected
-from skillrun.cli.call_view import name_of, place_of
-from skillrun.cli.difference_lines import cut_lines, field_lines
-from skillrun.cli.formatting import counted, money, table
+from skillrun.cli.call_selection import CallSelector, RunCalls, read_run_calls, select_calls
+from skillrun.cli.call_view import call_label, call_path
+from skillrun.cli.difference_lines import field_lines, truncate_lines
+from skillrun.cli.formatting import count_noun, format_price, format_table
 from skillrun.cli.output import Output
 from skillrun.extensions.report.run_pairs import (
     ArtifactPair,
-    Pair,
-    artifact_pairs,
-    artifact_versions,
-    pairs_of_runs,
-    pairs_of_versions,
-    used_by,
+    CallPair,
+    call_usage,
+    pair_artifact_versions,
+    pair_artifacts,
+    pair_runs,
+    pair_versions,
 )
 from skillrun.store.conversations import Conversation
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import UsageError
 
 HEADER: Final = ("call", "prompt", "tools", "reply", "tokens in", "tokens out", "price")
-MOST_NAMED: Final = 3
+MAX_NAMED: Final = 3
 HELP: Final = """Compare the calls and artifacts of two runs, RUN and OTHER.
 
 Without PHASE, print a table. With PHASE, print the differences in its prompts and replies. STEP or --full prints them
@@ -42,7 +42,7 @@ artifact."""
 @click.command(help=HELP)
 @click.argument("run", shell_complete=completers.runs)
 @click.argument("other", default="", shell_complete=completers.runs)
-@click.argument("phase", default="", shell_complete=completers.phases_of_run)
+@click.argument("phase", default="", shell_complete=completers.run_phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
 @click.option("--full", is_flag=True, help="Print differences in full length.")
@@ -52,27 +52,27 @@ artifact."""
 def diff(run: str, other: str, phase: str, step: str, member: str, **options_given: Any) -> int:
     out, runs = Output(options_given["json"]), options_given["runs"]
     names = [name for name in (other, phase, step, member) if name]
-    compared = _compared(run, names, runs, options_given["version"] or 0)
-    for text in compared.notes:
+    difference = _compare_runs(run, names, runs, options_given["version"] or 0)
+    for text in difference.notes:
         out.note(f"warning: {text}")
-    out.data(compared.data())
-    full = options_given["full"] or bool(compared.place.step)
-    for line in compared.lines(full=full) if not out.json else ():
+    out.data(difference.data())
+    full = options_given["full"] or bool(difference.selector.step)
+    for line in difference.lines(full=full) if not out.json else ():
         out.line(line)
     return 0
 
 
 @dataclass(frozen=True)
-class Compared:
+class RunDifference:
     """What two runs, or two versions in one, have beside each other; `sides` names the two."""
 
     sides: tuple[str, str]
-    typed: str
-    place: Place
-    pairs: Sequence[Pair]
+    command_arguments: str
+    selector: CallSelector
+    pairs: Sequence[CallPair]
     artifacts: Sequence[ArtifactPair]
     notes: Sequence[str]
-    which: Sequence[str] = ()
+    version_notes: Sequence[str] = ()
     """Which prompts stand beside each other, of calls that have had several."""
 
     def data(self) -> dict[str, Any]:
@@ -90,11 +90,11 @@ class Compared:
         """All that differs, and how much does not."""
         differing = [pair for pair in self.pairs if not pair.is_same]
         if differing:
-            yield from table(HEADER, [self._row(pair) for pair in differing], right=(4, 5, 6))
+            yield from format_table(HEADER, [self._row(pair) for pair in differing], right=(4, 5, 6))
         same = len(self.pairs) - len(differing)
         if same or not (self.pairs or self.artifacts):
-            yield f"{counted(same, 'call')} {'is' if same == 1 else 'are'} the same"
-        yield from self.which
+            yield f"{count_noun(same, 'call')} {'is' if same == 1 else 'are'} the same"
+        yield from self.version_notes
         others = [each for each in self.artifacts if not each.is_same]
         if self.artifacts:
             yield from [""] if self.pairs else ()
@@ -102,54 +102,58 @@ class Compared:
             yield from (f"  {each.name}: {self._artifact_status(each)}" for each in others)
             if len(others) < len(self.artifacts):
                 yield f"  {len(self.artifacts) - len(others)} the same"
-        if self.place.phase or full:
+        if self.selector.phase or full:
             for pair in differing:
-                yield from self._of_pair(pair, full=full)
+                yield from self._pair_lines(pair, full=full)
             for each in others:
-                if each.difference and not self.place.step:
+                if each.difference and not self.selector.step:
                     yield ""
                     yield f"{each.name}:"
-                    yield from cut_lines(each.difference, full=full)
+                    yield from truncate_lines(each.difference, full=full)
         elif differing:
             yield ""
-            yield f"the differences of a phase: `skillrun diff {self.typed} {differing[0].either.phase}`"
+            yield f"the differences of a phase: `skillrun diff {self.command_arguments} {differing[0].either.phase}`"
         elif others:
             yield ""
-            yield f"the differences: `skillrun diff {self.typed} --full`"
+            yield f"the differences: `skillrun diff {self.command_arguments} --full`"
 
-    def _alone(self, *, in_before: bool) -> str:
+    def _only_in(self, *, in_before: bool) -> str:
         return f"only in {self.sides[0] if in_before else self.sides[1]}"
 
     def _artifact_status(self, pair: ArtifactPair) -> str:
         if pair.before is None or pair.after is None:
-            return self._alone(in_before=pair.before is not None)
+            return self._only_in(in_before=pair.before is not None)
         if pair.is_same:
             return "same"
         more, less = (sum(line.startswith(sign) for line in pair.difference) for sign in "+-")
         return f"+{more} -{less} lines" if more or less else "other line ends"
 
-    def _row(self, pair: Pair) -> list[str]:
-        name = pair.either.path if not self.place.phase else name_of(pair.either)
-        if pair.is_alone:
-            told = [self._alone(in_before=pair.before is not None), "", ""]
+    def _row(self, pair: CallPair) -> list[str]:
+        name = pair.either.path if not self.selector.phase else call_label(pair.either)
+        if pair.is_unmatched:
+            outcome_cells = [self._only_in(in_before=pair.before is not None), "", ""]
         else:
-            told = [pair.prompt, pair.tools, pair.reply]
-        (used_in, used_out, price), (then_in, then_out, then_price) = used_by(pair.before), used_by(pair.after)
-        flow = [(f"{used_in:,}", f"{then_in:,}"), (f"{used_out:,}", f"{then_out:,}"), (money(price), money(then_price))]
-        return [name, *told, *(_change(*each) for each in flow)]
+            outcome_cells = [pair.prompt, pair.tools, pair.reply]
+        (used_in, used_out, price), (then_in, then_out, then_price) = call_usage(pair.before), call_usage(pair.after)
+        flow = [
+            (f"{used_in:,}", f"{then_in:,}"),
+            (f"{used_out:,}", f"{then_out:,}"),
+            (format_price(price), format_price(then_price)),
+        ]
+        return [name, *outcome_cells, *(_format_change(*each) for each in flow)]
 
-    def _of_pair(self, pair: Pair, *, full: bool) -> Iterator[str]:
+    def _pair_lines(self, pair: CallPair, *, full: bool) -> Iterator[str]:
         """What differs of a call; of one that only one run has made there is nothing beside it."""
-        if pair.is_alone:
+        if pair.is_unmatched:
             return
         yield ""
         yield "─" * 80
-        before, after = _sides_of(pair, self.sides)
-        yield f"{pair.either.phase}: {place_of(pair.either)} (- {before}, + {after})"
+        before, after = _side_labels(pair, self.sides)
+        yield f"{pair.either.phase}: {call_path(pair.either)} (- {before}, + {after})"
         for title, difference in (("prompt", pair.prompt_difference), ("tools", pair.tools_difference)):
             if difference:
                 yield f"{title}:"
-                yield from cut_lines(difference, full=full)
+                yield from truncate_lines(difference, full=full)
         if not pair.prompt_difference:
             yield "prompt: same"
         if pair.reply == "same":
@@ -157,118 +161,134 @@ class Compared:
         elif pair.reply_fields is not None:
             yield "reply:"
             lines = [line for field in pair.reply_fields for line in field_lines(field, full=full)]
-            yield from cut_lines(lines or ["the same values, written otherwise"], full=full)
+            yield from truncate_lines(lines or ["the same values, written otherwise"], full=full)
         else:
             yield "reply:"
-            yield from cut_lines(pair.reply_difference, full=full)
+            yield from truncate_lines(pair.reply_difference, full=full)
 
 
-def _compared(run: str, names: list[str], runs: Path, version: int) -> Compared:
+def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDifference:
     """What was typed behind `diff`. Raises UsageError."""
-    first = options.stored_run(run, runs)
-    before = calls_of(first)
-    second = _second(names, before, runs) if names else first
-    if second is None or second.place == first.place:
-        place = _place(names if second is None else names[1:])
-        return _versions(before, first, run, place, version)
-    after, place = calls_of(second), _place(names[1:])
-    several = [_there(calls, place, version) for calls in (before, after)]
-    if place.phase and not any(several):
-        selected(after, place)  # says what there is
+    first = options.open_run(run, runs)
+    before = read_run_calls(first)
+    second = _open_second_run(names, before, runs) if names else first
+    if second is None or second.location == first.location:
+        selector = _parse_selector(names if second is None else names[1:])
+        return _compare_versions(before, first, run, selector, version)
+    after, selector = read_run_calls(second), _parse_selector(names[1:])
+    calls_by_run = [_select_latest_calls(calls, selector, version) for calls in (before, after)]
+    if selector.phase and not any(calls_by_run):
+        select_calls(after, selector)  # says what there is
     notes = [*before.notes, *after.notes]
     workflows = {each.address.partition("/")[0] for calls in (before, after) for each in calls.conversations}
     if len(workflows) > 1:
         notes.append(
             f"the runs are of several workflows ({', '.join(sorted(workflows))}): what has one phase and step is a pair"
         )
-    with_artifacts = not (place.step or version)  # a run has the last ones
-    artifacts = artifact_pairs((first, second), place.phase.partition("/")[0]) if with_artifacts else []
+    with_artifacts = not (selector.step or version)  # a run has the last ones
+    artifacts = pair_artifacts((first, second), selector.phase.partition("/")[0]) if with_artifacts else []
     sides = (before.name, after.name) if before.name != after.name else (run, names[0])
-    pairs = pairs_of_runs(*several)
-    typed = f"{run} {names[0]}"
-    return Compared(
-        sides, typed, place, pairs, artifacts, notes, _which(pairs, sides, " ".join([run, *names]), version)
+    pairs = pair_runs(*calls_by_run)
+    command_arguments = f"{run} {names[0]}"
+    return RunDifference(
+        sides,
+        command_arguments,
+        selector,
+        pairs,
+        artifacts,
+        notes,
+        _version_notes(pairs, sides, " ".join([run, *names]), version),
     )
 
 
-def _which(pairs: Sequence[Pair], sides: tuple[str, str], typed: str, version: int) -> list[str]:
+def _version_notes(
+    pairs: Sequence[CallPair], sides: tuple[str, str], command_arguments: str, version: int
+) -> list[str]:
     """Which prompts of two runs stand beside each other where there are several, and how others are named."""
-    several = [pair for pair in pairs if not pair.is_alone and _most(pair) > 1]
+    several = [pair for pair in pairs if not pair.is_unmatched and _max_versions(pair) > 1]
     if not several:
         return []
-    named = [f"{pair.either.path} ({', '.join(_sides_of(pair, sides))})" for pair in several[:MOST_NAMED]]
-    more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
+    named = [f"{pair.either.path} ({', '.join(_side_labels(pair, sides))})" for pair in several[:MAX_NAMED]]
+    more = f" and {len(several) - MAX_NAMED} more" if len(several) > MAX_NAMED else ""
     which = f"number {version} (or the last of fewer)" if version else "the last one"
-    had = f"{counted(len(several), 'call')} had several prompts, in rounds or after edits"
-    other = f"`skillrun diff {typed} --version 1` compares the first ones" if version != 1 else ""
+    had = f"{count_noun(len(several), 'call')} had several prompts, in rounds or after edits"
+    other = f"`skillrun diff {command_arguments} --version 1` compares the first ones" if version != 1 else ""
     return [f"{had}; {which} is compared: {'; '.join(named)}{more}", *filter(None, [other])]
 
 
-def _most(pair: Pair) -> int:
+def _max_versions(pair: CallPair) -> int:
     return max(each.versions for each in (pair.before, pair.after) if each is not None)
 
 
-def _sides_of(pair: Pair, sides: tuple[str, str]) -> tuple[str, str]:
+def _side_labels(pair: CallPair, sides: tuple[str, str]) -> tuple[str, str]:
     """The two sides, each with which of its prompts this is where one of them has had several."""
     before, after = (
-        f": version {each.version} of {each.versions}, round {each.first.round}" if each and _most(pair) > 1 else ""
+        f": version {each.version} of {each.versions}, round {each.first.round}"
+        if each and _max_versions(pair) > 1
+        else ""
         for each in (pair.before, pair.after)
     )
     return sides[0] + before, sides[1] + after
 
 
-def _second(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
+def _open_second_run(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
     """The second run; None where the first name is a phase of the run. Raises UsageError."""
     try:
-        return options.stored_run(names[0], runs)
+        return options.open_run(names[0], runs)
     except UsageError:
         if set(names[0].split("/")[:2]) & set(before.phases):
             return None
         raise
 
 
-def _place(names: Sequence[str]) -> Place:
+def _parse_selector(names: Sequence[str]) -> CallSelector:
     if len(names) > 3:
         raise UsageError(f"`{names[3]}` is one name too many", "`skillrun diff RUN OTHER PHASE STEP MEMBER`")
     phase, step, member = [*names, "", "", ""][:3]
-    return Place(phase, step, member)
+    return CallSelector(phase, step, member)
 
 
-def _there(calls: RunCalls, place: Place, version: int = 0) -> list[Conversation]:
+def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int = 0) -> list[Conversation]:
     """The calls at a place, of each the last prompt or that number; none where the run has made none there."""
     try:
-        there = selected(calls, place) if place.phase else [each for each in calls.conversations if each.is_latest]
+        matches = (
+            select_calls(calls, selector)
+            if selector.phase
+            else [each for each in calls.conversations if each.is_latest]
+        )
     except UsageError:
         return []
     if not version:
-        return there
-    places = {(each.path, each.attempt) for each in there}
-    several = [each for each in calls.conversations if (each.path, each.attempt) in places]
-    return [each for each in several if each.version == min(version, each.versions)]
+        return matches
+    places = {(each.path, each.attempt) for each in matches}
+    versions = [each for each in calls.conversations if (each.path, each.attempt) in places]
+    return [each for each in versions if each.version == min(version, each.versions)]
 
 
-def _versions(calls: RunCalls, run: StoredRun, typed: str, place: Place, version: int) -> Compared:
+def _compare_versions(
+    calls: RunCalls, run: StoredRun, command_arguments: str, selector: CallSelector, version: int
+) -> RunDifference:
     """The prompts and artifacts of one run beside earlier ones of it. Raises UsageError where there are none."""
-    artifacts = artifact_versions(run, place.phase.partition("/")[0], version) if not place.step else []
-    latest = _there(calls, place)
-    if place.phase and not (latest or artifacts):
-        selected(calls, place)  # says what there is
+    artifacts = pair_artifact_versions(run, selector.phase.partition("/")[0], version) if not selector.step else []
+    latest = _select_latest_calls(calls, selector)
+    if selector.phase and not (latest or artifacts):
+        select_calls(calls, selector)  # says what there is
     places = {(each.path, each.attempt) for each in latest}
-    pairs = pairs_of_versions((each for each in calls.conversations if (each.path, each.attempt) in places), version)
+    pairs = pair_versions((each for each in calls.conversations if (each.path, each.attempt) in places), version)
     if not pairs and not artifacts:
-        where = f"at `{place}` " if place.phase else ""
-        hint = f"with another run: `skillrun diff {typed} OTHER`"
+        where = f"at `{selector}` " if selector.phase else ""
+        hint = f"with another run: `skillrun diff {command_arguments} OTHER`"
         if version and any(each.versions > 1 for each in latest):
             hint = f"there are versions 1 to {max(each.versions for each in latest)}, and the last stands beside them"
         raise UsageError(f"no call {where}in {calls.name} has another prompt to stand beside", hint)
     sides = (f"version {version}" if version else "before", "now")
-    return Compared(sides, typed, place, pairs, artifacts, calls.notes)
+    return RunDifference(sides, command_arguments, selector, pairs, artifacts, calls.notes)
 
 
-def _pair_data(pair: Pair) -> dict[str, Any]:
+def _pair_data(pair: CallPair) -> dict[str, Any]:
     sides = {}
     for name, each in (("before", pair.before), ("after", pair.after)):
-        used_in, used_out, price = used_by(each)
+        used_in, used_out, price = call_usage(each)
         sides[name] = each and {
             "address": each.address,
             "attempt": each.attempt,
@@ -280,7 +300,7 @@ def _pair_data(pair: Pair) -> dict[str, Any]:
             "output": used_out,
             "price": price,
         }
-    fields = pair.reply_fields if not pair.is_alone else None
+    fields = pair.reply_fields if not pair.is_unmatched else None
     return {
         "path": pair.either.path,
         "attempt": pair.either.attempt,
@@ -289,12 +309,12 @@ def _pair_data(pair: Pair) -> dict[str, Any]:
         "prompt": pair.prompt,
         "tools": pair.tools,
         "reply": pair.reply,
-        "prompt_difference": pair.prompt_difference if not pair.is_alone else [],
-        "tools_difference": pair.tools_difference if not pair.is_alone else [],
-        "reply_difference": pair.reply_difference if not pair.is_alone else [],
+        "prompt_difference": pair.prompt_difference if not pair.is_unmatched else [],
+        "tools_difference": pair.tools_difference if not pair.is_unmatched else [],
+        "reply_difference": pair.reply_difference if not pair.is_unmatched else [],
         "reply_fields": [field._asdict() for field in fields] if fields is not None else None,
     }
 
 
-def _change(before: str, after: str) -> str:
+def _format_change(before: str, after: str) -> str:
     return after if before == after else f"{before} → {after}"

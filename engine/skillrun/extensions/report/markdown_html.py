@@ -18,12 +18,12 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
 
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
-LONGEST: Final = 400_000  # characters of a text that is read as markdown
+MAX_MARKDOWN_CHARS: Final = 400_000  # characters of a text that is read as markdown
 SIDES: Final = ("left", "center", "right")
 LOWEST: Final = 6  # level of a heading
-_ADDRESS: Final = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
+_EXTERNAL_URL: Final = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
 
 Env = MutableMapping[str, Any]
 
@@ -40,7 +40,7 @@ class _Markdown(MarkdownIt):
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 (the library's name)
         """Whether an address becomes a link; otherwise it stays as it was written."""
-        return _ADDRESS.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
+        return _EXTERNAL_URL.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
 
     def anchor(self, url: str) -> str | None:
         return self._document(url)
@@ -49,38 +49,38 @@ class _Markdown(MarkdownIt):
         return self.anchors.get(unquote(url).removeprefix("./").partition("#")[0])
 
 
-class Prose:
+class MarkdownRenderer:
     """Writes texts. `anchors` are the documents of the report: the place of each by its name."""
 
     def __init__(self, anchors: Mapping[str, str]) -> None:
         self._markdown = _Markdown(anchors)
 
-    def document(self, text: str, level: int, place: str) -> Markup:
+    def render_document(self, text: str, level: int, anchor: str) -> Markup:
         """A text with headings below that level, none of which skips one; links inside of it lead to them.
 
         `place` is that of the document on the page.
         """
-        return self._rendered(text, {"level": level, "last": level, "place": place})
+        return self._render(text, {"level": level, "last": level, "place": anchor})
 
-    def reply(self, text: str) -> Markup:
+    def render_reply(self, text: str) -> Markup:
         """A text whose headings are none of the page's."""
-        return self._rendered(text, {})
+        return self._render(text, {})
 
-    def line(self, text: str) -> Markup:
+    def render_line(self, text: str) -> Markup:
         """A text of one paragraph, without one around it."""
-        text = printable(text)
-        if len(text) > LONGEST:
+        text = make_printable(text)
+        if len(text) > MAX_MARKDOWN_CHARS:
             return escape(text)
         html: str = self._markdown.renderInline(text, self._env({}))
         return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
 
-    def _rendered(self, text: str, env: Env) -> Markup:
-        text = printable(text)
-        if len(text) > LONGEST:
+    def _render(self, text: str, env: Env) -> Markup:
+        text = make_printable(text)
+        if len(text) > MAX_MARKDOWN_CHARS:
             return Markup("<pre>{}</pre>").format(text)
         env = self._env(env)
         tokens = self._markdown.parse(text, env)
-        env["headings"] = _heading_places(tokens, env["place"]) if "place" in env else {}
+        env["headings"] = _heading_anchors(tokens, env["place"]) if "place" in env else {}
         html: str = self._markdown.renderer.render(tokens, self._markdown.options, env)
         return Markup(html)  # noqa: S704 (made by a renderer that lets no HTML through)
 
@@ -88,19 +88,19 @@ class Prose:
         return {**env, "anchor": self._markdown.anchor}
 
 
-def _heading_places(tokens: Sequence[Token], place: str) -> dict[str, str]:
+def _heading_anchors(tokens: Sequence[Token], anchor: str) -> dict[str, str]:
     """The places of a document's headings on the page, by what links inside of it call them."""
     texts = [after.content for before, after in pairwise(tokens) if before.type == "heading_open"]
-    names = dict.fromkeys(_heading_name(text) for text in texts)
-    return {name: f"{place}-{name}" for name in names if name}
+    names = dict.fromkeys(_slugify(text) for text in texts)
+    return {name: f"{anchor}-{name}" for name in names if name}
 
 
-def _heading_name(text: str) -> str:
+def _slugify(text: str) -> str:
     """As most sites name a heading: in small letters, with `-` for blanks and without other marks."""
     return re.sub(r"[^\w -]", "", text.lower()).strip().replace(" ", "-")
 
 
-def _heading(tokens: Sequence[Token], index: int, env: Env) -> str:
+def _heading_tag(tokens: Sequence[Token], index: int, env: Env) -> str:
     """The element that a heading is: in documents one below the last, in replies a paragraph that looks like one."""
     wanted = int(tokens[index].tag[1])
     if "level" not in env:
@@ -110,11 +110,11 @@ def _heading(tokens: Sequence[Token], index: int, env: Env) -> str:
 
 
 def _heading_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: Env) -> str:
-    tag = _heading(tokens, index, env)
+    tag = _heading_tag(tokens, index, env)
     env.setdefault("open", []).append(tag)
     if tag != "p":
         env["last"] = int(tag[1])
-        place = env["headings"].get(name := _heading_name(tokens[index + 1].content))
+        place = env["headings"].get(name := _slugify(tokens[index + 1].content))
         if place is None or name in env.setdefault("named", set()):
             return f"<{tag}>"
         env["named"].add(name)

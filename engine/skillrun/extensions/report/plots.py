@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from skillrun.extensions.report.call_views import ToldCall, ToldStep
+from skillrun.extensions.report.call_views import CallView, StepView
 from skillrun.extensions.report.timeline import CallSpan
 
-LEAST: Final = 0.6  # per cent that a bar is wide
-GAP: Final = 2.0  # per cent that a pause takes
-QUIET: Final = 30.0  # seconds without a call that may be a pause
-SHARE: Final = 0.1  # of all the working time, from which on they are one
-MEASURES: Final = ("score", "ratio", "stability", "level")
+MIN_BAR_WIDTH: Final = 0.6  # per cent that a bar is wide
+PAUSE_WIDTH: Final = 2.0  # per cent that a pause takes
+MIN_PAUSE_SECONDS: Final = 30.0  # seconds without a call that may be a pause
+MIN_PAUSE_SHARE: Final = 0.1  # of all the working time, from which on they are one
+CONVERGENCE_FIELDS: Final = ("score", "ratio", "stability", "level")
 """What the filter `convergence` of the language gives."""
 
 
@@ -31,7 +31,7 @@ class Bar(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Lanes:
+class TimelineRow:
     """The calls of a phase in a round over time."""
 
     phase: str
@@ -50,10 +50,10 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Timeline:
+class TimelineChart:
     """All calls over time. `pauses` are where nothing was asked for long: the place of each, and its seconds."""
 
-    rows: Sequence[Lanes]
+    rows: Sequence[TimelineRow]
     pauses: Sequence[tuple[float, float]]
     seconds: float
     """Without the pauses."""
@@ -69,53 +69,53 @@ class Timeline:
         return any(bar.span.error for row in self.rows for bar in row.bars)
 
 
-def timeline(spans: Sequence[CallSpan], now: float) -> Timeline | None:
+def build_timeline_chart(spans: Sequence[CallSpan], now: float) -> TimelineChart | None:
     """The calls by phase and round, with long pauses cut short; None where there are none."""
     if not spans:
         return None
-    stretches: list[list[float]] = []
+    busy_periods: list[list[float]] = []
     for span in spans:
         end = max(span.end if span.end is not None else now, span.start)
-        if stretches and span.start <= stretches[-1][1]:
-            stretches[-1][1] = max(stretches[-1][1], end)
+        if busy_periods and span.start <= busy_periods[-1][1]:
+            busy_periods[-1][1] = max(busy_periods[-1][1], end)
         else:
-            stretches.append([span.start, end])
-    busy = sum(end - start for start, end in stretches) or 1e-3
-    least = max(QUIET, SHARE * busy)
-    merged = [stretches[0]]
-    for start, end in stretches[1:]:
-        if start - merged[-1][1] < least:
-            merged[-1][1] = end
+            busy_periods.append([span.start, end])
+    busy_seconds = sum(end - start for start, end in busy_periods) or 1e-3
+    least = max(MIN_PAUSE_SECONDS, MIN_PAUSE_SHARE * busy_seconds)
+    periods = [busy_periods[0]]
+    for start, end in busy_periods[1:]:
+        if start - periods[-1][1] < least:
+            periods[-1][1] = end
         else:
-            merged.append([start, end])
-    total = sum(end - start for start, end in merged) or 1e-3
-    scale = (100 - GAP * (len(merged) - 1)) / total if GAP * (len(merged) - 1) < 80 else 20 / total
-    gap = GAP if GAP * (len(merged) - 1) < 80 else 80 / (len(merged) - 1)
+            periods.append([start, end])
+    total = sum(end - start for start, end in periods) or 1e-3
+    scale = (100 - PAUSE_WIDTH * (len(periods) - 1)) / total if PAUSE_WIDTH * (len(periods) - 1) < 80 else 20 / total
+    gap = PAUSE_WIDTH if PAUSE_WIDTH * (len(periods) - 1) < 80 else 80 / (len(periods) - 1)
 
-    def place(moment: float) -> float:
+    def to_percent(moment: float) -> float:
         at = 0.0
-        for start, end in merged:
+        for start, end in periods:
             if moment <= end:
                 return at + max(0.0, moment - start) * scale
             at += (end - start) * scale + gap
         return at - gap
 
-    pauses = [(place(end) + gap / 2, after[0] - end) for (_, end), after in pairwise(merged)]
-    return Timeline(_rows(spans, now, place), pauses, total)
+    pauses = [(to_percent(end) + gap / 2, after[0] - end) for (_, end), after in pairwise(periods)]
+    return TimelineChart(_rows(spans, now, to_percent), pauses, total)
 
 
-def _rows(spans: Iterable[CallSpan], now: float, place: Callable[[float], float]) -> list[Lanes]:
+def _rows(spans: Iterable[CallSpan], now: float, to_percent: Callable[[float], float]) -> list[TimelineRow]:
     rows: dict[tuple[str, int], list[Bar]] = {}
     free: dict[tuple[str, int], list[float]] = {}
     for span in spans:
         key = (span.phase, span.round)
-        start = min(place(span.start), 100 - LEAST)
-        width = max(LEAST, place(span.end if span.end is not None else now) - start)
+        start = min(to_percent(span.start), 100 - MIN_BAR_WIDTH)
+        width = max(MIN_BAR_WIDTH, to_percent(span.end if span.end is not None else now) - start)
         lanes = free.setdefault(key, [])
         lane = next((number for number, end in enumerate(lanes) if end <= start + 1e-9), len(lanes))
         lanes[lane : lane + 1] = [start + width]
         rows.setdefault(key, []).append(Bar(span, start, min(width, 100 - start), lane))
-    return [Lanes(phase, number, bars) for (phase, number), bars in rows.items()]
+    return [TimelineRow(phase, number, bars) for (phase, number), bars in rows.items()]
 
 
 class Segment(NamedTuple):
@@ -135,13 +135,13 @@ def token_bar(usage: Mapping[str, Any], most: int) -> list[Segment]:
         "cached": cached,
         "out": usage.get("output", 0),
     }
-    at, made = 0.0, []
+    at, segments = 0.0, []
     for kind, tokens in pieces.items():
         width = 100 * tokens / most if most else 0
         if width:
-            made.append(Segment(kind, at, width))
+            segments.append(Segment(kind, at, width))
         at += width
-    return made
+    return segments
 
 
 class Mark(NamedTuple):
@@ -172,7 +172,7 @@ class Scale:
 
     @property
     def mean_place(self) -> float:
-        return _place(self.mean or 0, self.low, self.high)
+        return _position_on_scale(self.mean or 0, self.low, self.high)
 
     @property
     def levels(self) -> int:
@@ -193,31 +193,33 @@ class ScaleCard:
         return marks[0] if len({mark.anchor for mark in marks}) == 1 and marks[0].anchor else None
 
 
-def scales_of(steps: Iterable[ToldStep]) -> list[ScaleCard]:
+def build_scale_cards(steps: Iterable[StepView]) -> list[ScaleCard]:
     """What members have given as numbers with bounds; a card for each time that they were asked."""
-    made = []
+    cards = []
     for step in steps:
         for turn, calls in step.turns:
             scales = []
-            for field, (low, high) in _bounded(calls).items():
+            for field, (low, high) in _collect_bounds(calls).items():
                 values = [(call, _number(call, field)) for call in calls]
-                given = [(call.member, value, call.colour, call.anchor) for call, value in values if value is not None]
-                if given:
-                    scales.append(Scale(field.rpartition(".")[2], low, high, _marks(given, low, high)))
+                entries = [
+                    (call.member, value, call.colour, call.anchor) for call, value in values if value is not None
+                ]
+                if entries:
+                    scales.append(Scale(field.rpartition(".")[2], low, high, _place_marks(entries, low, high)))
             if scales:
-                made.append(ScaleCard(" › ".join(filter(None, (step.name, turn))), scales))
-    return made
+                cards.append(ScaleCard(" › ".join(filter(None, (step.name, turn))), scales))
+    return cards
 
 
-def _bounded(calls: Iterable[ToldCall]) -> dict[str, tuple[float, float]]:
+def _collect_bounds(calls: Iterable[CallView]) -> dict[str, tuple[float, float]]:
     fields: dict[str, tuple[float, float]] = {}
     for call in calls:
         schema = call.conversation.first.request.schema
-        fields |= dict(_fields(schema)) if isinstance(schema, dict) else {}
+        fields |= dict(_iter_bounds(schema)) if isinstance(schema, dict) else {}
     return fields
 
 
-def _fields(schema: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, tuple[float, float]]]:
+def _iter_bounds(schema: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, tuple[float, float]]]:
     properties = schema.get("properties")
     for name, field in properties.items() if isinstance(properties, dict) else ():
         if not isinstance(field, dict):
@@ -226,38 +228,38 @@ def _fields(schema: Mapping[str, Any], path: str = "") -> Iterable[tuple[str, tu
         if low is not None and high is not None and _is_number(low) and _is_number(high) and low < high:
             yield f"{path}{name}", (low, high)
         elif not path:
-            yield from _fields(field, f"{name}.")
+            yield from _iter_bounds(field, f"{name}.")
 
 
-def _number(call: ToldCall, field: str) -> float | None:
+def _number(call: CallView, field: str) -> float | None:
     value = call.turns[-1].value
     for name in field.split("."):
         value = value.get(name) if isinstance(value, dict) else None
     return value if _is_number(value) else None
 
 
-def _marks(given: Iterable[tuple[str, float, int, str]], low: float, high: float) -> list[Mark]:
+def _place_marks(entries: Iterable[tuple[str, float, int, str]], low: float, high: float) -> list[Mark]:
     levels: dict[float, int] = {}
-    made = []
-    for who, value, colour, anchor in given:
+    marks = []
+    for who, value, colour, anchor in entries:
         level = levels[value] = levels.get(value, -1) + 1
-        made.append(Mark(who, value, _place(value, low, high), level, colour, anchor))
-    return made
+        marks.append(Mark(who, value, _position_on_scale(value, low, high), level, colour, anchor))
+    return marks
 
 
-def convergence_of(outputs: Mapping[str, Any]) -> list[ScaleCard]:
+def build_convergence_cards(outputs: Mapping[str, Any]) -> list[ScaleCard]:
     """What the language has measured of how far replies agree, among the outputs of a phase."""
-    made = []
+    cards = []
     for name, value in outputs.items():
-        if isinstance(value, dict) and all(key in value for key in MEASURES):
-            given = [(key, value[key]) for key in MEASURES[:3] if _is_number(value[key])]
-            marks = _marks([(key, number, at, "") for at, (key, number) in enumerate(given)], 0, 1)
-            made.append(ScaleCard(name, [Scale("how far replies agree", 0, 1, marks, str(value["level"]))]))
-    return made
+        if isinstance(value, dict) and all(key in value for key in CONVERGENCE_FIELDS):
+            measures = [(key, value[key]) for key in CONVERGENCE_FIELDS[:3] if _is_number(value[key])]
+            marks = _place_marks([(key, number, at, "") for at, (key, number) in enumerate(measures)], 0, 1)
+            cards.append(ScaleCard(name, [Scale("how far replies agree", 0, 1, marks, str(value["level"]))]))
+    return cards
 
 
 @dataclass(frozen=True)
-class Course:
+class OutputTrend:
     """What became of a number that a phase hands over, round by round."""
 
     title: str
@@ -265,27 +267,27 @@ class Course:
     """The round, the value, and its place from the left and from the top."""
 
 
-def courses_of(phases: Iterable[Mapping[str, Any]]) -> list[Course]:
+def build_output_trends(phases: Iterable[Mapping[str, Any]]) -> list[OutputTrend]:
     """The numbers that a phase has handed over in more than one round."""
     values: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for phase in phases:
         for name, value in phase["outputs"].items():
             if _is_number(value):
                 values.setdefault((phase["phase"], name), []).append((phase["round"], value))
-    made = []
+    trends = []
     for (phase_name, name), points in values.items():
         if len({number for number, _ in points}) < 2 or len({value for _, value in points}) < 2:
             continue
         low, high = min(value for _, value in points), max(value for _, value in points)
-        places = [
+        coordinates = [
             (number, value, 8 + 84 * at / (len(points) - 1), 85 - 70 * (value - low) / (high - low))
             for at, (number, value) in enumerate(points)
         ]
-        made.append(Course(f"{phase_name} › {name}", places))
-    return made
+        trends.append(OutputTrend(f"{phase_name} › {name}", coordinates))
+    return trends
 
 
-def _place(value: float, low: float, high: float) -> float:
+def _position_on_scale(value: float, low: float, high: float) -> float:
     return 100 * min(1.0, max(0.0, (value - low) / (high - low)))
 
 

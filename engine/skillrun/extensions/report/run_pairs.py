@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun.cli.call_view import blocks_of, spent_by
+from skillrun.cli.call_view import conversation_usage, titled_blocks
 from skillrun.cli.differences import FieldDifference, text_difference, value_differences
 from skillrun.store.conversations import Conversation
-from skillrun.store.run_data import RunStore
+from skillrun.store.run_data import RunData
 from skillrun.store.stored_run import StoredRun
 from skillrun.structured_output.values import parse_reply
 
@@ -27,7 +27,7 @@ _PART: Final = re.compile("──── (?:(?:system|user|assistant|tool): )?(.+
 
 
 @dataclass(frozen=True)
-class Pair:
+class CallPair:
     """A call that two runs have made, or only one of them; or two versions of it."""
 
     before: Conversation | None
@@ -40,37 +40,37 @@ class Pair:
         return either
 
     @property
-    def is_alone(self) -> bool:
+    def is_unmatched(self) -> bool:
         return self.before is None or self.after is None
 
     @property
     def is_same(self) -> bool:
-        return not self.is_alone and {self.prompt, self.tools, self.reply} <= {SAME, ""}
+        return not self.is_unmatched and {self.prompt, self.tools, self.reply} <= {SAME, ""}
 
     @property
     def prompt(self) -> str:
         """Whether the prompts are the same; empty where there is only one."""
-        return self._told(bool(self.prompt_difference))
+        return self._difference_label(bool(self.prompt_difference))
 
     @property
     def tools(self) -> str:
         """Whether the same was asked of tools, and they answered the same; empty where nobody used any."""
-        if not self.is_alone and not (_tool_text(self.before) or _tool_text(self.after)):
+        if not self.is_unmatched and not (_tool_text(self.before) or _tool_text(self.after)):
             return ""
-        return self._told(bool(self.tools_difference))
+        return self._difference_label(bool(self.tools_difference))
 
     @property
     def reply(self) -> str:
-        return self._told(_outcome(self.before) != _outcome(self.after))
+        return self._difference_label(_outcome(self.before) != _outcome(self.after))
 
-    def _told(self, differs: bool) -> str:
-        return "" if self.is_alone else DIFFERS if differs else SAME
+    def _difference_label(self, differs: bool) -> str:
+        return "" if self.is_unmatched else DIFFERS if differs else SAME
 
     @cached_property
     def prompt_difference(self) -> list[str]:
         before, after = _prompt_text(self.before), _prompt_text(self.after)
         lines = after.splitlines()
-        return [_with_part(line, lines) for line in text_difference(before, after)]
+        return [_annotate_hunk(line, lines) for line in text_difference(before, after)]
 
     @cached_property
     def tools_difference(self) -> list[str]:
@@ -79,7 +79,7 @@ class Pair:
     @cached_property
     def reply_fields(self) -> list[FieldDifference] | None:
         """Field by field, where both replies are structured; None where one is a text."""
-        values = [_value(each) for each in (self.before, self.after)]
+        values = [_structured_reply(each) for each in (self.before, self.after)]
         return None if None in values else list(value_differences(*values))
 
     @cached_property
@@ -93,7 +93,7 @@ def _prompt_text(conversation: Conversation | None) -> str:
         return ""
     request = conversation.first.request
     lines = [f"model: {request.model}", f"tokens of reply: at most {request.max_tokens}"]
-    for title, blocks in blocks_of(request):
+    for title, blocks in titled_blocks(request):
         for name, block in blocks:
             lines += [f"──── {title if name == title else f'{title}: {name}'} ────", block.text]
     lines += [f"tool {tool.name}: {tool.description} {json.dumps(tool.parameters)}" for tool in request.tools]
@@ -102,7 +102,7 @@ def _prompt_text(conversation: Conversation | None) -> str:
     return "\n".join(lines)
 
 
-def _with_part(line: str, prompt: Sequence[str]) -> str:
+def _annotate_hunk(line: str, prompt: Sequence[str]) -> str:
     """The first line of a piece of a difference, with the part of the prompt that it is in; any other as it is."""
     start = _HUNK.fullmatch(line)
     if start is None:
@@ -129,21 +129,21 @@ def _outcome(conversation: Conversation | None) -> str:
     return last.reply.text if last.reply is not None else f"({last.status}{': ' if last.failed else ''}{last.failed})"
 
 
-def _value(conversation: Conversation | None) -> Any:
+def _structured_reply(conversation: Conversation | None) -> Any:
     last = conversation.last if conversation is not None else None
     if last is None or last.reply is None or last.request.schema is None:
         return None
     return parse_reply(last.reply.text, last.request.schema)[0]
 
 
-def pairs_of_runs(before: Iterable[Conversation], after: Iterable[Conversation]) -> list[Pair]:
+def pair_runs(before: Iterable[Conversation], after: Iterable[Conversation]) -> list[CallPair]:
     """The last version of each call of two runs, by its place and attempt, in the order of the second run."""
-    old, new = ({(each.path, each.attempt): each for each in several} for several in (before, after))
-    only_old = [Pair(each, None) for key, each in old.items() if key not in new]
-    return [*(Pair(old.get(key), each) for key, each in new.items()), *only_old]
+    old, new = ({(each.path, each.attempt): each for each in calls} for calls in (before, after))
+    only_old = [CallPair(each, None) for key, each in old.items() if key not in new]
+    return [*(CallPair(old.get(key), each) for key, each in new.items()), *only_old]
 
 
-def pairs_of_versions(several: Iterable[Conversation], version: int) -> list[Pair]:
+def pair_versions(several: Iterable[Conversation], version: int) -> list[CallPair]:
     """Of each call with several prompts in one run the last one, beside that number or the one before it."""
     by_place: dict[tuple[str, int], dict[int, Conversation]] = {}
     for each in several:
@@ -153,7 +153,7 @@ def pairs_of_versions(several: Iterable[Conversation], version: int) -> list[Pai
         last = versions[max(versions)]
         earlier = versions.get(version or last.versions - 1)
         if earlier is not None and earlier is not last:
-            pairs.append(Pair(earlier, last))
+            pairs.append(CallPair(earlier, last))
     return pairs
 
 
@@ -174,47 +174,49 @@ class ArtifactPair:
         return text_difference(self.before or "", self.after or "")
 
 
-def artifact_pairs(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactPair]:
+def pair_artifacts(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactPair]:
     """The artifacts of two runs, all or those that a phase has written. Raises SkillrunError."""
-    texts = [_artifacts(run, phase) for run in runs]
+    texts = [_artifact_texts(run, phase) for run in runs]
     names = sorted({name for each in texts for name in each})
     return [ArtifactPair(name, *(each.get(name) for each in texts)) for name in names]
 
 
-def artifact_versions(run: StoredRun, phase: str = "", version: int = 0) -> list[ArtifactPair]:
+def pair_artifact_versions(run: StoredRun, phase: str = "", version: int = 0) -> list[ArtifactPair]:
     """Of each artifact that one run has written several times what it wrote last, beside that number or the one before
     it; all, or those of a phase. What an older skillrun wrote has no text on record. Raises SkillrunError."""
     written: dict[str, list[str]] = {}
-    with closing(run.journal_so_far()) as journal:
-        names = _written(run.store(journal), phase)
+    with closing(run.journal_snapshot()) as journal:
+        names = _artifact_names(run.data(journal), phase)
         for entry in journal.entries("wrote"):
             text = entry.body.get("text")
             if entry.address in names and text is not None and written.get(entry.address, [])[-1:] != [text]:
                 written.setdefault(entry.address, []).append(text)
     at = version - 1 if version else -2
-    several = {name: texts for name, texts in sorted(written.items()) if max(version, 1) < len(texts)}
-    return [ArtifactPair(name, texts[at], texts[-1]) for name, texts in several.items()]
+    texts_by_name = {name: texts for name, texts in sorted(written.items()) if max(version, 1) < len(texts)}
+    return [ArtifactPair(name, texts[at], texts[-1]) for name, texts in texts_by_name.items()]
 
 
-def _artifacts(run: StoredRun, phase: str) -> dict[str, str]:
-    with closing(run.journal_so_far()) as journal:
-        store = run.store(journal)
-        return {name: text for name in _written(store, phase) if (text := store.ledger.text(name)) is not None}
+def _artifact_texts(run: StoredRun, phase: str) -> dict[str, str]:
+    with closing(run.journal_snapshot()) as journal:
+        store = run.data(journal)
+        return {
+            name: text for name in _artifact_names(store, phase) if (text := store.artifacts.text(name)) is not None
+        }
 
 
-def _written(store: RunStore, phase: str) -> list[str]:
+def _artifact_names(store: RunData, phase: str) -> list[str]:
     """The names of a run's artifacts, all or those of a phase."""
-    names = store.ledger.artifacts()
+    names = store.artifacts.list_names()
     if not phase:
         return names
-    summary = store.summaries.readable(phase)
+    summary = store.summaries.find_readable(phase)
     of_phase: Any = summary.record.get("artifacts") or () if summary is not None else ()
     return [name for name in names if name in of_phase]
 
 
-def used_by(conversation: Conversation | None) -> tuple[int, int, float | None]:
+def call_usage(conversation: Conversation | None) -> tuple[int, int, float | None]:
     """Tokens in, tokens out, price; nothing of a call that was not made."""
     if conversation is None:
         return 0, 0, 0
-    usage, price = spent_by(conversation)
+    usage, price = conversation_usage(conversation)
     return usage.input, usage.output, price

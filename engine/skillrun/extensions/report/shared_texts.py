@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-SHORT: Final = 240  # characters that stand wherever they are used
+MAX_INLINE_CHARS: Final = 240  # characters that stand wherever they are used
 
 
 class SharedText(NamedTuple):
@@ -29,7 +29,7 @@ class SharedTexts:
 
     _uses: Counter[str] = field(default_factory=Counter)
     _titles: dict[str, str] = field(default_factory=dict)
-    _places: dict[str, str] = field(default_factory=dict)
+    _anchors: dict[str, str] = field(default_factory=dict)
     _differences: set[str] = field(default_factory=set)
 
     def count(self, texts: Iterable[tuple[str, str]]) -> None:
@@ -44,25 +44,25 @@ class SharedTexts:
         self.count([(title, text)])
         self._differences.add(text)
 
-    def stands_at(self, anchor: str, text: str) -> None:
+    def set_anchor(self, anchor: str, text: str) -> None:
         """A text that the page has at this place."""
-        if len(text) > SHORT:
-            self._places.setdefault(text, anchor)
+        if len(text) > MAX_INLINE_CHARS:
+            self._anchors.setdefault(text, anchor)
 
-    def place_of(self, text: str) -> str:
+    def anchor_of(self, text: str) -> str:
         """Where a text stands once for all; empty for one that is told where it is used."""
-        if text in self._places:
-            return self._places[text]
-        if self._uses[text] < 2 or len(text) <= SHORT:
+        if text in self._anchors:
+            return self._anchors[text]
+        if self._uses[text] < 2 or len(text) <= MAX_INLINE_CHARS:
             return ""
-        self._places[text] = f"text-{len(self._places) + 1}"
-        return self._places[text]
+        self._anchors[text] = f"text-{len(self._anchors) + 1}"
+        return self._anchors[text]
 
-    def told(self) -> list[SharedText]:
+    def list_texts(self) -> list[SharedText]:
         """The texts that the page has for this alone, the most used first."""
-        texts = [text for text in self._titles if self.place_of(text).startswith("text-")]
-        made = [
-            SharedText(self._places[text], self._titles[text], text, self._uses[text], text in self._differences)
+        texts = [text for text in self._titles if self.anchor_of(text).startswith("text-")]
+        shared_texts = [
+            SharedText(self._anchors[text], self._titles[text], text, self._uses[text], text in self._differences)
             for text in texts
         ]
-        return sorted(made, key=lambda shared: -shared.uses)
+        return sorted(shared_texts, key=lambda shared: -shared.uses)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillrun.store.event_lines import KINDS, Record, moment_of
+from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
 
 
 @dataclass(frozen=True)
@@ -38,72 +38,72 @@ class Exchange:
 
 
 @dataclass
-class Happenings:
+class RunTimeline:
     """What is told of a transcript: calls in the order in which they went out, and questions in theirs."""
 
     spans: list[CallSpan] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
-    last: float = 0.0
+    last_event_at: float = 0.0
 
 
-def happenings(events: Iterable[Record]) -> Happenings:
+def build_timeline(events: Iterable[Record]) -> RunTimeline:
     """All of it; what is evaluated again is not told again, as the journal had the answers."""
-    told = Happenings()
-    under_way: dict[str, CallSpan] = {}
+    timeline = RunTimeline()
+    open_calls: dict[str, CallSpan] = {}
     numbers: dict[str, int] = {}
     rounds: dict[str, int] = {}
-    asked: dict[str, dict[str, Exchange]] = {}
+    open_questions: dict[str, dict[str, Exchange]] = {}
     for event in events:
-        kind, at = event["event"], moment_of(event.get("at"))
-        if kind not in KINDS or at is None:
+        kind, at = event["event"], event_timestamp(event.get("at"))
+        if kind not in EVENT_TYPES or at is None:
             continue
-        told.last = max(told.last, at)
+        timeline.last_event_at = max(timeline.last_event_at, at)
         if kind == "PhaseStarted" and "/" not in event["phase"]:
             rounds[event["phase"]] = event["round"]
         elif kind == "CallStarted":
             phase = event["phase"].partition("/")[0]
             place = (event["address"], phase, rounds.get(phase, 1), event["member"], event["model"])
-            under_way[event["address"]] = CallSpan(*place, at, 0)
+            open_calls[event["address"]] = CallSpan(*place, at, 0)
         elif kind == "CallEnded":
-            span = under_way.pop(event["address"], None)
+            span = open_calls.pop(event["address"], None)
             if span is not None and not event["replayed"]:
-                told.spans.append(_ended(span, event, at, numbers))
+                timeline.spans.append(_end_span(span, event, at, numbers))
         elif kind == "Asked":
             computed = bool(event["computed"])
             questions = {_key(question): question for question in event["questions"] if isinstance(question, dict)}
-            asked[event["address"]] = {
+            open_questions[event["address"]] = {
                 key: Exchange(event["phase"], question, None, computed) for key, question in questions.items()
             }
         elif kind == "Answered":
-            waiting = asked.pop(event["address"], {})
-            given = [answer for answer in event["answers"] if isinstance(answer, dict)]
+            waiting = open_questions.pop(event["address"], {})
+            answers = [answer for answer in event["answers"] if isinstance(answer, dict)]
             if not event["replayed"]:
-                told.exchanges += [_answered(event["phase"], answer, waiting) for answer in given]
-    told.spans += [_numbered(span, numbers) for span in under_way.values()]
-    told.spans.sort(key=lambda span: span.start)
-    told.exchanges += [exchange for waiting in asked.values() for exchange in waiting.values()]
-    return told
+                timeline.exchanges += [_build_exchange(event["phase"], answer, waiting) for answer in answers]
+    timeline.spans += [_number_span(span, numbers) for span in open_calls.values()]
+    timeline.spans.sort(key=lambda span: span.start)
+    timeline.exchanges += [exchange for waiting in open_questions.values() for exchange in waiting.values()]
+    return timeline
 
 
-def _ended(span: CallSpan, event: Record, at: float, numbers: dict[str, int]) -> CallSpan:
-    numbered = _numbered(span, numbers)
+def _end_span(span: CallSpan, event: Record, at: float, numbers: dict[str, int]) -> CallSpan:
+    numbered = _number_span(span, numbers)
     start = min(span.start, at)
-    return CallSpan(*_place(span), start, numbered.number, at, str(event["error"]))
+    return CallSpan(*_span_identity(span), start, numbered.number, at, str(event["error"]))
 
 
-def _numbered(span: CallSpan, numbers: dict[str, int]) -> CallSpan:
+def _number_span(span: CallSpan, numbers: dict[str, int]) -> CallSpan:
     numbers[span.address] = numbers.get(span.address, 0) + 1
-    return CallSpan(*_place(span), span.start, numbers[span.address])
+    return CallSpan(*_span_identity(span), span.start, numbers[span.address])
 
 
-def _place(span: CallSpan) -> tuple[str, str, int, str, str]:
+def _span_identity(span: CallSpan) -> tuple[str, str, int, str, str]:
     return span.address, span.phase, span.round, span.member, span.model
 
 
-def _answered(phase: str, answer: Mapping[str, Any], waiting: Mapping[str, Exchange]) -> Exchange:
-    before = waiting.get(_key(answer))
-    question = {**before.question, **answer} if before is not None else answer
-    return Exchange(phase, question, answer, before.computed if before is not None else False)
+def _build_exchange(phase: str, answer: Mapping[str, Any], waiting: Mapping[str, Exchange]) -> Exchange:
+    open_exchange = waiting.get(_key(answer))
+    question = {**open_exchange.question, **answer} if open_exchange is not None else answer
+    return Exchange(phase, question, answer, open_exchange.computed if open_exchange is not None else False)
 
 
 def _key(question: Mapping[str, Any]) -> str:

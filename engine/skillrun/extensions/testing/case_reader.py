@@ -20,23 +20,23 @@ from skillrun.extensions.testing.cases import (
     PROMPT_KEYS,
     RUN_KEYS,
     TEXT_KEYS,
-    Begun,
     Case,
     Expectation,
-    Reply,
+    RunSettings,
+    ScriptedReply,
 )
 from skillrun.models.scripted import read_script
-from skillrun.questions.prepared_answers import read_prepared
-from skillrun.scoring.patterns import hits
-from skillrun.syntax.diagnostics import GivenUp, Problems
+from skillrun.questions.prepared_answers import parse_prepared_answers
+from skillrun.scoring.patterns import find_hits
+from skillrun.syntax.diagnostics import ParsingStopped, Problems
 from skillrun.syntax.document import parse_document
 from skillrun.syntax.reading import read_source
-from skillrun.syntax.source import Document, Mapping, Node, Scalar, Sequence, plain
+from skillrun.syntax.source import Document, Mapping, Node, Scalar, Sequence, to_plain
 from skillrun.syntax.yaml import parse_yaml
 from skillrun.templates.expressions import Value
 
-FOLDER: Final = "tests"
-SEARCH: Final = 1.0  # seconds for a regular expression
+CASES_FOLDER: Final = "tests"
+PATTERN_TIMEOUT: Final = 1.0  # seconds for a regular expression
 
 
 class CaseFile(NamedTuple):
@@ -49,16 +49,16 @@ class CaseFile(NamedTuple):
 
     def document(self, problems: Problems, project: Path) -> Document | None:
         """Its parts; None where they cannot be read."""
-        source = read_source(self.path, self.label, problems, inside=project)
+        source = read_source(self.path, self.label, problems, boundary=project)
         try:
             return parse_document(source, problems) if source is not None else None
-        except GivenUp:
+        except ParsingStopped:
             return None
 
 
 def case_files(project: Path) -> Iterator[CaseFile]:
     """The markdown files in the folders of `tests/`, sorted; a README is none, and nothing that is hidden."""
-    for path in sorted((project / FOLDER).glob("[!.]*/[!.]*.md")):
+    for path in sorted((project / CASES_FOLDER).glob("[!.]*/[!.]*.md")):
         if path.name != "README.md":
             yield CaseFile(path.parent.name, path.stem, path, path.relative_to(project).as_posix())
 
@@ -68,123 +68,123 @@ def is_case_file(path: Path) -> bool:
     match path.parts:
         case (top, folder, name):
             hidden = folder.startswith(".") or name.startswith(".")
-            return top == FOLDER and not hidden and path.suffix == ".md" and name != "README.md"
+            return top == CASES_FOLDER and not hidden and path.suffix == ".md" and name != "README.md"
     return False
 
 
-def is_meant(document: Document | None) -> bool:
+def looks_like_case(document: Document | None) -> bool:
     """Whether a markdown file of a folder that no workflow is named like is meant as a case."""
-    return document is not None and any(name in document.front.entries for name in ("expect", "replies"))
+    return document is not None and any(name in document.frontmatter.entries for name in ("expect", "replies"))
 
 
 def read_case(file: CaseFile, document: Document, problems: Problems, project: Path) -> Case | None:
     """The case that a file of a project holds; None where it is given up."""
     reader = CaseReader(problems, literal=True)
     try:
-        return reader.case(file, document, project)
-    except GivenUp:
+        return reader.read_case(file, document, project)
+    except ParsingStopped:
         return None
 
 
 class CaseReader(Reader):
     """Reads the parts of a case; what cannot be read is reported where it stands, and left out."""
 
-    def case(self, file: CaseFile, document: Document, project: Path) -> Case:
-        front = document.front
+    def read_case(self, file: CaseFile, document: Document, project: Path) -> Case:
+        front = document.frontmatter
         values = self.read(front, CASE_KEYS)
         if not front.entries:
             self.report(front.span, "frontmatter", "this case says nothing", "begin with `---`, `expect:`, `---`")
         answers, replies, expect = (front.get(name) for name in ("answers", "replies", "expect"))
-        if isinstance(inputs := front.get("inputs"), Scalar | Sequence) and plain(inputs) is not None:
-            self.wrong_type(inputs, "a mapping of inputs to values")
+        if isinstance(inputs := front.get("inputs"), Scalar | Sequence) and to_plain(inputs) is not None:
+            self.report_wrong_type(inputs, "a mapping of inputs to values")
         return Case(
             file.name,
             file.workflow,
             front,
             document.body.value.strip(),
-            read_prepared(answers, self.problems) if answers is not None else {},
-            tuple(self.replies(replies, file, project)) if replies is not None else (),
+            parse_prepared_answers(answers, self.problems) if answers is not None else {},
+            tuple(self.read_replies(replies, file, project)) if replies is not None else (),
             values.get("model", ""),
             values.get("project", ""),
             values.get("runs", ""),
             values.get("prompts", ""),
-            Begun(**self.read(run, RUN_KEYS)) if (run := front.get("run")) is not None else Begun(),
-            tuple(self.expected(expect)) if expect is not None else (),
+            RunSettings(**self.read(run, RUN_KEYS)) if (run := front.get("run")) is not None else RunSettings(),
+            tuple(self.read_expectations(expect)) if expect is not None else (),
         )
 
-    def take(self, name: str, key: Key, node: Node) -> Any:
-        value = super().take(name, key, node)
+    def read_key_value(self, name: str, key: Key, node: Node) -> Any:
+        value = super().read_key_value(name, key, node)
         return value.literal if isinstance(value, Value) else value
 
-    def replies(self, node: Node, file: CaseFile, project: Path) -> Iterable[Reply]:
+    def read_replies(self, node: Node, file: CaseFile, project: Path) -> Iterable[ScriptedReply]:
         """The replies that stand in the case, or in the script or the scripts that it names, from its folder on."""
         names = node.items if isinstance(node, Sequence) else (node,)
         if names and all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
-            read = [self.script(name, file, project) for name in names if isinstance(name, Scalar)]
+            read = [self.read_script_file(name, file, project) for name in names if isinstance(name, Scalar)]
             scripts = [script for script in read if script is not None]
         else:
             scripts = [node]
         for script in scripts:
             rules = read_script(script, self.problems)
             items = script.items if isinstance(script, Sequence) else ()
-            yield from map(Reply, rules, [item.span for item in items if isinstance(item, Mapping)])
+            yield from map(ScriptedReply, rules, [item.span for item in items if isinstance(item, Mapping)])
 
-    def script(self, node: Scalar, file: CaseFile, project: Path) -> Node | None:
+    def read_script_file(self, node: Scalar, file: CaseFile, project: Path) -> Node | None:
         """What a script holds; why it cannot be read is told where it is named."""
-        path, own = file.path.parent / str(node.value), Problems()
+        path, script_problems = file.path.parent / str(node.value), Problems()
         label = Path(os.path.relpath(path, project)).as_posix()
-        source = read_source(path, label, own, inside=project)
-        for problem in own:
+        source = read_source(path, label, script_problems, boundary=project)
+        for problem in script_problems:
             self.report(node.span, problem.code, f"{node.value}: {problem.message}", problem.hint)
         return parse_yaml(source, 0, len(source.text), self.problems) if source is not None else None
 
-    def expected(self, node: Node) -> Iterator[Expectation]:
+    def read_expectations(self, node: Node) -> Iterator[Expectation]:
         self.read(node, EXPECT_KEYS)
         for name, entry in node.entries.items() if isinstance(node, Mapping) else ():
-            if name in _READ:
-                yield from _READ[name](self, entry.value)
+            if name in _EXPECTATION_READERS:
+                yield from _EXPECTATION_READERS[name](self, entry.value)
 
-    def outcome(self, node: Node) -> Iterator[Expectation]:
+    def read_outcome(self, node: Node) -> Iterator[Expectation]:
         if isinstance(node, Scalar):
-            status = self.take("outcome", OUTCOME_KEYS["status"], node)
+            status = self.read_key_value("outcome", OUTCOME_KEYS["status"], node)
             if status is not None:
                 yield Expectation("outcome", status, node.span)
             return
         values = self.read(node, OUTCOME_KEYS)
         for name, kind in (("status", "outcome"), ("reason", "reason")):
             if name in values:
-                yield Expectation(kind, values[name], _at(node, name))
+                yield Expectation(kind, values[name], _span_of(node, name))
 
-    def path(self, node: Node) -> Iterator[Expectation]:
-        items = self.listed(node, "phases", "write `[first, second]`")
-        names = tuple(self.sentence(item) for item in items)
+    def read_path(self, node: Node) -> Iterator[Expectation]:
+        items = self.read_items(node, "phases", "write `[first, second]`")
+        names = tuple(self.read_sentence(item) for item in items)
         if items or isinstance(node, Sequence):
             yield Expectation("path", names, node.span)
 
-    def of_phases(self, kind: str) -> Callable[[Node], Iterator[Expectation]]:
+    def read_phase_values(self, kind: str) -> Callable[[Node], Iterator[Expectation]]:
         def read(node: Node) -> Iterator[Expectation]:
-            for phase, entry in self.entries(node, f"phases to their {kind}"):
-                for name, value in self.entries(entry, "names to values"):
-                    yield Expectation(kind, plain(value), value.span, phase, name)
+            for phase, entry in self.read_entries(node, f"phases to their {kind}"):
+                for name, value in self.read_entries(entry, "names to values"):
+                    yield Expectation(kind, to_plain(value), value.span, phase, name)
 
         return read
 
-    def artifacts(self, node: Node) -> Iterator[Expectation]:
+    def read_artifacts(self, node: Node) -> Iterator[Expectation]:
         if isinstance(node, Sequence):
             for item in node.items:
-                yield Expectation("artifact", True, item.span, self.sentence(item))
+                yield Expectation("artifact", True, item.span, self.read_sentence(item))
             return
-        for name, value in self.entries(node, "artifacts to what they contain"):
+        for name, value in self.read_entries(node, "artifacts to what they contain"):
             if isinstance(value, Scalar) and (value.value is None or isinstance(value.value, bool)):
                 yield Expectation("artifact", value.value is not False, value.span, name)
             else:
-                yield from self.text("artifact", name, value, TEXT_KEYS)
+                yield from self.read_text_expectations("artifact", name, value, TEXT_KEYS)
 
-    def prompts(self, node: Node) -> Iterator[Expectation]:
-        for address, value in self.entries(node, "patterns for addresses to what the prompts contain"):
-            yield from self.text("prompt", address, value, PROMPT_KEYS)
+    def read_prompts(self, node: Node) -> Iterator[Expectation]:
+        for address, value in self.read_entries(node, "patterns for addresses to what the prompts contain"):
+            yield from self.read_text_expectations("prompt", address, value, PROMPT_KEYS)
 
-    def text(self, kind: str, subject: str, node: Node, keys: Keys) -> Iterator[Expectation]:
+    def read_text_expectations(self, kind: str, subject: str, node: Node, keys: Keys) -> Iterator[Expectation]:
         """What is expected of a text; each of several texts for itself."""
         values = self.read(node, keys)
         for name, entry in node.entries.items() if isinstance(node, Mapping) else ():
@@ -194,66 +194,66 @@ class CaseReader(Reader):
                 yield Expectation(kind, values[name], entry.value.span, subject, name)
                 continue
             for item in entry.value.items if isinstance(entry.value, Sequence) else (entry.value,):
-                wanted = self.sentence(item)
-                if name == "matches" and (wrong := _refused(wanted)):
+                wanted = self.read_sentence(item)
+                if name == "matches" and (wrong := _pattern_error(wanted)):
                     self.report(item.span, "pattern", f"this is no regular expression: {wrong}")
                 elif not wanted:
                     self.report(item.span, "empty", f"`{name}` has an empty text", "write the words that are meant")
                 else:
                     yield Expectation(kind, wanted, item.span, subject, name)
 
-    def calls(self, node: Node) -> Iterator[Expectation]:
+    def read_calls(self, node: Node) -> Iterator[Expectation]:
         if not isinstance(node, Mapping) or (node.entries and node.entries.keys() <= BOUND_KEYS.keys()):
-            yield from self.number("*", node)
+            yield from self.read_call_count("*", node)
             return
-        for address, value in self.entries(node, "patterns for addresses to numbers of calls"):
+        for address, value in self.read_entries(node, "patterns for addresses to numbers of calls"):
             if address in BOUND_KEYS:
                 hint = f"for all calls, write `'*': {{{address}: …}}`"
                 self.report(value.span, "calls", f"`{address}` stands beside patterns for addresses", hint)
             else:
-                yield from self.number(address, value)
+                yield from self.read_call_count(address, value)
 
-    def number(self, address: str, node: Node) -> Iterator[Expectation]:
+    def read_call_count(self, address: str, node: Node) -> Iterator[Expectation]:
         """So many calls, or at least or at most so many."""
         if isinstance(node, Mapping):
             values = self.read(node, BOUND_KEYS)
             yield Expectation("calls", (values.get("at_least", 0), values.get("at_most")), node.span, address)
-        elif (number := self.take("calls", Key("integer", "a number", least=0), node)) is not None:
+        elif (number := self.read_key_value("calls", Key("integer", "a number", least=0), node)) is not None:
             yield Expectation("calls", (number, number), node.span, address)
 
-    def price(self, node: Node) -> Iterator[Expectation]:
-        value = plain(node)
+    def read_price(self, node: Node) -> Iterator[Expectation]:
+        value = to_plain(node)
         if isinstance(value, int | float):
             yield Expectation("price", value, node.span)
 
-    def entries(self, node: Node, what: str) -> Iterator[tuple[str, Node]]:
+    def read_entries(self, node: Node, what: str) -> Iterator[tuple[str, Node]]:
         if isinstance(node, Mapping):
             yield from ((name, entry.value) for name, entry in node.entries.items())
         else:
-            self.wrong_type(node, f"a mapping of {what}")
+            self.report_wrong_type(node, f"a mapping of {what}")
 
 
-_READ: Final[dict[str, Callable[[CaseReader, Node], Iterator[Expectation]]]] = {
-    "outcome": CaseReader.outcome,
-    "path": CaseReader.path,
-    "outputs": lambda reader, node: reader.of_phases("outputs")(node),
-    "flags": lambda reader, node: reader.of_phases("flags")(node),
-    "artifacts": CaseReader.artifacts,
-    "prompts": CaseReader.prompts,
-    "calls": CaseReader.calls,
-    "price": CaseReader.price,
+_EXPECTATION_READERS: Final[dict[str, Callable[[CaseReader, Node], Iterator[Expectation]]]] = {
+    "outcome": CaseReader.read_outcome,
+    "path": CaseReader.read_path,
+    "outputs": lambda reader, node: reader.read_phase_values("outputs")(node),
+    "flags": lambda reader, node: reader.read_phase_values("flags")(node),
+    "artifacts": CaseReader.read_artifacts,
+    "prompts": CaseReader.read_prompts,
+    "calls": CaseReader.read_calls,
+    "price": CaseReader.read_price,
 }
 
 
-def _at(node: Node, name: str) -> Any:
+def _span_of(node: Node, name: str) -> Any:
     value = node.get(name) if isinstance(node, Mapping) else None
     return value.span if value is not None else node.span
 
 
-def _refused(pattern: str) -> str:
+def _pattern_error(pattern: str) -> str:
     """Why a regular expression cannot be used; empty where it can."""
     try:
-        hits(pattern, "", SEARCH)
+        find_hits(pattern, "", PATTERN_TIMEOUT)
     except ValueError as error:
         return str(error)
     return ""

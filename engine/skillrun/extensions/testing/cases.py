@@ -18,8 +18,8 @@ from skillrun.syntax.source import Span
 
 STATUSES: Final = ("completed", "failed", "waiting")
 ENVIRONMENTS: Final = ("terminal", "editor", "ci")
-STARTED_AT: Final = "2026-01-01T00:00:00Z"
-ROUND: Final = re.compile(r"round-([0-9]{1,9})/")  # in front of a pattern for addresses: in that round alone
+DEFAULT_STARTED_AT: Final = "2026-01-01T00:00:00Z"
+ROUND_PREFIX: Final = re.compile(r"round-([0-9]{1,9})/")  # in front of a pattern for addresses: in that round alone
 
 CASE_KEYS: Final[Keys] = {
     "inputs": Key("anything", "what the workflow is given"),
@@ -70,13 +70,13 @@ class Expectation:
     addresses; `test` how, where there are several ways."""
 
     kind: str
-    wanted: Any
+    value: Any
     span: Span
     subject: str = ""
     test: str = ""
 
 
-class Reply(NamedTuple):
+class ScriptedReply(NamedTuple):
     """A reply of the script, and where it stands."""
 
     rule: Rule
@@ -84,11 +84,11 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunSettings:
     """What a run says of itself, which is the same each time that its case is run."""
 
     name: str = "run"
-    started_at: str = STARTED_AT
+    started_at: str = DEFAULT_STARTED_AT
     environment: str = "terminal"
 
 
@@ -101,13 +101,13 @@ class Case:
     front: source.Mapping
     description: str = ""
     answers: Mapping[str, PreparedEntry] = field(default_factory=dict)
-    replies: tuple[Reply, ...] = ()
+    replies: tuple[ScriptedReply, ...] = ()
     model: str = ""
     project: str = ""
     runs: str = ""
     prompts: str = ""
-    run: Begun = field(default_factory=Begun)
-    expected: tuple[Expectation, ...] = ()
+    run: RunSettings = field(default_factory=RunSettings)
+    expectations: tuple[Expectation, ...] = ()
 
     @property
     def span(self) -> Span:

@@ -11,24 +11,24 @@ from typing import Any, Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.formatting import counted, duration, money
-from skillrun.cli.loading import look_for, open_catalogue, open_library
+from skillrun.cli.formatting import count_noun, format_duration, format_price
+from skillrun.cli.loading import open_catalogue, open_library, require_workflow
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import project_here
+from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import COMMANDS
-from skillrun.extensions.testing.case_reader import FOLDER, CaseFile, case_files, is_meant
-from skillrun.extensions.testing.compare import compare, compared_options, comparing
-from skillrun.extensions.testing.record import record
-from skillrun.extensions.testing.reports import NOT_AS_RECORDED, SUITES, data_of, junit, lines_of
+from skillrun.extensions.testing.case_reader import CASES_FOLDER, CaseFile, case_files, looks_like_case
+from skillrun.extensions.testing.compare import compare, compare_options, parse_compare_options
+from skillrun.extensions.testing.record import create_case
+from skillrun.extensions.testing.reports import NOT_AS_RECORDED, SUITES, build_result_data, format_result, render_junit
 from skillrun.extensions.testing.suite import CaseResult, CheckedWorkflow, run_cases
 from skillrun.library.library import Library
 from skillrun.syntax.diagnostics import Problem, Problems, UsageError, render_problem, suggest
 from skillrun.syntax.source import Span
 
-BROKEN: Final = 2
-BEGINNING: Final = 200  # bytes of a report, in which it says what it is
-BEGIN: Final = (
-    f"write {FOLDER}/<workflow>/<case>.md, which begins with `---`, `inputs: {{…}}`, `expect: {{…}}`, `---`; "
+INVALID_CASE: Final = 2
+HEAD_BYTES: Final = 200  # bytes of a report, in which it says what it is
+NO_CASES_HINT: Final = (
+    f"write {CASES_FOLDER}/<workflow>/<case>.md, which begins with `---`, `inputs: {{…}}`, `expect: {{…}}`, `---`; "
     "or make one of a run with `skillrun test --record RUN`"
 )
 
@@ -36,8 +36,8 @@ BEGIN: Final = (
 def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completers.Items:
     """The cases of the workflow given before them."""
     workflow = context.params.get("workflow")
-    names = (case.name for case in case_files(project_here()) if case.workflow == workflow)
-    return completers.starting_with(incomplete, names)
+    names = (case.name for case in case_files(current_project()) if case.workflow == workflow)
+    return completers.items_with_prefix(incomplete, names)
 
 
 @click.command(
@@ -70,7 +70,7 @@ def _complete_cases(context: click.Context, _parameter: click.Parameter, incompl
 )
 @click.option("--as", "name", default="", metavar="CASE", help="Name of the recorded case. Default: the run's name.")
 @click.option("--prompts", is_flag=True, help="Show changed prompts of recorded cases even if the case passes.")
-@compared_options
+@compare_options
 @options.runs_folder
 @options.as_json
 def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
@@ -82,29 +82,35 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
     if recorded:
         if workflow:
             raise UsageError("`--record` takes the run, which knows its workflow", "leave the workflow out")
-        run = options.stored_run(recorded, chosen["runs"])
-        workflow, case = record(run, name or run.name, out)
+        run = options.open_run(recorded, chosen["runs"])
+        workflow, case = create_case(run, name or run.name, out)
         names = (case,)
-    typed = comparing(workflow, chosen)
-    begun = time.monotonic()
-    library, project = open_library(), project_here().resolve()
-    files, strays = _chosen(library, project, workflow, names)
-    if typed is not None:
-        return compare(typed, library, files, out)
-    workflows = _checked(library, dict.fromkeys(file.workflow for file in files), out)
+    compare_settings = parse_compare_options(workflow, chosen)
+    started = time.monotonic()
+    library, project = open_library(), current_project().resolve()
+    files, strays = _select_cases(library, project, workflow, names)
+    if compare_settings is not None:
+        return compare(compare_settings, library, files, out)
+    workflows = _check_workflows(library, dict.fromkeys(file.workflow for file in files), out)
     results = list(strays)
     for result in strays:
-        _tell(result, out)
+        _print_result(result, out)
     for result in run_cases(files, workflows, project, chosen["jobs"]):
         results.append(result)
-        _tell(result, out, prompts=chosen["prompts"])
-    seconds = time.monotonic() - begun
+        _print_result(result, out, prompts=chosen["prompts"])
+    seconds = time.monotonic() - started
     if report is not None:
-        report.write_bytes(junit(results, seconds))
+        report.write_bytes(render_junit(results, seconds))
     counts: Counter[str] = Counter(result.status for result in results)
-    out.line(f"{counted(len(results), 'case')}: {_sum(counts)} ({duration(seconds)})")
-    out.data({"cases": [data_of(result) for result in results], "seconds": round(seconds, 3), **_counts(counts)})
-    return BROKEN if counts["broken"] else 1 if counts["misses"] or counts["not-run"] else 0
+    out.line(f"{count_noun(len(results), 'case')}: {_format_counts(counts)} ({format_duration(seconds)})")
+    out.data(
+        {
+            "cases": [build_result_data(result) for result in results],
+            "seconds": round(seconds, 3),
+            **_counts_data(counts),
+        }
+    )
+    return INVALID_CASE if counts["broken"] else 1 if counts["misses"] or counts["not-run"] else 0
 
 
 def _check_report(report: Path | None) -> None:
@@ -113,26 +119,32 @@ def _check_report(report: Path | None) -> None:
         return
     if not report.parent.is_dir():
         raise UsageError(f"there is no folder {report.parent} for the report", "make it first")
-    if report.exists() and SUITES.encode() not in report.read_bytes()[:BEGINNING]:
+    if report.exists() and SUITES.encode() not in report.read_bytes()[:HEAD_BYTES]:
         raise UsageError(f"{report} is there, and is no report of tests", "choose another name, or move it away")
 
 
-def _chosen(
+def _select_cases(
     library: Library, project: Path, workflow: str, names: Sequence[str]
 ) -> tuple[list[CaseFile], list[CaseResult]]:
     """The cases that are meant, and those of folders that no workflow is named like. Raises UsageError for none."""
     files = list(case_files(project))
-    known = library.names("workflows")
+    workflow_names = library.names("workflows")
     if not workflow:
-        strays = [stray for file in files if file.workflow not in known and (stray := _stray(library, project, file))]
-        files = [file for file in files if file.workflow in known]
+        strays = [
+            stray
+            for file in files
+            if file.workflow not in workflow_names and (stray := _unknown_workflow_result(library, project, file))
+        ]
+        files = [file for file in files if file.workflow in workflow_names]
         if not files and not strays:
-            raise UsageError(f"there is no case in {FOLDER}/", BEGIN)
+            raise UsageError(f"there is no case in {CASES_FOLDER}/", NO_CASES_HINT)
         return files, strays
-    look_for(workflow, library)
+    require_workflow(workflow, library)
     files = [file for file in files if file.workflow == workflow]
     if not files:
-        raise UsageError(f"`{workflow}` has no case in {FOLDER}/{workflow}/", BEGIN.replace("<workflow>", workflow))
+        raise UsageError(
+            f"`{workflow}` has no case in {CASES_FOLDER}/{workflow}/", NO_CASES_HINT.replace("<workflow>", workflow)
+        )
     by_name = {file.name: file for file in files}
     for name in names:
         if name not in by_name:
@@ -140,11 +152,11 @@ def _chosen(
     return [by_name[name] for name in names] or files, []
 
 
-def _stray(library: Library, project: Path, file: CaseFile) -> CaseResult | None:
+def _unknown_workflow_result(library: Library, project: Path, file: CaseFile) -> CaseResult | None:
     """What is said of a case that names no workflow; None for a file that is none."""
     problems = Problems()
     document = file.document(problems, project)
-    if document is None or not is_meant(document):
+    if document is None or not looks_like_case(document):
         return None
     hint = suggest(file.workflow, library.names("workflows"))
     message = f"no workflow is called `{file.workflow}`, as the folder of this case is"
@@ -152,47 +164,47 @@ def _stray(library: Library, project: Path, file: CaseFile) -> CaseResult | None
     return CaseResult(file.workflow, file.name, file.label, "broken", tuple(problems))
 
 
-def _checked(library: Library, names: Iterable[str], out: Output) -> dict[str, CheckedWorkflow]:
+def _check_workflows(library: Library, names: Iterable[str], out: Output) -> dict[str, CheckedWorkflow]:
     """Each workflow with everything that it uses, checked once; what is wrong with one is printed."""
     from skillrun.checker.checker import check_workflow
 
     workflows: dict[str, CheckedWorkflow] = {}
-    told: set[Problem] = set()
+    printed: set[Problem] = set()
     for name in names:
         library = Library(library.roots, library)  # its problems are those of this workflow
         program = check_workflow(library, name, COMMANDS)
         library.config("models")
         problems = tuple(library.problems)
         for problem in problems:
-            if problem not in told:
+            if problem not in printed:
                 out.note(render_problem(problem) + "\n")
-        told.update(problems)
-        broken = program is None or library.problems.errors
+        printed.update(problems)
+        broken = program is None or library.problems.has_errors
         catalogue = None if broken else open_catalogue(library, trusted=True)  # nothing is sent to anybody
         workflows[name] = CheckedWorkflow(None if broken else program, catalogue, problems)
     return workflows
 
 
-def _tell(result: CaseResult, out: Output, *, prompts: bool = False) -> None:
+def _print_result(result: CaseResult, out: Output, *, prompts: bool = False) -> None:
     title = f"{result.workflow}/{result.name}"
     number = len(result.prompts)
     others = f"; {NOT_AS_RECORDED[0 if number == 1 else 1].format(number)}" if number else ""
-    told = {
-        "holds": f"holds ({counted(result.calls, 'call')}, {money(result.price)}{others})",
-        "misses": f"misses {counted(len(result.misses), 'expectation')}",
+    status_texts = {
+        "holds": f"holds ({count_noun(result.calls, 'call')}, {format_price(result.price)}{others})",
+        "misses": f"misses {count_noun(len(result.mismatches), 'expectation')}",
         "broken": "is broken",
         "not-run": f"was not run: `{result.workflow}` has problems",
     }
-    out.line(f"{title}: {told[result.status]}")
-    for line in lines_of(result, prompts=prompts):
+    out.line(f"{title}: {status_texts[result.status]}")
+    for line in format_result(result, prompts=prompts):
         out.line(line)
 
 
-def _sum(counts: Counter[str]) -> str:
+def _format_counts(counts: Counter[str]) -> str:
     words = {"holds": ("holds", "hold"), "misses": ("misses", "miss"), "broken": ("broken",), "not-run": ("not run",)}
     numbers = {status: counts[status] for status in words if counts[status]}
     return ", ".join(f"{number} {words[status][-1 if number > 1 else 0]}" for status, number in numbers.items())
 
 
-def _counts(counts: Counter[str]) -> dict[str, int]:
+def _counts_data(counts: Counter[str]) -> dict[str, int]:
     return {name.replace("-", "_"): counts[name] for name in ("holds", "misses", "broken", "not-run")}

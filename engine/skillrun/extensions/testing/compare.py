@@ -17,54 +17,70 @@ from typing import Any, Final
 import click
 
 from skillrun.checker.program import Program
-from skillrun.cli.loading import Loaded, Script, cache_folder, load, load_script, look_for, refuse
+from skillrun.cli.loading import (
+    LoadedWorkflow,
+    Script,
+    cache_folder,
+    exit_on_errors,
+    load,
+    load_script,
+    require_workflow,
+)
 from skillrun.cli.options import FILE
 from skillrun.cli.output import Output
-from skillrun.cli.preview import Expectation, LongWinded, with_tools
-from skillrun.cli.project_folder import from_here, project_here
-from skillrun.cli.trust import trusted
+from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn_usage
+from skillrun.cli.project_folder import current_project, relative_to_cwd
+from skillrun.cli.trust import require_trust
 from skillrun.extensions.testing.case_reader import CaseFile, read_case
-from skillrun.extensions.testing.checking import ready_case
+from skillrun.extensions.testing.checking import prepare_case
 from skillrun.extensions.testing.comparison_report import (
     Comparison,
-    Expense,
-    judged_pairs,
-    line_of_pair,
-    line_of_sample,
-    markdown_of,
+    ComparisonCost,
+    format_judged_pair,
+    format_sample,
+    pairs_to_judge,
     price_lines,
+    render_markdown,
     table_lines,
 )
-from skillrun.extensions.testing.judging import JudgedPair, all_judged, check_judge
-from skillrun.extensions.testing.sample_replies import Answered
-from skillrun.extensions.testing.sampling import Circumstances, Paths, Sample, Scope, Side, all_sampled, walked
-from skillrun.extensions.testing.versions import other_version
+from skillrun.extensions.testing.judging import JudgedPair, check_judge, judge_all_pairs
+from skillrun.extensions.testing.sample_replies import SampleReplies
+from skillrun.extensions.testing.sampling import (
+    ComparisonScope,
+    ComparisonSide,
+    ConversationPaths,
+    Sample,
+    SampleContext,
+    collect_requests,
+    run_samples,
+)
+from skillrun.extensions.testing.versions import open_other_version
 from skillrun.library.library import Library
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
-from skillrun.runtime.usage_totals import Spent
+from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.frontmatter import as_yaml
 from skillrun.store.journal import Journal
-from skillrun.store.local.local_run import RunFolder
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_run import LocalRun
+from skillrun.store.local.local_store import LocalStore
 from skillrun.store.memory import MemoryJournal
 from skillrun.syntax.diagnostics import Problems, UsageError
 
-FOLDER: Final = ".compared"
-MODEL: Final = "SKILLRUN_MODEL"  # read for a comparison only: without one, `--model` is refused
-NOW: Final = "working tree"
+COMPARISONS_FOLDER: Final = ".compared"
+MODEL_VARIABLE: Final = "SKILLRUN_MODEL"  # read for a comparison only: without one, `--model` is refused
+WORKING_TREE: Final = "working tree"
 SAMPLES: Final = 3
-ASKED_NOTHING: Final = "Nothing was asked."
+NO_CALLS_MADE: Final = "Nothing was asked."
 
 
 @dataclass(frozen=True)
-class Comparing:
+class CompareOptions:
     """What was typed."""
 
     workflow: str
     other: str
     samples: int
-    scope: Scope
+    scope: ComparisonScope
     judge: str
     model: str
     script: Path | None
@@ -73,7 +89,7 @@ class Comparing:
     runs: Path
 
 
-def compared_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a comparison."""
     options = (
         click.option(
@@ -116,12 +132,12 @@ def compared_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def comparing(workflow: str, chosen: Mapping[str, Any]) -> Comparing | None:
+def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOptions | None:
     """What was typed; None where nothing is compared. Raises UsageError for options that do not go together."""
-    scope = Scope(chosen["whole"], chosen["phase"], chosen["step"])
-    own = ("samples", "phase", "step", "whole", "judge", "model", "script", "yes", "trust_project")
+    scope = ComparisonScope(chosen["whole"], chosen["phase"], chosen["step"])
+    compare_only = ("samples", "phase", "step", "whole", "judge", "model", "script", "yes", "trust_project")
     if not chosen["other"]:
-        for name in own:
+        for name in compare_only:
             if chosen[name]:
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"`{flag}` is for a comparison", f"add `--compare VERSION`, or leave `{flag}` out")
@@ -134,191 +150,203 @@ def comparing(workflow: str, chosen: Mapping[str, Any]) -> Comparing | None:
         raise UsageError("`--whole` is every phase and step", "leave `--whole` out, or `--phase` and `--step`")
     if scope.step and not scope.phase:
         raise UsageError("`--step` is a step of a phase", f"add `--phase PHASE` to `--step {scope.step}`")
-    values = {name: chosen[name] for name in own if name not in ("phase", "step", "whole", "samples")}
-    values["model"] = chosen["model"] or os.environ.get(MODEL, "")
+    values = {name: chosen[name] for name in compare_only if name not in ("phase", "step", "whole", "samples")}
+    values["model"] = chosen["model"] or os.environ.get(MODEL_VARIABLE, "")
     count = chosen["samples"] or SAMPLES
-    return Comparing(workflow, chosen["other"], count, scope, runs=chosen["runs"], **values)
+    return CompareOptions(workflow, chosen["other"], count, scope, runs=chosen["runs"], **values)
 
 
-def compare(typed: Comparing, library: Library, files: Sequence[CaseFile], out: Output) -> int:
+def compare(options: CompareOptions, library: Library, files: Sequence[CaseFile], out: Output) -> int:
     """Say what a comparison costs, have a yes, ask, and say what came of it; the exit code."""
-    script = load_script(typed.script, out)
-    loaded = load(typed.workflow, out, library)
-    judge = _judge(typed.judge, library, out) if typed.judge else None
-    loaded = _checked_models(typed, loaded, script, out)
-    with other_version(typed.other, library, project_here()) as older:
-        if older.locate(f"workflows/{typed.workflow}.md") is None:
-            raise UsageError(f"`{typed.other}` has no workflow `{typed.workflow}`", "name another version")
-        before = load(typed.workflow, out, older).program
-        sides = (_side(typed.other, before, files, out), _side(NOW, loaded.program, files, out))
-        work = _Work(typed, loaded, sides, judge, script, out)
-        return work.done()
+    script = load_script(options.script, out)
+    loaded = load(options.workflow, out, library)
+    judge = _load_judge(options.judge, library, out) if options.judge else None
+    loaded = _check_models(options, loaded, script, out)
+    with open_other_version(options.other, library, current_project()) as older:
+        if older.locate(f"workflows/{options.workflow}.md") is None:
+            raise UsageError(f"`{options.other}` has no workflow `{options.workflow}`", "name another version")
+        other_program = load(options.workflow, out, older).program
+        sides = (
+            _load_side(options.other, other_program, files, out),
+            _load_side(WORKING_TREE, loaded.program, files, out),
+        )
+        work = _ComparisonRun(options, loaded, sides, judge, script, out)
+        return work.run()
 
 
-def _judge(name: str, library: Library, out: Output) -> Program:
-    look_for(name, library)
+def _load_judge(name: str, library: Library, out: Output) -> Program:
+    require_workflow(name, library)
     program = load(name, out, library).program
     check_judge(program)
     return program
 
 
-def _checked_models(typed: Comparing, loaded: Loaded, script: Script | None, out: Output) -> Loaded:
+def _check_models(
+    options: CompareOptions, loaded: LoadedWorkflow, script: Script | None, out: Output
+) -> LoadedWorkflow:
     """The workflow, with the user's trust where its models need it."""
-    loaded.check_models(typed.model, {}, keys=script is None)
+    loaded.check_models(options.model, {}, keys=script is None)
     if script is not None:
         return loaded
-    used = loaded.resolved(typed.model)
-    return trusted(loaded, used, out, unattended=typed.yes, given=typed.trust_project)
+    used = loaded.resolve_models(options.model)
+    return require_trust(loaded, used, out, unattended=options.yes, is_granted=options.trust_project)
 
 
-def _side(name: str, program: Program, files: Sequence[CaseFile], out: Output) -> Side:
+def _load_side(name: str, program: Program, files: Sequence[CaseFile], out: Output) -> ComparisonSide:
     """A version with its cases; ends the command where one of them is broken, or does not fit this version."""
-    problems, project = Problems(), project_here().resolve()
+    problems, project = Problems(), current_project().resolve()
     cases = {}
     for file in files:
         document = file.document(problems, project)
         case = read_case(file, document, problems, project) if document is not None else None
-        ready = ready_case(case, program, project, problems) if case is not None else None
+        ready = prepare_case(case, program, project, problems) if case is not None else None
         if ready is not None:
             cases[file.name] = ready
-    if problems.errors:
+    if problems.has_errors:
         out.note(f"the cases do not fit the version `{name}`:")
-    refuse([problem for problem in problems if problem.severity == "error"], out, ASKED_NOTHING, code=2)
-    return Side(name, program, cases)
+    exit_on_errors([problem for problem in problems if problem.severity == "error"], out, NO_CALLS_MADE, code=2)
+    return ComparisonSide(name, program, cases)
 
 
 @dataclass
-class _Work:
+class _ComparisonRun:
     """A comparison that is ready to be made."""
 
-    typed: Comparing
-    loaded: Loaded
-    sides: tuple[Side, Side]
+    options: CompareOptions
+    loaded: LoadedWorkflow
+    sides: tuple[ComparisonSide, ComparisonSide]
     judge: Program | None
     script: Script | None
     out: Output
 
-    def done(self) -> int:
+    def run(self) -> int:
         out = self.out
-        paths, comparison, expense = asyncio.run(self._expected())
-        if not any(paths.values()) and not self.typed.scope.whole:
-            return self._nothing_differs()
-        for line in price_lines(comparison, expense):
+        paths, comparison, cost = asyncio.run(self._estimate())
+        if not any(paths.values()) and not self.options.scope.whole:
+            return self._report_no_difference()
+        for line in price_lines(comparison, cost):
             out.line(line)
-        if expense.calls and not self._agreed():
-            return self._refused(expense)
-        place = self.typed.runs / FOLDER
-        with RunFolders(place).new(self.typed.workflow, shared=False) as folder:
-            with folder.lease.hold(), closing(folder.new_journal()) as journal:
+        if cost.calls and not self._confirm():
+            return self._report_refusal(cost)
+        folder_path = self.options.runs / COMPARISONS_FOLDER
+        with LocalStore(folder_path).create_run(self.options.workflow, shared=False) as folder:
+            with folder.lease.hold(), closing(folder.open_or_create_journal()) as journal:
                 try:
-                    comparison = asyncio.run(self._made(paths, journal))
+                    comparison = asyncio.run(self._collect_samples(paths, journal))
                 except KeyboardInterrupt:
                     out.note("what was answered is on record: the same command goes on, and asks it of nobody again")
                     raise
-            files = _keep(folder.path, comparison)
+            files = _save_comparison(folder.path, comparison)
         for line in table_lines(comparison):
             out.line(line)
-        out.line(f"kept in {from_here(files[0])}")
+        out.line(f"kept in {relative_to_cwd(files[0])}")
         out.data({**comparison.data(), "files": [str(file) for file in files]})
-        return 0 if any(sample.is_whole for sample in comparison.samples) else 1
+        return 0 if any(sample.has_result for sample in comparison.samples) else 1
 
-    def _nothing_differs(self) -> int:
-        scope, out = self.typed.scope, self.out
+    def _report_no_difference(self) -> int:
+        scope, out = self.options.scope, self.out
         if scope.phase:
             named = f"{scope.phase} {scope.step}".strip()
             raise UsageError(f"no call of these cases is in `{named}`", "`skillrun render WORKFLOW PHASE` shows them")
-        out.line(f"{self.typed.other} and the {NOW} send the same prompts in these cases: there is nothing to compare")
+        out.line(
+            f"{self.options.other} and the {WORKING_TREE} send the same prompts in these cases: "
+            "there is nothing to compare"
+        )
         out.line("`--phase PHASE` compares the calls of a phase all the same, `--whole` whole runs")
         out.data({"status": "same", "calls": 0})
         return 0
 
-    def _agreed(self) -> bool:
-        if self.typed.yes or not self._can_ask:
-            return self.typed.yes
+    def _confirm(self) -> bool:
+        if self.options.yes or not self._can_ask:
+            return self.options.yes
         return click.confirm("Ask this?", default=False, err=True)
 
     @property
     def _can_ask(self) -> bool:
         return has_terminal() and not self.out.json
 
-    def _refused(self, expense: Expense) -> int:
+    def _report_refusal(self, cost: ComparisonCost) -> int:
         """1 where somebody has said no, 2 where nobody could be asked."""
-        self.out.data({"status": "refused", **expense.data()})
+        self.out.data({"status": "refused", **cost.data()})
         if self._can_ask:
-            self.out.line(ASKED_NOTHING)
+            self.out.line(NO_CALLS_MADE)
             return 1
         self.out.note("error: nobody is there to say yes, and nothing was asked")
         self.out.note("hint: `--yes` says it, once you have seen the price")
         return 2
 
-    def _circumstances(self, answered: Answered) -> Circumstances:
+    def _sampling_context(self, answered: SampleReplies) -> SampleContext:
         cache = cache_folder() if self.script is None else None
-        return Circumstances(self.loaded.catalogue, os.environ, answered, self.typed.model, cache)
+        return SampleContext(self.loaded.catalogue, os.environ, answered, self.options.model, cache)
 
-    async def _expected(self) -> tuple[dict[str, Paths], Comparison, Expense]:
+    async def _estimate(self) -> tuple[dict[str, ConversationPaths], Comparison, ComparisonCost]:
         """Which calls are compared, and what they would use, but for those that are on record."""
-        expected = Expectation.of(self.loaded.program)
-        stand_in = LongWinded(expected, (), price=self.loaded.catalogue.price)
-        answered = Answered(self._known(), stand_in, keeps=False)
-        circumstances = self._circumstances(answered)
-        paths: dict[str, Paths] = {}
+        expected = ExpectedSizes.from_program(self.loaded.program)
+        estimating_gateway = PaddedScriptedGateway(expected, (), price=self.loaded.catalogue.price)
+        answered = SampleReplies(self._recorded_journal(), estimating_gateway, saves=False)
+        circumstances = self._sampling_context(answered)
+        paths: dict[str, ConversationPaths] = {}
         for case in self.sides[0].cases:
-            both = [await walked(side, case, circumstances) for side in self.sides]
-            paths[case] = self.typed.scope.paths(*both)
-        if not self.typed.scope.whole:
+            both = [await collect_requests(side, case, circumstances) for side in self.sides]
+            paths[case] = self.options.scope.paths(*both)
+        if not self.options.scope.whole:
             paths = {case: several for case, several in paths.items() if several}
-        samples = await self._sampled(paths, circumstances, lambda _sample: None)
-        calls = len(answered.asked)
-        judged = await self._judged(samples, circumstances, lambda _pair: None)
-        spent = Spent()
-        for address, request, reply in answered.asked:
-            spent += Spent(1, reply.usage, reply.price)
+        samples = await self._run_samples(paths, circumstances, lambda _sample: None)
+        calls = len(answered.new_calls)
+        judged = await self._run_judge(samples, circumstances, lambda _pair: None)
+        totals = UsageTotals()
+        for address, request, reply in answered.new_calls:
+            totals += UsageTotals(1, reply.usage, reply.price)
             if request.tools:
-                spent += with_tools(self.loaded.catalogue, request, expected.at(address))
-        places = self.loaded.catalogue.places({request.model for _, request, _ in answered.asked})
-        models = sorted({request.model for _, request, _ in answered.asked})
-        unreplied = {case: first for case, several in paths.items() if (first := self._unreplied(case, several))}
-        expense = Expense(spent, len(answered.asked) - calls, answered.known, models, places, unreplied)
+                totals += tool_turn_usage(self.loaded.catalogue, request, expected.size_at(address))
+        addresses = self.loaded.catalogue.provider_locations({request.model for _, request, _ in answered.new_calls})
+        models = sorted({request.model for _, request, _ in answered.new_calls})
+        first_unreplied = {
+            case: first for case, several in paths.items() if (first := self._first_without_reply(case, several))
+        }
+        expense = ComparisonCost(
+            totals, len(answered.new_calls) - calls, answered.recorded_calls, models, addresses, first_unreplied
+        )
         return paths, self._comparison(paths, samples, judged), expense
 
-    def _unreplied(self, case: str, paths: Paths) -> str:
+    def _first_without_reply(self, case: str, paths: ConversationPaths) -> str:
         """The first of several calls that differ, where the case has no reply for it; none where calls were chosen."""
         several = list(paths)
-        if len(several) < 2 or self.typed.scope.whole or self.typed.scope.phase:
+        if len(several) < 2 or self.options.scope.whole or self.options.scope.phase:
             return ""
         patterns = [reply.rule.address for reply in self.sides[1].cases[case].case.replies]
         return "" if any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns) else several[0]
 
-    def _known(self) -> Journal:
+    def _recorded_journal(self) -> Journal:
         """What comparisons of this workflow have on record."""
-        place = self.typed.runs / FOLDER / self.typed.workflow
-        if not place.is_dir():
+        folder_path = self.options.runs / COMPARISONS_FOLDER / self.options.workflow
+        if not folder_path.is_dir():
             return MemoryJournal()
-        with RunFolder(place) as folder:
-            return folder.journal_to_read() if folder.has_journal else MemoryJournal()
+        with LocalRun(folder_path) as folder:
+            return folder.read_only_journal() if folder.has_journal else MemoryJournal()
 
-    async def _made(self, paths: dict[str, Paths], journal: Journal) -> Comparison:
-        gateway: Gateway = self.loaded.gateway(self.script, self.out.note)
-        circumstances = self._circumstances(Answered(journal, gateway))
+    async def _collect_samples(self, paths: dict[str, ConversationPaths], journal: Journal) -> Comparison:
+        gateway: Gateway = self.loaded.open_gateway(self.script, self.out.note)
+        circumstances = self._sampling_context(SampleReplies(journal, gateway))
         try:
-            samples = await self._sampled(paths, circumstances, self._told)
-            judged = await self._judged(samples, circumstances, lambda each: self.out.line(line_of_pair(each)))
+            samples = await self._run_samples(paths, circumstances, self._print_sample)
+            judged = await self._run_judge(samples, circumstances, lambda each: self.out.line(format_judged_pair(each)))
         finally:
             await gateway.close()
         return self._comparison(paths, samples, judged)
 
-    def _told(self, sample: Sample) -> None:
+    def _print_sample(self, sample: Sample) -> None:
         if sample.status != "interrupted":
-            self.out.line(line_of_sample(sample))
+            self.out.line(format_sample(sample))
 
-    async def _sampled(
-        self, paths: dict[str, Paths], circumstances: Circumstances, told: Callable[[Sample], None]
+    async def _run_samples(
+        self, paths: dict[str, ConversationPaths], circumstances: SampleContext, on_sample: Callable[[Sample], None]
     ) -> list[Sample]:
-        whole = self.typed.scope.whole
-        return await all_sampled(self.sides, paths, self.typed.samples, circumstances, told, whole=whole)
+        whole = self.options.scope.whole
+        return await run_samples(self.sides, paths, self.options.samples, circumstances, on_sample, whole=whole)
 
-    async def _judged(
-        self, samples: Sequence[Sample], circumstances: Circumstances, told: Callable[[JudgedPair], None]
+    async def _run_judge(
+        self, samples: Sequence[Sample], circumstances: SampleContext, on_pair: Callable[[JudgedPair], None]
     ) -> list[JudgedPair]:
         """The pairs that are worth it, scored."""
         if self.judge is None:
@@ -330,34 +358,34 @@ class _Work:
             for (side, case, number), sample in by_place.items()
             if side == before.name
         ]
-        worth = judged_pairs(pairs, is_walked=not circumstances.answered.keeps)
-        return await all_judged(self.judge, worth, self._task, circumstances, told)
+        selected_pairs = pairs_to_judge(pairs, is_estimate=not circumstances.replies.saves)
+        return await judge_all_pairs(self.judge, selected_pairs, self._judge_task, circumstances, on_pair)
 
-    def _task(self, case: str) -> str:
+    def _judge_task(self, case: str) -> str:
         """What a case asks for, as data: the judge's own files say what to make of it."""
         ready, workflow = self.sides[1].cases[case], self.loaded.program.workflow
         given = {name: value for name, value in ready.inputs.items() if name in ready.case.input_names}
         task: dict[str, Any] = {"workflow": workflow.description, "inputs": given}
-        if self.typed.scope.phase:
-            task["part"] = f"{self.typed.scope.phase} {self.typed.scope.step}".strip()
+        if self.options.scope.phase:
+            task["part"] = f"{self.options.scope.phase} {self.options.scope.step}".strip()
         return as_yaml(task)
 
     def _comparison(
-        self, paths: Mapping[str, Paths], samples: Sequence[Sample], judged: Sequence[JudgedPair]
+        self, paths: Mapping[str, ConversationPaths], samples: Sequence[Sample], judged: Sequence[JudgedPair]
     ) -> Comparison:
         names = (self.sides[0].name, self.sides[1].name)
         return Comparison(
-            self.typed.workflow, names, self.typed.judge, self.typed.samples, dict(paths), samples, judged
+            self.options.workflow, names, self.options.judge, self.options.samples, dict(paths), samples, judged
         )
 
 
-def _keep(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
+def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
     """Write the comparison beside the earlier ones, to be read and as data."""
     import json
 
     number = next(n for n in range(1, 10**6) if not any((folder / f"{n}{end}").exists() for end in (".md", ".json")))
     files = folder / f"{number}.md", folder / f"{number}.json"
-    texts = markdown_of(comparison), json.dumps(comparison.data(), indent=2, ensure_ascii=False) + "\n"
+    texts = render_markdown(comparison), json.dumps(comparison.data(), indent=2, ensure_ascii=False) + "\n"
     for file, text in zip(files, texts, strict=True):
         file.write_text(text, encoding="utf-8", errors="replace")
     return files

@@ -10,36 +10,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from skillrun.cli.formatting import counted, money, table
-from skillrun.extensions.testing.comparison_stats import LEAST, Verdict, spread_of
+from skillrun.cli.formatting import count_noun, format_price, format_table
+from skillrun.extensions.testing.comparison_stats import MIN_DECIDED_PAIRS, Verdict, compute_spread
 from skillrun.extensions.testing.judging import JudgedPair
-from skillrun.extensions.testing.sampling import Paths, Sample
-from skillrun.runtime.usage_totals import Spent
-from skillrun.syntax.diagnostics import hanging
+from skillrun.extensions.testing.sampling import ConversationPaths, Sample
+from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.syntax.diagnostics import indent_continuation
 
-MOST_NAMED: Final = 8
+MAX_NAMED: Final = 8
 HEADER: Final = ("case", "version", "samples", "expected", "score", "better", "tokens in", "tokens out", "price")
 _FENCE: Final = re.compile(r"^(`{3,})", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Expense:
+class ComparisonCost:
     """What a comparison will use, about, without what is on record. `judging`: how many calls are the judge's."""
 
-    spent: Spent
-    judging: int
-    known: int
+    totals: UsageTotals
+    judge_calls: int
+    recorded_calls: int
     models: Sequence[str]
-    places: Mapping[str, str]
-    unreplied: Mapping[str, str]
+    provider_addresses: Mapping[str, str]
+    first_unreplied: Mapping[str, str]
     """By case the first of several compared calls that its replies say nothing of, so that what follows differs too."""
 
     @property
     def calls(self) -> int:
-        return self.spent.calls
+        return self.totals.calls
 
     def data(self) -> dict[str, Any]:
-        return {"expected": {**self.spent.to_dict(), "judging": self.judging, "on_record": self.known}}
+        return {"expected": {**self.totals.to_dict(), "judging": self.judge_calls, "on_record": self.recorded_calls}}
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,16 @@ class Comparison:
     sides: tuple[str, str]
     judge: str
     count: int
-    paths: Mapping[str, Paths]
+    paths: Mapping[str, ConversationPaths]
     samples: Sequence[Sample]
     judged: Sequence[JudgedPair]
 
     @property
-    def shown(self) -> tuple[str, ...]:
+    def table_cases(self) -> tuple[str, ...]:
         """The cases of the table, and behind several of them all together."""
         return (*self.paths, "") if len(self.paths) > 1 else tuple(self.paths)
 
-    def of(self, side: str, case: str = "") -> list[Sample]:
+    def samples_of(self, side: str, case: str = "") -> list[Sample]:
         return [sample for sample in self.samples if sample.side == side and case in ("", sample.case)]
 
     def verdict(self, case: str = "") -> Verdict:
@@ -77,16 +77,16 @@ class Comparison:
             "judge": self.judge,
             "samples_each": self.count,
             "compared": {case: list(paths) for case, paths in self.paths.items()},
-            "summary": [self._figures(case, side) for case in self.shown for side in self.sides],
-            "verdict": {**asdict(verdict), "chance": round(verdict.chance, 4), "tells": verdict.tells},
+            "summary": [self._figures(case, side) for case in self.table_cases for side in self.sides],
+            "verdict": {**asdict(verdict), "chance": round(verdict.p_value, 4), "tells": verdict.is_significant},
             "samples": [{**asdict(sample), "spent": sample.spent.to_dict()} for sample in self.samples],
             "judged": [
                 {
                     "case": pair.before.case,
                     "number": pair.before.number,
                     "winner": pair.winner,
-                    "swayed_by_order": pair.is_swayed,
-                    "looks": [asdict(look) for look in pair.looks],
+                    "swayed_by_order": pair.is_position_biased,
+                    "looks": [asdict(look) for look in pair.judgements],
                     "spent": pair.spent.to_dict(),
                 }
                 for pair in self.judged
@@ -94,7 +94,7 @@ class Comparison:
         }
 
     def _figures(self, case: str, side: str) -> dict[str, Any]:
-        spread, verdict = spread_of(self.scores(side, case)), self.verdict(case)
+        spread, verdict = compute_spread(self.scores(side, case)), self.verdict(case)
         return {
             "case": case or None,
             "version": side,
@@ -107,79 +107,79 @@ class Comparison:
         at = self.sides.index(side)
         return [pair.scores[at] for pair in self.judged if case in ("", pair.before.case) and pair.is_judged]
 
-    def spent(self, side: str, case: str = "") -> Spent:
-        return sum((sample.spent for sample in self.of(side, case)), Spent())
+    def spent(self, side: str, case: str = "") -> UsageTotals:
+        return sum((sample.spent for sample in self.samples_of(side, case)), UsageTotals())
 
 
-def price_lines(comparison: Comparison, expense: Expense) -> Iterator[str]:
+def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
     """What is compared, and what that costs: before anything is asked."""
-    cases = counted(len(comparison.paths), "case")
+    cases = count_noun(len(comparison.paths), "case")
     yield (
         f"{comparison.workflow}: {comparison.sides[0]} beside the {comparison.sides[1]}, {cases}, "
-        f"{counted(comparison.count, 'sample')} of each"
+        f"{count_noun(comparison.count, 'sample')} of each"
     )
     paths = list(dict.fromkeys(path.partition("/")[2] for several in comparison.paths.values() for path in several))
-    named = ", ".join(paths[:MOST_NAMED])
-    more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
+    named = ", ".join(paths[:MAX_NAMED])
+    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     yield f"compared: {named}{more}" if paths else "compared: whole runs"
-    usage = expense.spent.usage
-    judging = f", {expense.judging} of them the judge's" if expense.judging else ""
-    known = f"; {expense.known:,} more are on record" if expense.known else ""
+    usage = cost.totals.usage
+    judging = f", {cost.judge_calls} of them the judge's" if cost.judge_calls else ""
+    known = f"; {cost.recorded_calls:,} more are on record" if cost.recorded_calls else ""
     tokens = f"about {usage.input:,} tokens in, {usage.output:,} out"
-    yield f"asks {counted(expense.calls, 'call')}{judging}{known}: {tokens}, {money(expense.spent.price)}"
-    if expense.models:
-        yield f"models: {', '.join(expense.models)}"
-    yield from (f"{name}: {place}" for name, place in expense.places.items())
-    made_up = sorted({sample.case for sample in comparison.samples if sample.made_up})
-    if made_up:
+    yield f"asks {count_noun(cost.calls, 'call')}{judging}{known}: {tokens}, {format_price(cost.totals.price)}"
+    if cost.models:
+        yield f"models: {', '.join(cost.models)}"
+    yield from (f"{name}: {place}" for name, place in cost.provider_addresses.items())
+    generated = sorted({sample.case for sample in comparison.samples if sample.made_up})
+    if generated:
         yield (
-            f"note: in {', '.join(made_up)} replies that are not compared are generated, and mean nothing: "
+            f"note: in {', '.join(generated)} replies that are not compared are generated, and mean nothing: "
             "a case that is recorded has those of its run, and `--whole` asks for all"
         )
-    for case, path in expense.unreplied.items():
+    for case, path in cost.first_unreplied.items():
         yield (
             f"note: {case} has no reply for {path.partition('/')[2]}, the first call that differs: one was generated "
             "for each version, and later calls differ, too, where they read it; with a reply in `replies:` of the case "
             "only what was edited is compared"
         )
     pairs = len(comparison.paths) * comparison.count
-    if comparison.judge and pairs < LEAST:
-        number = counted(pairs, "pair")
-        yield f"note: {number} cannot tell which is better, whatever comes of them: take {LEAST} or more"
+    if comparison.judge and pairs < MIN_DECIDED_PAIRS:
+        number = count_noun(pairs, "pair")
+        yield f"note: {number} cannot tell which is better, whatever comes of them: take {MIN_DECIDED_PAIRS} or more"
 
 
-def line_of_sample(sample: Sample) -> str:
+def format_sample(sample: Sample) -> str:
     """One sample that is there."""
-    stands = "" if sample.status == "completed" else f": {sample.status}: {hanging(sample.reason)}"
+    status = "" if sample.status == "completed" else f": {sample.status}: {indent_continuation(sample.reason)}"
     known = ", on record" if sample.spent.calls and not sample.asked else ""
-    spent = f"{counted(sample.spent.calls, 'call')}, {money(sample.spent.price)}{known}"
-    return f"{sample.case} {sample.number}, {sample.side} ({spent}){stands}"
+    spent = f"{count_noun(sample.spent.calls, 'call')}, {format_price(sample.spent.price)}{known}"
+    return f"{sample.case} {sample.number}, {sample.side} ({spent}){status}"
 
 
-def line_of_pair(pair: JudgedPair) -> str:
+def format_judged_pair(pair: JudgedPair) -> str:
     """One pair that is judged; not which is which, so that who looks on is not swayed either."""
-    failed = next((look.failure for look in pair.looks if look.failure), "")
-    stands = f"was not judged: {hanging(failed)}" if failed else "judged in both orders"
-    return f"{pair.before.case} {pair.before.number}: {stands}"
+    failed = next((look.failure for look in pair.judgements if look.failure), "")
+    status = f"was not judged: {indent_continuation(failed)}" if failed else "judged in both orders"
+    return f"{pair.before.case} {pair.before.number}: {status}"
 
 
 def table_lines(comparison: Comparison) -> Iterator[str]:
     """The table, and what it tells."""
-    rows = [_row(comparison, case, side) for case in comparison.shown for side in comparison.sides]
-    kept = [at for at in range(len(HEADER)) if at < 3 or at > 5 or any(row[at] for row in rows)]
-    header = [HEADER[at] for at in kept]
+    rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
+    columns = [at for at in range(len(HEADER)) if at < 3 or at > 5 or any(row[at] for row in rows)]
+    header = [HEADER[at] for at in columns]
     right = [header.index(name) for name in HEADER[6:]]
     yield ""
-    yield from table(header, [[row[at] for at in kept] for row in rows], right=right)
+    yield from format_table(header, [[row[at] for at in columns] for row in rows], right=right)
     yield ""
     yield from verdict_lines(comparison)
 
 
 def verdict_lines(comparison: Comparison) -> Iterator[str]:
     """Which version is better, how often, and whether that is more than chance."""
-    failed = [sample for sample in comparison.samples if not sample.is_whole]
+    failed = [sample for sample in comparison.samples if not sample.has_result]
     if failed:
-        yield f"{counted(len(failed), 'sample')} did not come to a result: the same command asks what failed again"
+        yield f"{count_noun(len(failed), 'sample')} did not come to a result: the same command asks what failed again"
     if not comparison.judge:
         yield "nobody has judged them: `--judge judge-pair` has each pair scored; the results are in the file"
         return
@@ -189,73 +189,75 @@ def verdict_lines(comparison: Comparison) -> Iterator[str]:
         f"better: {before} {verdict.before}, {after} {verdict.after}, undecided {verdict.undecided} "
         f"(a pair is decided where the judge, who saw it in both orders, said the same twice)"
     )
-    same, again = _left_out(comparison)
+    same, repeated = _count_unjudged_pairs(comparison)
     if same:
-        yield f"{counted(same, 'pair')} had the same result twice, and {'was' if same == 1 else 'were'} not judged"
-    if again:
-        yield f"{counted(again, 'pair')} came out as an earlier one of the case, which counts once"
-    swayed = sum(pair.is_swayed for pair in comparison.judged)
+        yield f"{count_noun(same, 'pair')} had the same result twice, and {'was' if same == 1 else 'were'} not judged"
+    if repeated:
+        yield f"{count_noun(repeated, 'pair')} came out as an earlier one of the case, which counts once"
+    swayed = sum(pair.is_position_biased for pair in comparison.judged)
     if swayed:
-        yield f"in {counted(swayed, 'pair')} the judge was for the same place both times: the order swayed it"
-    if verdict.tells:
+        yield f"in {count_noun(swayed, 'pair')} the judge was for the same place both times: the order swayed it"
+    if verdict.is_significant:
         better = after if verdict.after > verdict.before else before
-        yield f"{better} is better in these cases, by this judge: chance gives as much in {verdict.chance:.1%} of times"
-    elif verdict.decided < LEAST:
-        number = counted(verdict.decided, "decided pair")
-        yield f"too few to tell: {number}, and fewer than {LEAST} can be chance; take more `--samples`, or more cases"
+        chance = f"chance gives as much in {verdict.p_value:.1%} of times"
+        yield f"{better} is better in these cases, by this judge: {chance}"
+    elif verdict.decided < MIN_DECIDED_PAIRS:
+        number = count_noun(verdict.decided, "decided pair")
+        limit = f"fewer than {MIN_DECIDED_PAIRS} can be chance"
+        yield f"too few to tell: {number}, and {limit}; take more `--samples`, or more cases"
     else:
-        yield f"no difference that is more than chance, which gives as much in {verdict.chance:.0%} of times"
+        yield f"no difference that is more than chance, which gives as much in {verdict.p_value:.0%} of times"
 
 
-def _left_out(comparison: Comparison) -> tuple[int, int]:
+def _count_unjudged_pairs(comparison: Comparison) -> tuple[int, int]:
     """How many pairs have one result in both versions, and how many are the same as an earlier pair."""
-    after = {(sample.case, sample.number): sample for sample in comparison.of(comparison.sides[1])}
-    pairs = [(sample, after[sample.case, sample.number]) for sample in comparison.of(comparison.sides[0])]
-    whole = [pair for pair in pairs if pair[0].is_whole and pair[1].is_whole]
+    after = {(sample.case, sample.number): sample for sample in comparison.samples_of(comparison.sides[1])}
+    pairs = [(sample, after[sample.case, sample.number]) for sample in comparison.samples_of(comparison.sides[0])]
+    whole = [pair for pair in pairs if pair[0].has_result and pair[1].has_result]
     same = sum(before.result == other.result for before, other in whole)
-    return same, len(whole) - same - len(judged_pairs(pairs))
+    return same, len(whole) - same - len(pairs_to_judge(pairs))
 
 
-def judged_pairs(pairs: Iterable[tuple[Sample, Sample]], *, is_walked: bool = False) -> list[tuple[Sample, Sample]]:
+def pairs_to_judge(pairs: Iterable[tuple[Sample, Sample]], *, is_estimate: bool = False) -> list[tuple[Sample, Sample]]:
     """The pairs that are worth a judge: both have a result, these differ, and no earlier pair has the same two.
 
     Where it is walked through, results that are not on record are nobody's, and each is taken for another.
     """
     first: dict[tuple[str, str, str], tuple[Sample, Sample]] = {}
     for before, after in pairs:
-        unknown = is_walked and bool(before.asked or after.asked)
-        if before.is_whole and after.is_whole and (unknown or before.result != after.result):
+        unknown = is_estimate and bool(before.asked or after.asked)
+        if before.has_result and after.has_result and (unknown or before.result != after.result):
             number = str(before.number) if unknown else ""
             first.setdefault((before.case, before.result + number, after.result), (before, after))
     return list(first.values())
 
 
 def _row(comparison: Comparison, case: str, side: str) -> list[str]:
-    samples, spent = comparison.of(side, case), comparison.spent(side, case)
+    samples, spent = comparison.samples_of(side, case), comparison.spent(side, case)
     verdict = comparison.verdict(case)
-    held, wanted = (sum(sample.expected[at] for sample in samples) for at in (0, 1))
-    spread = spread_of(comparison.scores(side, case))
+    met, total = (sum(sample.expected[at] for sample in samples) for at in (0, 1))
+    spread = compute_spread(comparison.scores(side, case))
     score = ""
     if spread is not None:
         score = f"{spread.mean:.1f}" + (f" ± {spread.deviation:.1f}" if spread.deviation is not None else "")
-    whole = sum(sample.is_whole for sample in samples)
+    whole = sum(sample.has_result for sample in samples)
     better = str(verdict.before if side == comparison.sides[0] else verdict.after) if comparison.judge else ""
     return [
         case or "all",
         side,
         str(whole) if whole == len(samples) else f"{whole} of {len(samples)}",
-        f"{held} of {wanted}" if wanted else "",
+        f"{met} of {total}" if total else "",
         score,
         better,
         f"{spent.usage.input:,}",
         f"{spent.usage.output:,}",
-        money(spent.price),
+        format_price(spent.price),
     ]
 
 
-def markdown_of(comparison: Comparison) -> str:
+def render_markdown(comparison: Comparison) -> str:
     """All of it, to be read: the table, and each pair with both results and what the judge said."""
-    rows = [_row(comparison, case, side) for case in comparison.shown for side in comparison.sides]
+    rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
     parts = [
         f"# {comparison.workflow}: {comparison.sides[0]} beside the {comparison.sides[1]}",
         "\n".join(f"| {' | '.join(line)} |" for line in (HEADER, ["---"] * len(HEADER), *rows)),
@@ -266,23 +268,23 @@ def markdown_of(comparison: Comparison) -> str:
         for number in range(1, comparison.count + 1):
             parts.append(f"## {case}, sample {number}")
             for side in comparison.sides:
-                sample = next(each for each in comparison.of(side, case) if each.number == number)
-                stands = f" ({sample.status}: {sample.reason})" if not sample.is_whole else ""
-                parts += [f"### {side}{stands}", _fenced(sample.result)]
+                sample = next(each for each in comparison.samples_of(side, case) if each.number == number)
+                status = f" ({sample.status}: {sample.reason})" if not sample.has_result else ""
+                parts += [f"### {side}{status}", _fence_text(sample.result)]
             if (pair := judged.get((case, number))) is not None:
-                parts.append("\n".join(_look_lines(comparison, pair)))
+                parts.append("\n".join(_judgement_lines(comparison, pair)))
     return "\n\n".join(parts) + "\n"
 
 
-def _look_lines(comparison: Comparison, pair: JudgedPair) -> Iterator[str]:
+def _judgement_lines(comparison: Comparison, pair: JudgedPair) -> Iterator[str]:
     before, after = comparison.sides
-    for number, look in enumerate(pair.looks, 1):
+    for number, look in enumerate(pair.judgements, 1):
         first = before if look.first == "before" else after
-        told = look.failure or f"{before} {look.before:g}, {after} {look.after:g}. {look.reason}"
-        yield f"- look {number}, {first} stood first: {' '.join(told.split())}"
+        summary = look.failure or f"{before} {look.before:g}, {after} {look.after:g}. {look.reason}"
+        yield f"- look {number}, {first} stood first: {' '.join(summary.split())}"
 
 
-def _fenced(text: str) -> str:
+def _fence_text(text: str) -> str:
     longest = max((len(match[1]) for match in _FENCE.finditer(text)), default=2)
     fence = "`" * max(3, longest + 1)
     return f"{fence}\n{text}\n{fence}"

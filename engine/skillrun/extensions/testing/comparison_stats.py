@@ -11,8 +11,8 @@ from math import comb
 from statistics import fmean, stdev
 from typing import Final
 
-CHANCE: Final = 0.05  # the probability below which a result is no chance any more
-LEAST: Final = 6  # decided pairs: with fewer even those that all agree may be chance
+SIGNIFICANCE_LEVEL: Final = 0.05  # the probability below which a result is no chance any more
+MIN_DECIDED_PAIRS: Final = 6  # decided pairs: with fewer even those that all agree may be chance
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Spread:
     deviation: float | None
 
 
-def spread_of(numbers: Sequence[float]) -> Spread | None:
+def compute_spread(numbers: Sequence[float]) -> Spread | None:
     """The mean and spread of some numbers; None of none."""
     if not numbers:
         return None
@@ -44,13 +44,13 @@ class Verdict:
         return self.before + self.after
 
     @property
-    def chance(self) -> float:
+    def p_value(self) -> float:
         """How probable it is that two equal sides come out at least so unequal: the two-sided sign test."""
         most, all_ = max(self.before, self.after), self.decided
         tail = sum(comb(all_, wins) for wins in range(most, all_ + 1))
         return min(1.0, float(2 * tail / 2**all_))
 
     @property
-    def tells(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether this is more than chance."""
-        return self.decided >= LEAST and self.chance < CHANCE
+        return self.decided >= MIN_DECIDED_PAIRS and self.p_value < SIGNIFICANCE_LEVEL

@@ -10,19 +10,19 @@ from typing import Final
 
 MOST_LINES: Final = 80  # of a difference; the others are counted
 MOST_COMPARED: Final = 5_000  # lines that are compared with those that are looked for
-WIDEST: Final = 1_000  # characters of a line that are compared
-AROUND: Final = 2  # lines that are told above and below
-BESIDE: Final = 40  # characters of a line that are told around what is most like what is looked for
-HALF: Final = 0.5  # how much of what is looked for has to be there
-LEAST: Final = 3  # characters in a row that count as alike
+MAX_LINE_CHARS: Final = 1_000  # characters of a line that are compared
+CONTEXT_LINES: Final = 2  # lines that are told above and below
+CONTEXT_CHARS: Final = 40  # characters of a line that are told around what is most like what is looked for
+MIN_SIMILARITY: Final = 0.5  # how much of what is looked for has to be there
+MIN_MATCH_CHARS: Final = 3  # characters in a row that count as alike
 
-_PIECE: Final = re.compile(r"@@ (?:line|(-\S+)) \+?(\d+)\S* @@")
+_HUNK_HEADER: Final = re.compile(r"@@ (?:line|(-\S+)) \+?(\d+)\S* @@")
 
 
-def differing_lines(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
+def diff_lines(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
     """The difference of two lists of lines, without the lines that only name them."""
-    lines = list(islice(unified_diff(expected, actual, lineterm="", n=AROUND), 2, None))
-    return cut(lines)
+    lines = list(islice(unified_diff(expected, actual, lineterm="", n=CONTEXT_LINES), 2, None))
+    return truncate_lines(lines)
 
 
 def nearest_lines(words: str, text: str) -> list[str]:
@@ -31,47 +31,51 @@ def nearest_lines(words: str, text: str) -> list[str]:
     wanted = words.strip("\n").split("\n")
     lines = text.split("\n")
     longest = max(wanted, key=len)
-    at = _nearest(longest, lines)
+    at = _nearest_line_number(longest, lines)
     if at is None:
-        return cut([*(f"-{line}" for line in wanted), "(nothing in the text is like it)"])
+        return truncate_lines([*(f"-{line}" for line in wanted), "(nothing in the text is like it)"])
     first = max(0, at - wanted.index(longest))
-    there = [*lines[first : first + len(wanted)], *[""] * len(wanted)]
-    number = next((n for n, line in enumerate(wanted) if line.strip() not in there[n]), 0)
-    before = [f" {line}" for line in there[max(0, number - AROUND) : number]]
-    shown, column = _stretch(there[number], wanted[number].strip())
+    candidates = [*lines[first : first + len(wanted)], *[""] * len(wanted)]
+    number = next((n for n, line in enumerate(wanted) if line.strip() not in candidates[n]), 0)
+    before = [f" {line}" for line in candidates[max(0, number - CONTEXT_LINES) : number]]
+    shown, column = _excerpt(candidates[number], wanted[number].strip())
     return [f"@@ line {first + number + 1} @@", *before, f"-{wanted[number]}", f"+{shown}", f"{' ' * (column + 1)}^"]
 
 
-def lines_around(words: str, text: str) -> list[str]:
+def matching_lines(words: str, text: str) -> list[str]:
     """The lines of the text in which the words stand first, those marked with `+`."""
-    before = text[: text.index(words)].count("\n")
-    last = before + words.count("\n")
+    first_match = text[: text.index(words)].count("\n")
+    last = first_match + words.count("\n")
     lines = text.split("\n")
-    first = max(0, before - AROUND)
+    first = max(0, first_match - CONTEXT_LINES)
     shown = [
-        f"{'+' if before <= number <= last else ' '}{lines[number]}"
-        for number in range(first, min(len(lines), last + AROUND + 1))
+        f"{'+' if first_match <= number <= last else ' '}{lines[number]}"
+        for number in range(first, min(len(lines), last + CONTEXT_LINES + 1))
     ]
-    return cut([f"@@ line {before + 1} @@", *shown])
+    return truncate_lines([f"@@ line {first_match + 1} @@", *shown])
 
 
-def cut(lines: list[str]) -> list[str]:
+def truncate_lines(lines: list[str]) -> list[str]:
     """The lines, of a long list the first ones."""
     rest = len(lines) - MOST_LINES
     return lines if rest <= 0 else [*lines[:MOST_LINES], f"… and {rest} more lines"]
 
 
-def with_parts(lines: Sequence[str], parts: Sequence[tuple[int, str]]) -> list[str]:
+def add_part_names(lines: Sequence[str], parts: Sequence[tuple[int, str]]) -> list[str]:
     """A difference whose pieces also say in which part of the text they begin; `parts` by the line they begin with."""
-    told = []
+    labelled_lines = []
     for place, line in enumerate(lines):
-        start = _PIECE.fullmatch(line)
-        part = [] if start is None else _part_at(int(start[2]) + (_same(lines[place + 1 :]) if start[1] else 0), parts)
-        told.append(" ".join([line, *part]))
-    return told
+        start = _HUNK_HEADER.fullmatch(line)
+        part = (
+            []
+            if start is None
+            else _part_at(int(start[2]) + (_count_context_lines(lines[place + 1 :]) if start[1] else 0), parts)
+        )
+        labelled_lines.append(" ".join([line, *part]))
+    return labelled_lines
 
 
-def _same(lines: Sequence[str]) -> int:
+def _count_context_lines(lines: Sequence[str]) -> int:
     """How many lines stand above the first one that differs."""
     return len(list(takewhile(lambda line: line.startswith(" "), lines)))
 
@@ -80,35 +84,35 @@ def _part_at(line: int, parts: Sequence[tuple[int, str]]) -> list[str]:
     return [name for first, name in parts if first <= line][-1:]
 
 
-def _nearest(line: str, lines: Sequence[str]) -> int | None:
+def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
     """The number of the line that has most of one in a stretch; None where none has half of it.
 
     Of several it is the last: in a prompt what is asked stands behind what it is about.
     """
-    wanted = line.strip()[:WIDEST]
+    wanted = line.strip()[:MAX_LINE_CHARS]
     matcher = SequenceMatcher(None, "", wanted, autojunk=False)
-    least, best, at = max(LEAST, len(wanted) // 3), HALF, None
+    least, best, best_line = max(MIN_MATCH_CHARS, len(wanted) // 3), MIN_SIMILARITY, None
     for number, other in enumerate(lines[:MOST_COMPARED]):
-        matcher.set_seq1(other[:WIDEST])
+        matcher.set_seq1(other[:MAX_LINE_CHARS])
         found = matcher.find_longest_match()
         if found.size < least:
             continue
         first = max(0, found.a - found.b)
         pieces = SequenceMatcher(None, other[first : first + len(wanted)], wanted, autojunk=False).get_matching_blocks()
-        alike = sum(piece.size for piece in pieces if piece.size >= LEAST) / len(wanted)
+        alike = sum(piece.size for piece in pieces if piece.size >= MIN_MATCH_CHARS) / len(wanted)
         if alike >= best:
-            best, at = alike, number
-    return at
+            best, best_line = alike, number
+    return best_line
 
 
-def _stretch(line: str, wanted: str) -> tuple[str, int]:
+def _excerpt(line: str, wanted: str) -> tuple[str, int]:
     """What of a line is most like what is wanted, with some of the line around it, and where in it they part."""
-    matcher = SequenceMatcher(None, line[:WIDEST], wanted[:WIDEST], autojunk=False)
-    found = matcher.find_longest_match()
-    first = max(0, found.a - found.b)
-    room = slice(first, found.a + found.size + len(wanted))
-    same = next(iter(SequenceMatcher(None, line[room], wanted, autojunk=False).get_matching_blocks()))
-    parts = first + (same.a + same.size if same.b == 0 else 0)
-    start, end = max(0, first - BESIDE), min(len(line), max(first + len(wanted), parts) + BESIDE)
+    matcher = SequenceMatcher(None, line[:MAX_LINE_CHARS], wanted[:MAX_LINE_CHARS], autojunk=False)
+    match = matcher.find_longest_match()
+    first = max(0, match.a - match.b)
+    window = slice(first, match.a + match.size + len(wanted))
+    same = next(iter(SequenceMatcher(None, line[window], wanted, autojunk=False).get_matching_blocks()))
+    difference_at = first + (same.a + same.size if same.b == 0 else 0)
+    start, end = max(0, first - CONTEXT_CHARS), min(len(line), max(first + len(wanted), difference_at) + CONTEXT_CHARS)
     shown = f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
-    return shown, parts - start + bool(start)
+    return shown, difference_at - start + bool(start)

@@ -13,20 +13,20 @@ from typing import Any, Final
 
 from skillrun.checker.program import Program
 from skillrun.extensions.testing.sample_replies import SampleGateway
-from skillrun.extensions.testing.sampling import AT_ONCE, Circumstances, Sample
-from skillrun.questions.prepared_answers import Prepared
-from skillrun.runtime.session import rehearse
-from skillrun.runtime.usage_totals import Spent
+from skillrun.extensions.testing.sampling import MAX_CONCURRENT_SAMPLES, Sample, SampleContext
+from skillrun.questions.prepared_answers import PreparedAnswers
+from skillrun.runtime.session import simulate_run
+from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.files import sha256_of
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
 
-TAKES: Final = ("task", "first", "second")
-GIVES: Final = ("first", "second")
+JUDGE_INPUTS: Final = ("task", "first", "second")
+JUDGE_OUTPUTS: Final = ("first", "second")
 
 
 @dataclass(frozen=True)
-class Look:
+class Judgement:
     """One look of the judge at a pair: which side stood first, what each was given, and why. `failure`: why it gave
     nothing."""
 
@@ -43,32 +43,35 @@ class JudgedPair:
 
     before: Sample
     after: Sample
-    looks: tuple[Look, ...]
-    spent: Spent
+    judgements: tuple[Judgement, ...]
+    spent: UsageTotals
 
     @property
     def is_judged(self) -> bool:
-        return not any(look.failure for look in self.looks)
+        return not any(look.failure for look in self.judgements)
 
     @property
     def scores(self) -> tuple[float, float]:
         """The mean of both looks, for each side."""
-        number = len(self.looks)
-        return sum(look.before for look in self.looks) / number, sum(look.after for look in self.looks) / number
+        number = len(self.judgements)
+        return sum(look.before for look in self.judgements) / number, sum(
+            look.after for look in self.judgements
+        ) / number
 
     @property
     def winner(self) -> str:
         """`before` or `after` where both looks see it so; empty where they do not, or where the scores are equal."""
-        seen = {
-            "before" if look.before > look.after else "after" if look.after > look.before else "" for look in self.looks
+        winners = {
+            "before" if look.before > look.after else "after" if look.after > look.before else ""
+            for look in self.judgements
         }
-        return seen.pop() if len(seen) == 1 and self.is_judged else ""
+        return winners.pop() if len(winners) == 1 and self.is_judged else ""
 
     @property
-    def is_swayed(self) -> bool:
+    def is_position_biased(self) -> bool:
         """Whether each look was for what stood first, or each for what stood second."""
         better = [
-            look.before - look.after if look.first == "before" else look.after - look.before for look in self.looks
+            look.before - look.after if look.first == "before" else look.after - look.before for look in self.judgements
         ]
         return self.is_judged and (all(each > 0 for each in better) or all(each < 0 for each in better))
 
@@ -77,69 +80,74 @@ def check_judge(program: Program) -> None:
     """Raises UsageError where a workflow cannot judge: for want of an input or an output."""
     name = program.workflow.name
     inputs = [field.name for field in program.workflow.inputs]
-    for word, wanted, there in (("input", TAKES, inputs), ("output", GIVES, list(program.workflow.outputs))):
+    for word, wanted, there in (
+        ("input", JUDGE_INPUTS, inputs),
+        ("output", JUDGE_OUTPUTS, list(program.workflow.outputs)),
+    ):
         for each in wanted:
             if each not in there:
                 hint = did_you_mean(each, there) or "`judge-pair` shows what a judge takes and gives"
                 raise UsageError(f"`{name}` is no judge: it has no {word} `{each}`", hint)
     for field in program.workflow.inputs:
-        if field.name not in TAKES and field.required:
+        if field.name not in JUDGE_INPUTS and field.required:
             raise UsageError(f"`{name}` is no judge: nobody gives it `{field.name}`", "give that input a default")
 
 
-async def all_judged(
+async def judge_all_pairs(
     judge: Program,
     pairs: Sequence[tuple[Sample, Sample]],
-    tasks: Callable[[str], str],
-    circumstances: Circumstances,
-    told: Callable[[JudgedPair], None],
+    task_of: Callable[[str], str],
+    circumstances: SampleContext,
+    on_pair: Callable[[JudgedPair], None],
 ) -> list[JudgedPair]:
     """Every pair, in both orders; `tasks` says what a case asks for."""
-    places = asyncio.Semaphore(AT_ONCE)
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
-    async def one(before: Sample, after: Sample) -> JudgedPair:
-        async with places:
-            judged = await _judged(judge, before, after, tasks(before.case), circumstances)
-        told(judged)
+    async def judge_one(before: Sample, after: Sample) -> JudgedPair:
+        async with semaphore:
+            judged = await _judge_pair(judge, before, after, task_of(before.case), circumstances)
+        on_pair(judged)
         return judged
 
     async with asyncio.TaskGroup() as group:
-        tasks_ = [group.create_task(one(*pair)) for pair in pairs]
+        tasks_ = [group.create_task(judge_one(*pair)) for pair in pairs]
     return [task.result() for task in tasks_]
 
 
-async def _judged(judge: Program, before: Sample, after: Sample, task: str, circumstances: Circumstances) -> JudgedPair:
+async def _judge_pair(
+    judge: Program, before: Sample, after: Sample, task: str, circumstances: SampleContext
+) -> JudgedPair:
     """Both looks; which order comes first is drawn by what is judged, so that it is the same when it goes on."""
-    drawn = int(sha256_of(f"{before.result}\0{after.result}\0{before.number}")[0], 16) % 2
-    looks, spent = [], Spent()
-    for first in ("before", "after") if drawn else ("after", "before"):
+    starts_with_before = int(sha256_of(f"{before.result}\0{after.result}\0{before.number}")[0], 16) % 2
+    judgements, spent = [], UsageTotals()
+    for first in ("before", "after") if starts_with_before else ("after", "before"):
         texts = (before.result, after.result) if first == "before" else (after.result, before.result)
         gateway = SampleGateway(
-            circumstances.answered, f"{before.number}", (), circumstances.catalogue.price, lambda _address: True
+            circumstances.replies, f"{before.number}", (), circumstances.catalogue.price, lambda _address: True
         )
-        outcome = await _looked(judge, task, texts, gateway, circumstances)
-        looks.append(_look(first, outcome))
+        outcome = await _run_judge(judge, task, texts, gateway, circumstances)
+        judgements.append(_read_judgement(first, outcome))
         spent += gateway.spent
-    return JudgedPair(before, after, tuple(looks), spent)
+    return JudgedPair(before, after, tuple(judgements), spent)
 
 
-async def _looked(
-    judge: Program, task: str, texts: tuple[str, str], gateway: SampleGateway, circumstances: Circumstances
+async def _run_judge(
+    judge: Program, task: str, texts: tuple[str, str], gateway: SampleGateway, circumstances: SampleContext
 ) -> Outcome:
     project = judge.library.project
-    session = circumstances.session(judge, Path(project), gateway, Prepared(), ())
+    session = circumstances.create_session(judge, Path(project), gateway, PreparedAnswers(), ())
     try:
-        return await rehearse(session, {"task": task, "first": texts[0], "second": texts[1]})
+        return await simulate_run(session, {"task": task, "first": texts[0], "second": texts[1]})
     except SkillrunError as error:
         return Outcome("failed", str(error))
 
 
-def _look(first: str, outcome: Outcome) -> Look:
+def _read_judgement(first: str, outcome: Outcome) -> Judgement:
     """What a look has given, by the sides again."""
     if outcome.status != "completed":
-        return Look(first, failure=outcome.reason or outcome.status)
-    values: list[Any] = [outcome.outputs.get(name) for name in GIVES]
+        return Judgement(first, failure=outcome.reason or outcome.status)
+    values: list[Any] = [outcome.outputs.get(name) for name in JUDGE_OUTPUTS]
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return Look(first, failure=f"the judge gave no scores: {values}")
+        return Judgement(first, failure=f"the judge gave no scores: {values}")
     before, after = values if first == "before" else reversed(values)
-    return Look(first, before, after, str(outcome.outputs.get("reason") or ""))
+    return Judgement(first, before, after, str(outcome.outputs.get("reason") or ""))

@@ -9,24 +9,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.extensions.testing.case_run import Trial, part_lines, prompt_parts, prompt_text
-from skillrun.extensions.testing.cases import ROUND, Case, Expectation
+from skillrun.extensions.testing.case_run import CaseRun, part_lines, prompt_parts, prompt_text
+from skillrun.extensions.testing.cases import ROUND_PREFIX, Case, Expectation
 from skillrun.extensions.testing.checking import ReadyCase
-from skillrun.extensions.testing.differences import differing_lines, lines_around, nearest_lines, with_parts
+from skillrun.extensions.testing.differences import add_part_names, diff_lines, matching_lines, nearest_lines
 from skillrun.models.messages import Request
-from skillrun.scoring.patterns import hits
+from skillrun.scoring.patterns import find_hits
 from skillrun.syntax.diagnostics import Problem, Problems, Severity, suggest
 from skillrun.syntax.source import Span
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
-SEARCH: Final = 5.0  # seconds for a regular expression
+PATTERN_TIMEOUT: Final = 5.0  # seconds for a regular expression
 NO_CALL: Final = "the run makes no call"
 OUTCOME: Final = ("outcome", "reason")  # what is told first
 MOST_PROMPTS: Final = 3  # whose difference is told for one expectation; the others are counted
 
 
 @dataclass(frozen=True)
-class Miss:
+class Mismatch:
     """What is otherwise than expected, at the place of the expectation; in `difference` what there is, line by line."""
 
     problem: Problem
@@ -35,62 +35,64 @@ class Miss:
     difference: tuple[str, ...] = ()
 
 
-Missed = Iterator[tuple[str, Any, Sequence[str], str]]
+MismatchDetails = Iterator[tuple[str, Any, Sequence[str], str]]
 """Message, what there is, its difference, and a hint."""
 
 
-def misses(ready: ReadyCase, trial: Trial) -> list[Miss]:
+def find_mismatches(ready: ReadyCase, case_run: CaseRun) -> list[Mismatch]:
     """All that is otherwise than the case expects. Where it says nothing of the outcome, the run has to complete."""
     case = ready.case
-    expected = list(case.expected)
-    if not any(wanted.kind == "outcome" for wanted in expected):
-        expected.insert(0, Expectation("outcome", "completed", case.front.place("expect") or case.span))
-    if not trial.begun and not all(wanted.kind in OUTCOME for wanted in expected):
-        return [_not_begun(expected, trial)]
+    expected = list(case.expectations)
+    if not any(expectation.kind == "outcome" for expectation in expected):
+        expected.insert(0, Expectation("outcome", "completed", case.front.key_span("expect") or case.span))
+    if not case_run.has_started and not all(expectation.kind in OUTCOME for expectation in expected):
+        return [_start_failure(expected, case_run)]
     expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # the rest may follow from it
-    told: dict[str, Miss] = {}  # by what it says: that a text is not there is said once, whatever is expected of it
-    for wanted in expected:
-        for miss in _missed(wanted, trial, ready):
-            told.setdefault(miss.problem.message, miss)
-    return list(told.values())
+    by_message: dict[
+        str, Mismatch
+    ] = {}  # by what it says: that a text is not there is said once, whatever is expected of it
+    for expectation in expected:
+        for mismatch in _check_expectation(expectation, case_run, ready):
+            by_message.setdefault(mismatch.problem.message, mismatch)
+    return list(by_message.values())
 
 
-def _not_begun(expected: Sequence[Expectation], trial: Trial) -> Miss:
+def _start_failure(expected: Sequence[Expectation], case_run: CaseRun) -> Mismatch:
     """The one thing that there is to say of a run that never was, whatever is expected of it."""
-    wanted = next((wanted for wanted in expected if wanted.kind == "outcome"), expected[0])
-    message = f"the run could not begin: {trial.outcome.reason}"
-    return Miss(problem_at(wanted.span, "outcome", message), wanted.wanted, trial.outcome.status)
+    expectation = next((expectation for expectation in expected if expectation.kind == "outcome"), expected[0])
+    message = f"the run could not begin: {case_run.outcome.reason}"
+    return Mismatch(problem_at(expectation.span, "outcome", message), expectation.value, case_run.outcome.status)
 
 
-def unused(case: Case, trial: Trial) -> list[Problem]:
+def check_unused_entries(case: Case, case_run: CaseRun) -> list[Problem]:
     """A warning for each reply that no call has taken or that is of another shape, and for each answer without a
     question."""
     problems = Problems()
-    if not trial.begun:
+    if not case_run.has_started:
         return []
-    for unfit in trial.unfit:
-        message = f"this reply is none of the shape that `{unfit.address}` asks for: {unfit.reason}"
+    for mismatched in case_run.mismatched_replies:
+        message = f"this reply is none of the shape that `{mismatched.address}` asks for: {mismatched.reason}"
         hint = "mend it; one that is to be unreadable is written as `text:`"
-        problems.report(unfit.reply.span, "unfit", message, hint, "warning")
-    addresses = list(dict.fromkeys(call.address for call in trial.sent))
-    for reply in trial.untaken:
-        hint = _nearest(reply.rule.address, addresses, NO_CALL)
+        problems.report(mismatched.reply.span, "unfit", message, hint, "warning")
+    addresses = list(dict.fromkeys(call.address for call in case_run.calls))
+    for reply in case_run.unused_replies:
+        hint = _suggest_name(reply.rule.address, addresses, NO_CALL)
         problems.report(reply.span, "untaken", "no call has taken this reply", hint, "warning")
-    for name in trial.unasked:
-        span = case.front.place("answers", name) or case.span
+    for name in case_run.unused_answers:
+        span = case.front.key_span("answers", name) or case.span
         problems.report(span, "untaken", f"no question used the answer `{name}`", "", "warning")
     return list(problems)
 
 
-def _missed(wanted: Expectation, trial: Trial, ready: ReadyCase) -> Iterator[Miss]:
-    for message, actual, difference, hint in _LOOK[wanted.kind](wanted, trial, ready.files):
-        problem = problem_at(wanted.span, wanted.test or wanted.kind, message, hint)
-        yield Miss(problem, wanted.wanted, actual, tuple(difference))
+def _check_expectation(expectation: Expectation, case_run: CaseRun, ready: ReadyCase) -> Iterator[Mismatch]:
+    for message, actual, difference, hint in _CHECKS[expectation.kind](expectation, case_run, ready.files):
+        problem = problem_at(expectation.span, expectation.test or expectation.kind, message, hint)
+        yield Mismatch(problem, expectation.value, actual, tuple(difference))
 
 
-def _nearest(name: str, there: Iterable[str], none: str) -> str:
+def _suggest_name(name: str, names: Iterable[str], fallback: str) -> str:
     """What is there instead: the name that is near, or all of them."""
-    return suggest(name, there) or none
+    return suggest(name, names) or fallback
 
 
 def problem_at(span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> Problem:
@@ -102,150 +104,155 @@ def problem_at(span: Span, code: str, message: str, hint: str = "", severity: Se
 # one function for each kind of expectation
 
 
-def _outcome(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
-    if trial.outcome.status != wanted.wanted:
-        reason = f": {trial.outcome.reason}" if trial.outcome.reason else ""
-        message = f"the run is expected to be {wanted.wanted}, and is {trial.outcome.status}{reason}"
-        yield message, trial.outcome.status, (), str(trial.outcome.next_step) if not reason else ""
+def _outcome(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
+    if case_run.outcome.status != expectation.value:
+        reason = f": {case_run.outcome.reason}" if case_run.outcome.reason else ""
+        message = f"the run is expected to be {expectation.value}, and is {case_run.outcome.status}{reason}"
+        yield message, case_run.outcome.status, (), str(case_run.outcome.next_step) if not reason else ""
 
 
-def _reason(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
-    reason = trial.outcome.reason
-    if wanted.wanted not in reason:
+def _reason(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
+    reason = case_run.outcome.reason
+    if expectation.value not in reason:
         yield "these words are not in the reason", reason, (f"the reason is: {reason or '(none)'}",), ""
 
 
-def _path(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
-    path = list(wanted.wanted)
-    if path != trial.path:
-        yield "the run took another path", trial.path, differing_lines(path, trial.path), ""
+def _path(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
+    path = list(expectation.value)
+    if path != case_run.path:
+        yield "the run took another path", case_run.path, diff_lines(path, case_run.path), ""
 
 
-def _of_phases(field: str) -> Callable[[Expectation, Trial, Mapping[str, str]], Missed]:
-    def look(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
-        summary = trial.summaries.get(wanted.subject)
+def _phase_checker(field: str) -> Callable[[Expectation, CaseRun, Mapping[str, str]], MismatchDetails]:
+    def check(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
+        summary = case_run.summaries.get(expectation.subject)
         if summary is None:
-            why = f"`{wanted.subject}` has no summary: {_stand(wanted.subject, trial)}"
+            why = f"`{expectation.subject}` has no summary: {_phase_state(expectation.subject, case_run)}"
             yield why, None, (), ""
             return
         values: Mapping[str, Any] = getattr(summary, field)
-        if wanted.test not in values:
-            yield f"`{wanted.subject}` has no `{wanted.test}`", None, (), _nearest(wanted.test, values, "it has none")
-        elif values[wanted.test] != wanted.wanted:
-            actual = values[wanted.test]
-            lines = differing_lines([quoted(wanted.wanted)], [quoted(actual)])
-            yield f"`{wanted.test}` of `{wanted.subject}` is another", actual, lines, ""
+        if expectation.test not in values:
+            yield (
+                f"`{expectation.subject}` has no `{expectation.test}`",
+                None,
+                (),
+                _suggest_name(expectation.test, values, "it has none"),
+            )
+        elif values[expectation.test] != expectation.value:
+            actual = values[expectation.test]
+            lines = diff_lines([quote_value(expectation.value)], [quote_value(actual)])
+            yield f"`{expectation.test}` of `{expectation.subject}` is another", actual, lines, ""
 
-    return look
+    return check
 
 
-def _stand(phase: str, trial: Trial) -> str:
-    return "it has not ended" if phase in trial.path else "the run has not come to it"
+def _phase_state(phase: str, case_run: CaseRun) -> str:
+    return "it has not ended" if phase in case_run.path else "the run has not come to it"
 
 
-def _artifact(wanted: Expectation, trial: Trial, files: Mapping[str, str]) -> Missed:
-    text = trial.artifacts.get(wanted.subject)
-    if not wanted.test and not wanted.wanted:
+def _artifact(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]) -> MismatchDetails:
+    text = case_run.artifacts.get(expectation.subject)
+    if not expectation.test and not expectation.value:
         if text is not None:
-            yield f"`{wanted.subject}` was written, and is not expected", True, (), ""
+            yield f"`{expectation.subject}` was written, and is not expected", True, (), ""
     elif text is None:
-        hint = _nearest(wanted.subject, trial.artifacts, "the run has written nothing")
-        yield f"`{wanted.subject}` was not written", None, (), hint
-    elif wanted.test:
-        for message, difference in _text(wanted, text, files):
-            yield f"`{wanted.subject}` {message}", _actual(wanted, text), difference, ""
+        hint = _suggest_name(expectation.subject, case_run.artifacts, "the run has written nothing")
+        yield f"`{expectation.subject}` was not written", None, (), hint
+    elif expectation.test:
+        for message, difference in _text(expectation, text, files):
+            yield f"`{expectation.subject}` {message}", _actual_text(expectation, text), difference, ""
 
 
-def _prompt(wanted: Expectation, trial: Trial, files: Mapping[str, str]) -> Missed:
-    prompts = [call for call in trial.sent if call.is_at(wanted.subject)]
+def _prompt(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]) -> MismatchDetails:
+    prompts = [call for call in case_run.calls if call.matches(expectation.subject)]
     if not prompts:
-        yield f"no call is at `{wanted.subject}`", None, (), _instead(wanted.subject, trial)
-    missing = 0
+        yield f"no call is at `{expectation.subject}`", None, (), _suggest_address(expectation.subject, case_run)
+    mismatch_count = 0
     for call in prompts:
-        told = list(_one_prompt(wanted, call.request, files))
-        missing += bool(told)
-        if missing <= MOST_PROMPTS:
-            for message, actual, difference in told:
-                yield f"the prompt at `{call.place}` {message}", actual, difference, ""
-    if missing > MOST_PROMPTS:
-        yield f"{missing - MOST_PROMPTS} more of {len(prompts)} prompts there miss it", None, (), ""
+        details = list(_one_prompt(expectation, call.request, files))
+        mismatch_count += bool(details)
+        if mismatch_count <= MOST_PROMPTS:
+            for message, actual, difference in details:
+                yield f"the prompt at `{call.round_address}` {message}", actual, difference, ""
+    if mismatch_count > MOST_PROMPTS:
+        yield f"{mismatch_count - MOST_PROMPTS} more of {len(prompts)} prompts there miss it", None, (), ""
 
 
-def _instead(pattern: str, trial: Trial) -> str:
+def _suggest_address(pattern: str, case_run: CaseRun) -> str:
     """Where calls are made, when none is at a pattern: in other rounds, or at other addresses."""
-    anywhere = ROUND.sub("", pattern, count=1)
-    rounds = dict.fromkeys(call.round for call in trial.sent if anywhere != pattern and call.is_at(anywhere))
+    anywhere = ROUND_PREFIX.sub("", pattern, count=1)
+    rounds = dict.fromkeys(call.round for call in case_run.calls if anywhere != pattern and call.matches(anywhere))
     if rounds:
         return f"it is asked there in round {', '.join(map(str, rounds))} alone; an unchanged prompt is not sent again"
-    return _nearest(pattern, dict.fromkeys(call.place for call in trial.sent), NO_CALL)
+    return _suggest_name(pattern, dict.fromkeys(call.round_address for call in case_run.calls), NO_CALL)
 
 
 def _one_prompt(
-    wanted: Expectation, request: Request, files: Mapping[str, str]
+    expectation: Expectation, request: Request, files: Mapping[str, str]
 ) -> Iterator[tuple[str, Any, Sequence[str]]]:
-    if wanted.test == "at_most":
+    if expectation.test == "at_most":
         parts = prompt_parts(request)
         tokens = sum(parts.values())
-        if tokens > wanted.wanted:
+        if tokens > expectation.value:
             lines = [f"{part}: {number:,} tokens" for part, number in parts.items()]
-            yield f"has {tokens:,} tokens, and at most {wanted.wanted:,} are expected", tokens, lines
+            yield f"has {tokens:,} tokens, and at most {expectation.value:,} are expected", tokens, lines
         return
     text = prompt_text(request)
-    for message, difference in _text(wanted, text, files):
-        yield message, _actual(wanted, text), with_parts(difference, part_lines(request))
+    for message, difference in _text(expectation, text, files):
+        yield message, _actual_text(expectation, text), add_part_names(difference, part_lines(request))
 
 
-def _text(wanted: Expectation, text: str, files: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:
+def _text(expectation: Expectation, text: str, files: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:
     """What is otherwise in a text, and the difference: what is expected behind `-`, what there is behind `+`."""
-    words = str(wanted.wanted)
-    match wanted.test:
+    words = str(expectation.value)
+    match expectation.test:
         case "contains" if words not in text:
-            yield f"does not contain {quoted(words)}", nearest_lines(words, text)
+            yield f"does not contain {quote_value(words)}", nearest_lines(words, text)
         case "lacks" if words in text:
-            yield f"contains {quoted(words)}, which is not expected", lines_around(words, text)
-        case "matches" if not _occurs(words, text):
-            yield f"has nothing that matches {quoted(words)}", ()
+            yield f"contains {quote_value(words)}, which is not expected", matching_lines(words, text)
+        case "matches" if not _has_match(words, text):
+            yield f"has nothing that matches {quote_value(words)}", ()
         case "equals" if files[words].rstrip() != text.rstrip():
-            yield f"is not equal to {words}", differing_lines(files[words].splitlines(), text.splitlines())
+            yield f"is not equal to {words}", diff_lines(files[words].splitlines(), text.splitlines())
 
 
-def _occurs(pattern: str, text: str) -> bool:
+def _has_match(pattern: str, text: str) -> bool:
     """Whether a regular expression occurs in a text, or in one of its lines: `^` and `$` are those of a line too."""
-    return any(hits(pattern, part, SEARCH, ignore_case=False) for part in (text, *text.splitlines()))
+    return any(find_hits(pattern, part, PATTERN_TIMEOUT, ignore_case=False) for part in (text, *text.splitlines()))
 
 
-def _actual(wanted: Expectation, text: str) -> str | None:
-    return text if wanted.test == "equals" else None
+def _actual_text(expectation: Expectation, text: str) -> str | None:
+    return text if expectation.test == "equals" else None
 
 
-def _calls(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
-    least, most = wanted.wanted
-    addresses = [call.place for call in trial.sent if call.is_at(wanted.subject)]
+def _calls(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
+    least, most = expectation.value
+    addresses = [call.round_address for call in case_run.calls if call.matches(expectation.subject)]
     if least <= len(addresses) and (most is None or len(addresses) <= most):
         return
     number = f"{least}" if least == most else f"at most {most}" if not least else f"at least {least}"
     number = f"{least} to {most}" if least and most is not None and least != most else number
-    place = "" if wanted.subject == "*" else f" at `{wanted.subject}`"
+    place = "" if expectation.subject == "*" else f" at `{expectation.subject}`"
     message = f"calls made{place}: {len(addresses)}; expected: {number}"
-    yield message, len(addresses), addresses or [call.place for call in trial.sent], ""
+    yield message, len(addresses), addresses or [call.round_address for call in case_run.calls], ""
 
 
-def _price(wanted: Expectation, trial: Trial, _files: Mapping[str, str]) -> Missed:
-    if trial.price is None:
-        models = ", ".join(dict.fromkeys(call.request.model for call in trial.sent))
+def _price(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
+    if case_run.price is None:
+        models = ", ".join(dict.fromkeys(call.request.model for call in case_run.calls))
         hint = "`models:` of config/models.yaml has the prices"
         yield f"the price is not known of all models that were asked: {models}", None, (), hint
-    elif trial.price > wanted.wanted:
-        message = f"the calls cost ${trial.price:.4f}, and at most ${wanted.wanted:.4f} are expected"
-        yield message, trial.price, (), ""
+    elif case_run.price > expectation.value:
+        message = f"the calls cost ${case_run.price:.4f}, and at most ${expectation.value:.4f} are expected"
+        yield message, case_run.price, (), ""
 
 
-_LOOK: Final[dict[str, Callable[[Expectation, Trial, Mapping[str, str]], Missed]]] = {
+_CHECKS: Final[dict[str, Callable[[Expectation, CaseRun, Mapping[str, str]], MismatchDetails]]] = {
     "outcome": _outcome,
     "reason": _reason,
     "path": _path,
-    "outputs": _of_phases("outputs"),
-    "flags": _of_phases("flags"),
+    "outputs": _phase_checker("outputs"),
+    "flags": _phase_checker("flags"),
     "artifact": _artifact,
     "prompt": _prompt,
     "calls": _calls,

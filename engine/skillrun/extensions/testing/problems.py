@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from skillrun.checker.program import Program
-from skillrun.extensions.testing.case_reader import CaseFile, case_files, is_meant, read_case
-from skillrun.extensions.testing.checking import ready_case
+from skillrun.extensions.testing.case_reader import CaseFile, case_files, looks_like_case, read_case
+from skillrun.extensions.testing.checking import prepare_case
 from skillrun.library.library import Library
-from skillrun.syntax.diagnostics import GivenUp, Problem, Problems, suggest
+from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems, suggest
 from skillrun.syntax.document import parse_document
-from skillrun.syntax.reading import read_source, source_of
+from skillrun.syntax.reading import decode_source, read_source
 from skillrun.syntax.source import MAX_BYTES, Source, Span
 
 
@@ -24,7 +24,7 @@ def check_cases(project: Path, library: Library, programs: Sequence[Program]) ->
     The names in a case are checked only if the library has no errors.
     """
     files = list(case_files(project))
-    by_name = {} if library.problems.errors else {program.workflow.name: program for program in programs}
+    by_name = {} if library.problems.has_errors else {program.workflow.name: program for program in programs}
     workflows = library.names("workflows")
     problems = (
         problem for file in files for problem in case_problems(file, workflows, by_name.get(file.workflow), project)
@@ -40,28 +40,28 @@ def case_problems(
     What it names is looked up in the program, where one is given. A file in a folder that no workflow is named like is
     a case only where it looks like one.
     """
-    problems, known = Problems(), list(workflows)
+    problems, workflow_names = Problems(), list(workflows)
     try:
         source = _source(file, project, text, problems)
         document = parse_document(source, problems) if source is not None else None
-    except GivenUp:
+    except ParsingStopped:
         return problems
     if document is None:
-        return problems if file.workflow in known else Problems()
-    if file.workflow not in known:
+        return problems if file.workflow in workflow_names else Problems()
+    if file.workflow not in workflow_names:
         problems = Problems()
-        if is_meant(document):
+        if looks_like_case(document):
             message = f"no workflow is called `{file.workflow}`, as the folder of this case is"
-            hint = suggest(file.workflow, filter(None, known))
+            hint = suggest(file.workflow, filter(None, workflow_names))
             problems.report(Span(document.source, 0), "unknown-workflow", message, hint)
         return problems
     case = read_case(file, document, problems, project)
     if case is not None and program is not None:
-        ready_case(case, program, project, problems)
+        prepare_case(case, program, project, problems)
     return problems
 
 
 def _source(file: CaseFile, project: Path, text: str | None, problems: Problems) -> Source | None:
     if text is not None:
-        return source_of(text.encode("utf-8", "replace"), file.path, file.label, problems, MAX_BYTES)
-    return read_source(file.path, file.label, problems, inside=project)
+        return decode_source(text.encode("utf-8", "replace"), file.path, file.label, problems, MAX_BYTES)
+    return read_source(file.path, file.label, problems, boundary=project)

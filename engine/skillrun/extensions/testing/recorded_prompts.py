@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skillrun.extensions.testing.differences import differing_lines
-from skillrun.extensions.testing.recorded_replies import in_order
+from skillrun.extensions.testing.differences import diff_lines
+from skillrun.extensions.testing.recorded_replies import round_sort_key
 from skillrun.models.messages import Request
 from skillrun.store.files import sha256_of
 from skillrun.store.journal import Journal
 
-MOST_BYTES: Final = 20_000_000
+MAX_PROMPTS_BYTES: Final = 20_000_000
 _NAME: Final = 16  # digits of a text's hash
 
 
@@ -33,25 +33,25 @@ class PromptDifference:
     difference: tuple[str, ...] = ()
 
 
-Prompt = tuple[str, list[str]]
+RecordedPrompt = tuple[str, list[str]]
 """An address, and the texts that its prompt is made of."""
 
 
-def recorded_prompts(journal: Journal) -> list[Prompt]:
+def recorded_prompts(journal: Journal) -> list[RecordedPrompt]:
     """What a run has sent last at each address in each round; of one address in the order of the rounds."""
     last: dict[tuple[str, str], list[str]] = {}
     for entry in journal.entries("sent"):
-        last[entry.address, str(entry.body.get("round", "1"))] = texts_of(Request.from_dict(entry.body))
-    ordered = sorted(last, key=lambda key: in_order(key[1]))
+        last[entry.address, str(entry.body.get("round", "1"))] = list_prompt_texts(Request.from_dict(entry.body))
+    ordered = sorted(last, key=lambda key: round_sort_key(key[1]))
     return [(address, last[address, number]) for address, number in ordered]
 
 
-def texts_of(request: Request) -> list[str]:
+def list_prompt_texts(request: Request) -> list[str]:
     """The texts of a prompt; two of them have an empty line between them."""
     return [block.text for block in request.system] + [b.text for message in request.messages for b in message.blocks]
 
 
-def to_json(prompts: Iterable[Prompt]) -> str:
+def dump_prompts(prompts: Iterable[RecordedPrompt]) -> str:
     """What is kept: every text once, as a list of lines, by its hash."""
     texts: dict[str, list[str]] = {}
     calls = []
@@ -62,7 +62,7 @@ def to_json(prompts: Iterable[Prompt]) -> str:
     return json.dumps({"prompts": calls, "texts": texts}, indent=1) + "\n"
 
 
-def from_json(text: str) -> list[Prompt]:
+def load_prompts(text: str) -> list[RecordedPrompt]:
     """The prompts that `to_json` was given. Raises ValueError for anything else."""
     data: Any = json.loads(text)
     try:
@@ -72,22 +72,24 @@ def from_json(text: str) -> list[Prompt]:
         raise ValueError(f"it holds no prompts: {error}") from None
 
 
-def prompt_differences(kept: Iterable[Prompt], sent: Iterable[tuple[str, Request]]) -> Iterator[PromptDifference]:
+def prompt_differences(
+    recorded: Iterable[RecordedPrompt], sent: Iterable[tuple[str, Request]]
+) -> Iterator[PromptDifference]:
     """What is sent otherwise than it was, in the order of what is sent; what is not sent any more comes last.
 
     Of an address that has several prompts the first stands beside the first.
     """
-    before: defaultdict[str, list[list[str]]] = defaultdict(list)
-    for address, texts in kept:
-        before[address].append(texts)
+    recorded_texts: defaultdict[str, list[list[str]]] = defaultdict(list)
+    for address, texts in recorded:
+        recorded_texts[address].append(texts)
     for address, request in sent:
-        texts = texts_of(request)
-        if not before[address]:
+        texts = list_prompt_texts(request)
+        if not recorded_texts[address]:
             yield PromptDifference(address, "new")
-        elif (earlier := before[address].pop(0)) != texts:
-            yield PromptDifference(address, "differs", tuple(differing_lines(_lines(earlier), _lines(texts))))
-    for address, left in before.items():
-        yield from (PromptDifference(address, "gone") for _ in left)
+        elif (earlier := recorded_texts[address].pop(0)) != texts:
+            yield PromptDifference(address, "differs", tuple(diff_lines(_lines(earlier), _lines(texts))))
+    for address, remaining in recorded_texts.items():
+        yield from (PromptDifference(address, "gone") for _ in remaining)
 
 
 def _lines(texts: Sequence[str]) -> list[str]:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Body, Journal, Kind
-from skillrun.structured_output.trailing_record import last_block
+from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
 
-ROOM: Final = MAX_BYTES * 9 // 10  # of a file that a case is made of
+MAX_CASE_BYTES: Final = MAX_BYTES * 9 // 10  # of a file that a case is made of
 
 
 def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
@@ -33,18 +33,18 @@ def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
         by_address[address].append((number, rule))
     rules: list[dict[str, Any]] = []
     for address, numbered in by_address.items():
-        numbered.sort(key=lambda pair: in_order(pair[0]))
+        numbered.sort(key=lambda pair: round_sort_key(pair[0]))
         once = {"times": 1} if len(numbered) > 1 else {}
         rules += [{"address": escape(address), **rule, **once} for _, rule in numbered]
     return rules
 
 
-def in_order(number: str) -> list[int]:
+def round_sort_key(number: str) -> list[int]:
     """What rounds are sorted by: `2`, and inside of an inline workflow `2.1`."""
     return [int(part) for part in number.split(".") if part.isdecimal()]
 
 
-def scripts(rules: Sequence[dict[str, Any]]) -> list[str]:
+def split_into_scripts(rules: Sequence[dict[str, Any]]) -> list[str]:
     """The rules as scripts, as few as there can be of files that are read. Raises SkillrunError for a longer reply."""
     parts: list[list[str]] = [[]]
     size = 0
@@ -54,7 +54,7 @@ def scripts(rules: Sequence[dict[str, Any]]) -> list[str]:
         if length > MAX_BYTES:
             message = f"the reply at `{rule['address']}` is longer than a file of a case may be ({MAX_BYTES:,} bytes)"
             raise SkillrunError(message, "write a case by hand, with a shorter reply there")
-        if parts[-1] and size + length > ROOM:
+        if parts[-1] and size + length > MAX_CASE_BYTES:
             parts.append([])
             size = 0
         parts[-1].append(text)
@@ -74,7 +74,7 @@ def _reply(body: Mapping[str, Any]) -> dict[str, Any]:
     if text or not calls:
         data = _data(text)
         rule |= {"text": text} if data is None else {"data": data}
-        if data is None and last_block(text) is None:
+        if data is None and find_last_block(text) is None:
             rule["record"] = False  # it had none, and gets none
     if stop != ("tool" if calls else "end"):
         rule["stop"] = stop

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.extensions.testing.recorded_prompts import MOST_BYTES, recorded_prompts, to_json
-from skillrun.extensions.testing.recorded_replies import ROOM, recorded_replies, scripts
+from skillrun.extensions.testing.recorded_prompts import MAX_PROMPTS_BYTES, dump_prompts, recorded_prompts
+from skillrun.extensions.testing.recorded_replies import MAX_CASE_BYTES, recorded_replies, split_into_scripts
 from skillrun.questions.answers import DEFAULT, QuestionRecord
 from skillrun.runtime.state_migration import changed_files
-from skillrun.store.files import content_of
+from skillrun.store.files import read_content
 from skillrun.store.frontmatter import to_frontmatter
 from skillrun.store.journal import Journal
-from skillrun.store.run_data import RunStore
+from skillrun.store.run_data import RunData
 from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.input_values import given_values
+from skillrun.types.input_values import resolve_inputs
 
 ENDED: Final = ("completed", "failed", "waiting")
 MOST_NAMED: Final = 5  # files of another version that are named
@@ -34,23 +34,23 @@ RUNS: Final = ".runs"
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCase:
     """A case as its file holds it, the texts that its artifacts are equal to, what else is beside it, and what is to be
     said of it."""
 
     text: str
     artifacts: Mapping[str, str]
-    files: Mapping[str, str]
+    extra_files: Mapping[str, str]
     notices: list[str] = field(default_factory=list)
 
 
-def recorded_case(run: StoredRun, program: Program, name: str, project: Path) -> Recorded:
+def record_case(run: StoredRun, program: Program, name: str, project: Path) -> RecordedCase:
     """The case `name` of a run of this program. Raises SkillrunError where the run has not ended or cannot be read."""
-    with closing(run.journal_to_read()) as journal:
-        store = run.store(journal)
+    with closing(run.read_only_journal()) as journal:
+        store = run.data(journal)
         state, _ = store.state.read()
         if state.status not in ENDED:
-            hint = f"`skillrun resume {run.called(project)}` goes on with it"
+            hint = f"`skillrun resume {run.command_argument(project)}` goes on with it"
             raise SkillrunError(f"the run `{run.name}` has not ended: it is {state.status}", hint)
         notices = _notices(run, program, state, store, project)
         files = dict(_artifacts(store, notices))
@@ -59,12 +59,14 @@ def recorded_case(run: StoredRun, program: Program, name: str, project: Path) ->
         if state.status == "failed" and state.reason:
             expect["outcome"] = {"status": state.status, "reason": state.reason.split("\n", 1)[0]}
         if files:
-            expect["artifacts"] = {artifact: _equal(name, artifact, text, notices) for artifact, text in files.items()}
+            expect["artifacts"] = {
+                artifact: _artifact_expectation(name, artifact, text, notices) for artifact, text in files.items()
+            }
         files = {artifact: text for artifact, text in files.items() if isinstance(expect["artifacts"][artifact], dict)}
         others = _other_runs(journal)
-        prompts = to_json(recorded_prompts(journal))
-        if len(prompts) > MOST_BYTES:
-            notices.append(f"the prompts have more than {MOST_BYTES:,} bytes, and are not in the case")
+        prompts = dump_prompts(recorded_prompts(journal))
+        if len(prompts) > MAX_PROMPTS_BYTES:
+            notices.append(f"the prompts have more than {MAX_PROMPTS_BYTES:,} bytes, and are not in the case")
             prompts = ""
         rules = recorded_replies(journal)
         front = {
@@ -79,17 +81,17 @@ def recorded_case(run: StoredRun, program: Program, name: str, project: Path) ->
         }
     body = f"Recorded from the run `{run.name}`, which was begun at {state.started_at}.\n"
     text = to_frontmatter(front, body)
-    beside = {**({PROMPTS: prompts} if prompts else {}), **others}
-    if len(text.encode()) > ROOM:  # a longer file is not read
-        several = scripts(rules)
-        replies = {f"replies-{number}.yaml": script for number, script in enumerate(several, 1)}
-        beside |= replies
+    extra_files = {**({PROMPTS: prompts} if prompts else {}), **others}
+    if len(text.encode()) > MAX_CASE_BYTES:  # a longer file is not read
+        reply_scripts = split_into_scripts(rules)
+        replies = {f"replies-{number}.yaml": script for number, script in enumerate(reply_scripts, 1)}
+        extra_files |= replies
         text = to_frontmatter({**front, "replies": [f"{name}/{file}" for file in replies]}, body)
-    artifacts, beside = ({f"{name}/{path}": kept for path, kept in each.items()} for each in (files, beside))
-    return Recorded(text, artifacts, beside, notices)
+    artifacts, extra_files = ({f"{name}/{path}": kept for path, kept in each.items()} for each in (files, extra_files))
+    return RecordedCase(text, artifacts, extra_files, notices)
 
 
-def _notices(run: StoredRun, program: Program, state: State, store: RunStore, project: Path) -> list[str]:
+def _notices(run: StoredRun, program: Program, state: State, store: RunData, project: Path) -> list[str]:
     """What makes a run of the case another one than the run was."""
     notices = []
     changed = changed_files(program, state)
@@ -100,7 +102,7 @@ def _notices(run: StoredRun, program: Program, state: State, store: RunStore, pr
         notices.append(f"`{run.name}` is a run of another version: {named}{more} {have} changed since")
     if state.project and Path(state.project) != project.resolve():
         notices.append(f"`{run.name}` was a run in {state.project}; the case reads files of this project")
-    edited = store.changed_by_hand()
+    edited = store.edited_files()
     unknown = f"was changed by hand in `{run.name}`, and a run of the case knows nothing of that"
     return notices + [f"{name} {unknown}" for name in edited]
 
@@ -108,7 +110,7 @@ def _notices(run: StoredRun, program: Program, state: State, store: RunStore, pr
 def _inputs(program: Program, state: State) -> dict[str, Any]:
     """The inputs that are not what they are by default."""
     known = {field.name for field in program.workflow.inputs}
-    default, _, _ = given_values(program.workflow.inputs, {}, {"config": program.config})
+    default, _, _ = resolve_inputs(program.workflow.inputs, {}, {"config": program.config})
     return {
         name: value
         for name, value in state.inputs.items()
@@ -121,19 +123,19 @@ def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
 
     Those that are all taken by default are left out: so they are in a run of the case.
     """
-    given: defaultdict[str, list[QuestionRecord]] = defaultdict(list)
+    records_by_question: defaultdict[str, list[QuestionRecord]] = defaultdict(list)
     for entry in journal.entries("answer"):
         for record in entry.body["answers"]:
-            given[str(record.get("id", ""))].append(record)
+            records_by_question[str(record.get("id", ""))].append(record)
     answers: dict[str, Any] = {}
-    for question, records in given.items():
+    for question, records in records_by_question.items():
         if any(record.get("comment") for record in records):
             notices.append(f"a comment to `{question}` is not in the case: answers that are prepared have none")
         if any(record.get("ended") for record in records):
             notices.append(f"`{question}` was where a list was ended early; the case leaves it open")
         if any(record.get("answered_by") != DEFAULT for record in records):
             values = [_answer(record) for record in records]
-            answers[question] = values[0] if len(values) == 1 else [_each(value) for value in values]
+            answers[question] = values[0] if len(values) == 1 else [_as_single_answer(value) for value in values]
     return answers
 
 
@@ -142,12 +144,12 @@ def _answer(record: QuestionRecord) -> Any:
     return {"answer": answer, "confidence": record["confidence"]} if record.get("confidence") else answer
 
 
-def _each(answer: Any) -> Any:
+def _as_single_answer(answer: Any) -> Any:
     """One of several answers, so that no list of texts is taken for a single answer of several choices."""
     return answer if isinstance(answer, dict) else {"answer": answer}
 
 
-def _equal(name: str, artifact: str, text: str, notices: list[str]) -> dict[str, str] | bool:
+def _artifact_expectation(name: str, artifact: str, text: str, notices: list[str]) -> dict[str, str] | bool:
     """What is expected of an artifact: its text, or where that is too long for a file of a case, that it is written."""
     if len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
         return {"equals": f"{name}/{artifact}"}
@@ -177,12 +179,12 @@ def _path(run: StoredRun) -> list[str]:
     return [phase for phase, _ in begun]
 
 
-def _artifacts(store: RunStore, notices: list[str]) -> list[tuple[str, str]]:
+def _artifacts(store: RunData, notices: list[str]) -> list[tuple[str, str]]:
     """The artifacts that are as the run has written them, with their texts."""
     texts = []
-    edited = set(store.changed_by_hand())
-    for name in store.ledger.artifacts():
-        content = content_of(store.files, name) if name not in edited else None
+    edited = set(store.edited_files())
+    for name in store.artifacts.list_names():
+        content = read_content(store.files, name) if name not in edited else None
         if content is None:
             continue
         try:

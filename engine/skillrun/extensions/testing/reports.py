@@ -9,29 +9,29 @@ from dataclasses import asdict
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from skillrun.extensions.testing.mismatches import MOST_PROMPTS, Miss
+from skillrun.extensions.testing.mismatches import MOST_PROMPTS, Mismatch
 from skillrun.extensions.testing.recorded_prompts import PromptDifference
 from skillrun.extensions.testing.suite import CaseResult
-from skillrun.syntax.diagnostics import Problem, printable, render_problem
+from skillrun.syntax.diagnostics import Problem, make_printable, render_problem
 
 SUITES: Final = "testsuites"
 NOT_AS_RECORDED: Final = ("{} prompt is not as recorded", "{} prompts are not as recorded")
-_STANDS: Final = {"differs": "", "new": ": it was not asked then", "gone": ": it is not asked any more"}
+_STATUS_NOTES: Final = {"differs": "", "new": ": it was not asked then", "gone": ": it is not asked any more"}
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # no XML 1.0 can hold them
 
 
-def lines_of(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
+def format_result(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
     """What a case misses and what is wrong with it, each with its place; an empty line behind each, warnings last.
 
     Of one that misses also the prompts that are not as recorded; with `prompts` of any, and all of them.
     """
     errors = [problem for problem in result.problems if problem.severity != "warning"]
     warnings = [problem for problem in result.problems if problem.severity == "warning"]
-    for miss in result.misses:
-        yield from (*_miss_lines(miss), "")
+    for mismatch in result.mismatches:
+        yield from (*_mismatch_lines(mismatch), "")
     for problem in errors:
         yield from (render_problem(problem), "")
-    if result.prompts and (result.misses or prompts):
+    if result.prompts and (result.mismatches or prompts):
         yield from (*_prompt_lines(result.prompts, len(result.prompts) if prompts else MOST_PROMPTS), "")
     for problem in warnings:
         yield from (render_problem(problem), "")
@@ -41,13 +41,13 @@ def _prompt_lines(prompts: Sequence[PromptDifference], most: int) -> Iterator[st
     """The first prompts that are not as recorded, and how many more there are."""
     yield NOT_AS_RECORDED[0 if len(prompts) == 1 else 1].format(len(prompts))
     for prompt in prompts[:most]:
-        yield f"  {prompt.address}{_STANDS[prompt.status]}"
-        yield from (f"    {printable(line)}" for line in prompt.difference)
+        yield f"  {prompt.address}{_STATUS_NOTES[prompt.status]}"
+        yield from (f"    {make_printable(line)}" for line in prompt.difference)
     if len(prompts) > most:
         yield f"  … and {len(prompts) - most} more; `--prompts` shows all"
 
 
-def data_of(result: CaseResult) -> dict[str, Any]:
+def build_result_data(result: CaseResult) -> dict[str, Any]:
     """The same as plain data."""
     return {
         "workflow": result.workflow,
@@ -66,12 +66,12 @@ def data_of(result: CaseResult) -> dict[str, Any]:
                 "actual": miss.actual,
                 "difference": list(miss.difference),
             }
-            for miss in result.misses
+            for miss in result.mismatches
         ],
     }
 
 
-def junit(results: Iterable[CaseResult], seconds: float) -> bytes:
+def render_junit(results: Iterable[CaseResult], seconds: float) -> bytes:
     """JUnit XML as CI servers read it: a suite for each workflow; a miss is a failure, what could not run an error."""
     suites: defaultdict[str, list[CaseResult]] = defaultdict(list)
     for result in results:
@@ -100,14 +100,14 @@ def _add(suite: Element, result: CaseResult) -> None:
     case = SubElement(suite, "testcase", {name: _text(value) for name, value in place.items()})
     warnings = [problem for problem in result.problems if problem.severity == "warning"]
     if result.status == "misses":
-        blocks = ["\n".join(_miss_lines(miss)) for miss in result.misses]
+        blocks = ["\n".join(_mismatch_lines(miss)) for miss in result.mismatches]
         number = len(blocks)
         if result.prompts:
             blocks.append("\n".join(_prompt_lines(result.prompts, MOST_PROMPTS)))
-        _say(case, "failure", result.misses[0].problem, number, blocks)
+        _add_outcome(case, "failure", result.mismatches[0].problem, number, blocks)
     elif result.status == "broken":
         errors = [problem for problem in result.problems if problem.severity == "error"]
-        _say(case, "error", errors[0], len(errors), [render_problem(problem) for problem in errors])
+        _add_outcome(case, "error", errors[0], len(errors), [render_problem(problem) for problem in errors])
     elif result.status == "not-run":
         message = f"`{result.workflow}` has problems: `skillrun validate` shows them"
         SubElement(case, "error", {"type": "not-run", "message": _text(message)})
@@ -115,16 +115,16 @@ def _add(suite: Element, result: CaseResult) -> None:
         SubElement(case, "system-out").text = _text("\n\n".join(map(render_problem, warnings)))
 
 
-def _say(case: Element, tag: str, first: Problem, number: int, blocks: Iterable[str]) -> None:
+def _add_outcome(case: Element, tag: str, first: Problem, number: int, blocks: Iterable[str]) -> None:
     """One element, since readers of JUnit XML take one: its message is the first, its text all of them."""
     more = f" (and {number - 1} more)" if number > 1 else ""
     element = SubElement(case, tag, {"type": first.code, "message": _text(f"{first.message}{more}")})
     element.text = _text("\n\n".join(blocks))
 
 
-def _miss_lines(miss: Miss) -> Iterator[str]:
-    yield render_problem(miss.problem)
-    yield from (f"    {printable(line)}" for line in miss.difference)
+def _mismatch_lines(mismatch: Mismatch) -> Iterator[str]:
+    yield render_problem(mismatch.problem)
+    yield from (f"    {make_printable(line)}" for line in mismatch.difference)
 
 
 def _text(text: str) -> str:

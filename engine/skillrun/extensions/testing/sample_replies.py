@@ -9,54 +9,56 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Reply, Request, Usage
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.runtime.usage_totals import Spent
+from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.journal import Journal
 
-Asked = tuple[str, Request, Reply]
+CallExchange = tuple[str, Request, Reply]
 
 
 @dataclass
-class Answered:
+class SampleReplies:
     """Where replies come from: the journal, or else the models, once for all who ask the same at the same time.
 
     Where it does not keep them, the models are stand-ins: what was asked of them is what would be asked.
     """
 
     journal: Journal
-    models: Gateway
-    keeps: bool = True
-    asked: list[Asked] = field(default_factory=list)
-    known: int = 0
-    _under_way: dict[tuple[str, str], asyncio.Future[Reply]] = field(default_factory=dict)
+    gateway: Gateway
+    saves: bool = True
+    new_calls: list[CallExchange] = field(default_factory=list)
+    recorded_calls: int = 0
+    _in_flight: dict[tuple[str, str], asyncio.Future[Reply]] = field(default_factory=dict)
 
-    async def reply(self, request: Request, address: str, sample: str, attempts: AttemptListener) -> tuple[Reply, bool]:
+    async def get_reply(
+        self, request: Request, address: str, sample: str, attempts: AttemptListener
+    ) -> tuple[Reply, bool]:
         """The reply to a call of a sample, and whether it was on record. Raises ModelError."""
         place, fingerprint = f"{sample}/{address}", request.fingerprint()
         body = self.journal.find("reply", place, fingerprint)
         if body is not None:
-            self.known += 1
+            self.recorded_calls += 1
             return Reply.from_dict(body), True
         key = place, fingerprint
-        if key in self._under_way:
-            return await asyncio.shield(self._under_way[key]), False
-        future = self._under_way[key] = asyncio.get_running_loop().create_future()
+        if key in self._in_flight:
+            return await asyncio.shield(self._in_flight[key]), False
+        future = self._in_flight[key] = asyncio.get_running_loop().create_future()
         try:
-            if self.keeps:
+            if self.saves:
                 await self.journal.record("sent", place, fingerprint, request.to_dict())
-            reply = await self.models.send(request, address, attempts)
-            if self.keeps:
+            reply = await self.gateway.send(request, address, attempts)
+            if self.saves:
                 await self.journal.record("reply", place, fingerprint, reply.to_dict())
-            self.asked.append((address, request, reply))
+            self.new_calls.append((address, request, reply))
             future.set_result(reply)
         except BaseException as error:
             future.set_exception(error if isinstance(error, ModelError) else ModelError("other", "it was ended"))
             future.exception()  # who else waits for it is told; nobody has to
             raise
         finally:
-            if self.keeps:
-                del self._under_way[key]
+            if self.saves:
+                del self._in_flight[key]
         return reply, False
 
 
@@ -67,39 +69,39 @@ class SampleGateway:
     `sent` are all calls in their order, `answers` those that were asked.
     """
 
-    answered: Answered
+    replies: SampleReplies
     sample: str
     rules: Iterable[Rule]
     price: Callable[[str, Usage], float | None]
     is_compared: Callable[[str], bool]
     sent: list[tuple[str, Request]] = field(default_factory=list)
-    answers: list[Asked] = field(default_factory=list)
-    asked: int = 0
+    compared_calls: list[CallExchange] = field(default_factory=list)
+    new_calls: int = 0
     """How many of these were not on record."""
-    made_up: int = 0
+    generated_replies: int = 0
     """How many replies before the last of these were generated, as no rule fits."""
 
     def __post_init__(self) -> None:
         self._generated = 0
         self._scripted = ScriptedGateway(self.rules, self.price)
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         self.sent.append((address, request))
         if not self.is_compared(address):
             matching = (rule for rule in self._scripted.rules if rule.matches(address, request.model))
             self._generated += next(matching, None) is None
             return await self._scripted.send(request, address, attempts)
-        self.made_up = self._generated
-        await attempts.sent(1)
-        reply, is_known = await self.answered.reply(request, address, self.sample, UNTOLD)
-        self.asked += not is_known
-        self.answers.append((address, request, reply))
+        self.generated_replies = self._generated
+        await attempts.on_sent(1)
+        reply, is_known = await self.replies.get_reply(request, address, self.sample, NULL_LISTENER)
+        self.new_calls += not is_known
+        self.compared_calls.append((address, request, reply))
         return reply
 
     async def close(self) -> None:
         return None
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> UsageTotals:
         """What the calls of this sample use, whether they were asked now or before."""
-        return sum((Spent(1, reply.usage, reply.price) for _, _, reply in self.answers), Spent())
+        return sum((UsageTotals(1, reply.usage, reply.price) for _, _, reply in self.compared_calls), UsageTotals())

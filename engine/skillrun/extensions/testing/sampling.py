@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.definitions.step_paths import unmarked
-from skillrun.extensions.testing.case_run import Trial, followed
+from skillrun.definitions.step_paths import strip_markers
+from skillrun.extensions.testing.case_run import CaseRun, run_case_in_memory
 from skillrun.extensions.testing.checking import ReadyCase
-from skillrun.extensions.testing.mismatches import misses
-from skillrun.extensions.testing.recorded_prompts import prompt_differences, texts_of
-from skillrun.extensions.testing.sample_replies import Answered, SampleGateway
+from skillrun.extensions.testing.mismatches import find_mismatches
+from skillrun.extensions.testing.recorded_prompts import list_prompt_texts, prompt_differences
+from skillrun.extensions.testing.sample_replies import SampleGateway, SampleReplies
 from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Request
-from skillrun.questions.prepared_answers import Prepared
-from skillrun.questions.responder import Person
+from skillrun.questions.prepared_answers import PreparedAnswers
+from skillrun.questions.responder import InteractiveResponder
 from skillrun.runtime.run import Session
-from skillrun.runtime.usage_totals import Spent
-from skillrun.store.frontmatter import legible
+from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.store.frontmatter import format_json_text
 
-AT_ONCE: Final = 4
+MAX_CONCURRENT_SAMPLES: Final = 4
 """Samples that run beside one another; how many calls do is for the providers."""
 _TURN: Final = re.compile(r"/\d+\.\d+$")
 
-Paths = Collection[str]
+ConversationPaths = Collection[str]
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparisonSide:
     """One of the two versions: what it is called, its workflow, and its cases by their names."""
 
     name: str
@@ -45,7 +45,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Scope:
+class ComparisonScope:
     """What is compared: all calls (`whole`), those of a phase or a step, or those whose prompts the versions have
     otherwise."""
 
@@ -53,32 +53,34 @@ class Scope:
     phase: str = ""
     step: str = ""
 
-    def paths(self, before: Sequence[tuple[str, Request]], after: Sequence[tuple[str, Request]]) -> Paths:
+    def paths(self, before: Sequence[tuple[str, Request]], after: Sequence[tuple[str, Request]]) -> ConversationPaths:
         """The conversations that are compared, by their addresses without the turn, in their order."""
         addresses = [address for address, _ in chain(before, after)]
         if not (self.whole or self.phase):
-            kept = [(address, texts_of(request)) for address, request in before]
+            kept = [(address, list_prompt_texts(request)) for address, request in before]
             addresses = [difference.address for difference in prompt_differences(kept, after)]
-        return list(dict.fromkeys(path_of(address) for address in addresses if self._has(address)))
+        return list(dict.fromkeys(conversation_path(address) for address in addresses if self._has(address)))
 
     def _has(self, address: str) -> bool:
-        _, phase, *steps = unmarked(address).split("/")
+        _, phase, *steps = strip_markers(address).split("/")
         named = [step.partition("@")[0] for step in steps]
         return (not self.phase or phase == self.phase) and (not self.step or self.step in named)
 
 
 @dataclass(frozen=True)
-class Circumstances:
+class SampleContext:
     """What the samples share: what models mean, how long the list of models is kept, and whom calls are sent to."""
 
     catalogue: Catalogue
     environ: Mapping[str, str]
-    answered: Answered
+    replies: SampleReplies
     override: str = ""
     cache: Path | None = None
 
-    def session(self, program: Program, project: Path, gateway: Any, prepared: Prepared, typed: Paths) -> Session:
-        person = Person(prepared, None, attended=False)
+    def create_session(
+        self, program: Program, project: Path, gateway: Any, prepared: PreparedAnswers, typed: ConversationPaths
+    ) -> Session:
+        person = InteractiveResponder(prepared, None, attended=False)
         return Session(
             program,
             self.catalogue,
@@ -89,7 +91,7 @@ class Circumstances:
             project,
             override=self.override,
             cache=self.cache,
-            typed=typed,
+            explicit_inputs=typed,
         )
 
 
@@ -105,103 +107,106 @@ class Sample:
     reason: str
     result: str
     expected: tuple[int, int]
-    spent: Spent
+    spent: UsageTotals
     asked: int = 0
     made_up: int = 0
 
     @property
-    def is_whole(self) -> bool:
+    def has_result(self) -> bool:
         """Whether it has something that can be judged."""
         return self.status == "completed" and bool(self.result)
 
 
-def path_of(address: str) -> str:
+def conversation_path(address: str) -> str:
     """An address without its turn and attempt."""
     return _TURN.sub("", address)
 
 
-async def walked(side: Side, case: str, circumstances: Circumstances) -> list[tuple[str, Request]]:
+async def collect_requests(side: ComparisonSide, case: str, context: SampleContext) -> list[tuple[str, Request]]:
     """What a run of a case would send, on the case's own replies alone."""
     ready = side.cases[case]
     rules = [reply.rule for reply in ready.case.replies]
-    gateway = SampleGateway(circumstances.answered, "", rules, circumstances.catalogue.price, lambda _address: False)
-    session = circumstances.session(
-        side.program, ready.project, gateway, Prepared(ready.case.answers), ready.case.input_names
+    gateway = SampleGateway(context.replies, "", rules, context.catalogue.price, lambda _address: False)
+    session = context.create_session(
+        side.program, ready.project, gateway, PreparedAnswers(ready.case.answers), ready.case.input_names
     )
-    await followed(ready, session)
+    await run_case_in_memory(ready, session)
     return gateway.sent
 
 
-async def sampled(
-    side: Side, case: str, number: int, paths: Paths, circumstances: Circumstances, *, whole: bool
+async def run_sample(
+    side: ComparisonSide, case: str, number: int, paths: ConversationPaths, context: SampleContext, *, whole: bool
 ) -> Sample:
     """One sample: the compared calls are asked, all others have the case's replies."""
     ready = side.cases[case]
 
     def is_compared(address: str) -> bool:
-        return whole or path_of(address) in paths
+        return whole or conversation_path(address) in paths
 
     rules = [reply.rule for reply in ready.case.replies]
-    gateway = SampleGateway(circumstances.answered, f"{number}", rules, circumstances.catalogue.price, is_compared)
-    session = circumstances.session(
-        side.program, ready.project, gateway, Prepared(ready.case.answers), ready.case.input_names
+    gateway = SampleGateway(context.replies, f"{number}", rules, context.catalogue.price, is_compared)
+    session = context.create_session(
+        side.program, ready.project, gateway, PreparedAnswers(ready.case.answers), ready.case.input_names
     )
-    trial = await followed(ready, session)
-    status = trial.outcome.status
-    result = _artifacts(trial) if whole else _replies(gateway)
-    held, reason = _expected(ready, trial), trial.outcome.reason
-    calls = gateway.spent, gateway.asked, gateway.made_up
-    return Sample(side.name, case, number, status, reason, result, held, *calls)
+    case_run = await run_case_in_memory(ready, session)
+    status = case_run.outcome.status
+    result = _artifacts(case_run) if whole else _replies(gateway)
+    met_expectations, reason = _count_met_expectations(ready, case_run), case_run.outcome.reason
+    calls = gateway.spent, gateway.new_calls, gateway.generated_replies
+    return Sample(side.name, case, number, status, reason, result, met_expectations, *calls)
 
 
-async def all_sampled(
-    sides: Sequence[Side],
-    paths: Mapping[str, Paths],
+async def run_samples(
+    sides: Sequence[ComparisonSide],
+    paths: Mapping[str, ConversationPaths],
     count: int,
-    circumstances: Circumstances,
-    told: Callable[[Sample], None],
+    context: SampleContext,
+    on_sample: Callable[[Sample], None],
     *,
     whole: bool,
 ) -> list[Sample]:
     """So many samples of each case in each version, the versions by turns; `told` hears each when it is there."""
-    places = asyncio.Semaphore(AT_ONCE)
+    semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
-    async def one(side: Side, case: str, number: int) -> Sample:
-        async with places:
-            sample = await sampled(side, case, number, paths[case], circumstances, whole=whole)
-        told(sample)
+    async def run_one(side: ComparisonSide, case: str, number: int) -> Sample:
+        async with semaphore:
+            sample = await run_sample(side, case, number, paths[case], context, whole=whole)
+        on_sample(sample)
         return sample
 
     order = [(side, case, number) for case in paths for number in range(1, count + 1) for side in sides]
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(*place)) for place in order]
+        tasks = [group.create_task(run_one(*place)) for place in order]
     return [task.result() for task in tasks]
 
 
 def _replies(gateway: SampleGateway) -> str:
     """What the compared calls have said last, each under its address where there are several; data as YAML."""
-    last = {path_of(address): reply.text for address, _, reply in gateway.answers if not reply.calls}
-    texts = {path: legible(text).strip() for path, text in last.items()}
+    last = {conversation_path(address): reply.text for address, _, reply in gateway.compared_calls if not reply.calls}
+    texts = {path: format_json_text(text).strip() for path, text in last.items()}
     if len(texts) == 1:
         return next(iter(texts.values()))
     return "\n\n".join(f"# {path.partition('/')[2]}\n\n{text}" for path, text in texts.items())
 
 
-def _artifacts(trial: Trial) -> str:
+def _artifacts(case_run: CaseRun) -> str:
     """What the run has written; each under its name where there are several."""
-    if len(trial.artifacts) == 1:
-        return next(iter(trial.artifacts.values())).strip()
-    return "\n\n".join(f"# {name}\n\n{text.strip()}" for name, text in sorted(trial.artifacts.items()))
+    if len(case_run.artifacts) == 1:
+        return next(iter(case_run.artifacts.values())).strip()
+    return "\n\n".join(f"# {name}\n\n{text.strip()}" for name, text in sorted(case_run.artifacts.items()))
 
 
-def _expected(ready: ReadyCase, trial: Trial) -> tuple[int, int]:
+def _count_met_expectations(ready: ReadyCase, case_run: CaseRun) -> tuple[int, int]:
     """How many of the case's expectations hold, and of how many; what only the recorded replies give is none."""
-    wanted = tuple(
+    expectations = tuple(
         each
-        for each in ready.case.expected
+        for each in ready.case.expectations
         if each.kind not in ("calls", "price") and each.test not in ("equals", "at_most")
     )
-    if not wanted:
+    if not expectations:
         return 0, 0
-    held = sum(not misses(replace(ready, case=replace(ready.case, expected=(each,))), trial) for each in wanted)
-    return held, len(wanted)
+    met = sum(
+        not find_mismatches(replace(ready, case=replace(ready.case, expectations=(each,))), case_run)
+        for each in expectations
+    )
+    return met, len(expectations)

@@ -20,15 +20,15 @@ from typing import Final, Literal
 
 from skillrun.checker.program import Program
 from skillrun.extensions.testing.case_reader import CaseFile, read_case
-from skillrun.extensions.testing.case_run import tried
-from skillrun.extensions.testing.checking import ready_case
-from skillrun.extensions.testing.mismatches import Miss, misses, unused
+from skillrun.extensions.testing.case_run import run_scripted_case
+from skillrun.extensions.testing.checking import prepare_case
+from skillrun.extensions.testing.mismatches import Mismatch, check_unused_entries, find_mismatches
 from skillrun.extensions.testing.recorded_prompts import PromptDifference, prompt_differences
 from skillrun.models.catalogue import Catalogue
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
 
 Status = Literal["holds", "misses", "broken", "not-run"]
-WORTH_PROCESSES: Final = 8  # cases; fewer are done before others could begin
+MIN_PARALLEL_CASES: Final = 8  # cases; fewer are done before others could begin
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class CaseResult:
     path: str
     status: Status
     problems: tuple[Problem, ...] = ()
-    misses: tuple[Miss, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
     prompts: tuple[PromptDifference, ...] = ()
     calls: int = 0
     price: float | None = None
@@ -65,18 +65,18 @@ def run_cases(
 ) -> Iterator[CaseResult]:
     """What came of each case, in their order; `jobs` is how many are run at once, 0 one for each processor."""
 
-    def work(number: int) -> CaseResult:
+    def run_by_index(number: int) -> CaseResult:
         return run_case(files[number], workflows[files[number].workflow], project)
 
     jobs = jobs or os.cpu_count() or 1
-    if jobs == 1 or len(files) < WORTH_PROCESSES or "fork" not in multiprocessing.get_all_start_methods():
-        yield from map(work, range(len(files)))
+    if jobs == 1 or len(files) < MIN_PARALLEL_CASES or "fork" not in multiprocessing.get_all_start_methods():
+        yield from map(run_by_index, range(len(files)))
         return
     gc.freeze()  # what is loaded is shared with the processes, and stays so while nobody looks through it
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(min(jobs, len(files)), context, _begin, (work,)) as pool:
+    with ProcessPoolExecutor(min(jobs, len(files)), context, _init_worker, (run_by_index,)) as pool:
         try:
-            yield from pool.map(_do, range(len(files)))
+            yield from pool.map(_run_in_worker, range(len(files)))
         except BrokenProcessPool:
             message = "a process that ran cases was ended from outside, perhaps for want of memory"
             raise SkillrunError(message, "`--jobs 1` runs them one after the other") from None
@@ -93,35 +93,35 @@ def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseRe
     case = read_case(file, document, problems, project) if document is not None else None
     if workflow.program is None or workflow.catalogue is None:
         return CaseResult(file.workflow, file.name, file.label, "not-run", tuple(problems))
-    ready = ready_case(case, workflow.program, project, problems) if case is not None else None
-    if ready is None or problems.errors:
+    ready = prepare_case(case, workflow.program, project, problems) if case is not None else None
+    if ready is None or problems.has_errors:
         return CaseResult(file.workflow, file.name, file.label, "broken", tuple(problems))
-    begun = time.monotonic()
-    trial = asyncio.run(tried(ready, workflow.program, workflow.catalogue))
-    told, sent = tuple(misses(ready, trial)), [call[:2] for call in trial.sent]
+    started_at = time.monotonic()
+    case_run = asyncio.run(run_scripted_case(ready, workflow.program, workflow.catalogue))
+    mismatches, sent = tuple(find_mismatches(ready, case_run)), [call[:2] for call in case_run.calls]
     return CaseResult(
         file.workflow,
         file.name,
         file.label,
-        "misses" if told else "holds",
-        (*problems, *unused(ready.case, trial)),
-        told,
+        "misses" if mismatches else "holds",
+        (*problems, *check_unused_entries(ready.case, case_run)),
+        mismatches,
         tuple(prompt_differences(ready.prompts, sent)) if ready.prompts is not None else (),
-        len(trial.sent),
-        trial.price,
-        time.monotonic() - begun,
+        len(case_run.calls),
+        case_run.price,
+        time.monotonic() - started_at,
     )
 
 
-_work: Callable[[int], CaseResult] | None = None  # of a process that runs cases
+_run_by_index: Callable[[int], CaseResult] | None = None  # of a process that runs cases
 
 
-def _begin(work: Callable[[int], CaseResult]) -> None:
-    global _work  # noqa: PLW0603 (a process of a pool is given its work once, by what it was forked with)
+def _init_worker(run_by_index: Callable[[int], CaseResult]) -> None:
+    global _run_by_index  # noqa: PLW0603 (a process of a pool is given its work once, by what it was forked with)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
-    _work = work
+    _run_by_index = run_by_index
 
 
-def _do(number: int) -> CaseResult:
-    assert _work is not None
-    return _work(number)
+def _run_in_worker(number: int) -> CaseResult:
+    assert _run_by_index is not None
+    return _run_by_index(number)

@@ -27,17 +27,17 @@ _QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMI
 
 
 @contextmanager
-def other_version(typed: str, library: Library, project: Path) -> Iterator[Library]:
+def open_other_version(version: str, library: Library, project: Path) -> Iterator[Library]:
     """The library as it is with another version of the project's files. Raises UsageError where there is none."""
     with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
         folder = Path(temporary)
-        if typed == SHIPPED:
-            _copy_own(library, folder)
-        elif typed.startswith((".", os.sep)) or not _extracted(typed, project, folder):
-            folder = _folder(typed)
-        label = f"{typed.rstrip('/')}:" if folder == Path(temporary) else f"{typed.rstrip('/')}/"
+        if version == SHIPPED:
+            _copy_without_overrides(library, folder)
+        elif version.startswith((".", os.sep)) or not _extract_revision(version, project, folder):
+            folder = _folder(version)
+        label = f"{version.rstrip('/')}:" if folder == Path(temporary) else f"{version.rstrip('/')}/"
         rest = [root for root in search_path(project) if root.name != "project"]
-        yield Library([Root(folder, label, "project", confined=True), *rest])
+        yield Library([Root(folder, label, "project", is_confined=True), *rest])
 
 
 def _folder(typed: str) -> Path:
@@ -49,10 +49,10 @@ def _folder(typed: str) -> Path:
     return folder.resolve()
 
 
-def _copy_own(library: Library, target: Path) -> None:
+def _copy_without_overrides(library: Library, target: Path) -> None:
     """The project's files but those that take the place of shipped ones; its config stays."""
     shipped = {name for name in shipped_files() if name.endswith(".md")}
-    own = library.own(".")
+    own = library.project_files(".")
     if not shipped.intersection(own):
         raise UsageError("no file of this project takes the place of a shipped one", HINT)
     for name in own:
@@ -61,21 +61,21 @@ def _copy_own(library: Library, target: Path) -> None:
             shutil.copyfile(library.project / name, target / name)
 
 
-def _extracted(revision: str, project: Path, target: Path) -> bool:
+def _extract_revision(revision: str, project: Path, target: Path) -> bool:
     """Write the files of a revision; False where git is not there or does not know it."""
     git = shutil.which("git")
     if git is None:
         return False
-    known = _git(git, project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if not known:
+    commit = _git(git, project, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if not commit:
         return False
     entries = []
-    for line in _git(git, project, "ls-tree", "-r", "-z", known.decode().strip(), "--", *FOLDERS).split(b"\0"):
+    for line in _git(git, project, "ls-tree", "-r", "-z", commit.decode().strip(), "--", *FOLDERS).split(b"\0"):
         meta, _, name = line.partition(b"\t")
         mode, _, number = meta.partition(b" blob ")
         if mode in _PLAIN:
             entries.append((os.fsdecode(name), number))
-    objects = _git(git, project, "cat-file", "--batch", given=b"\n".join(number for _, number in entries) + b"\n")
+    objects = _git(git, project, "cat-file", "--batch", stdin=b"\n".join(number for _, number in entries) + b"\n")
     at = 0
     for path, _ in entries:
         end = objects.index(b"\n", at)
@@ -90,13 +90,13 @@ def _extracted(revision: str, project: Path, target: Path) -> bool:
     return True
 
 
-def _git(git: str, project: Path, *arguments: str, given: bytes = b"") -> bytes:
+def _git(git: str, project: Path, *arguments: str, stdin: bytes = b"") -> bytes:
     """What git prints; nothing where it fails."""
-    done = subprocess.run(  # noqa: S603 (git, which reads objects here and runs nothing)
+    process = subprocess.run(  # noqa: S603 (git, which reads objects here and runs nothing)
         [git, "-C", str(project), "-c", "core.fsmonitor=false", *arguments],
         env={**os.environ, **_QUIET},
-        input=given,
+        input=stdin,
         capture_output=True,
         check=False,
     )
-    return done.stdout if done.returncode == 0 else b""
+    return process.stdout if process.returncode == 0 else b""

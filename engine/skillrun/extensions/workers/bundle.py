@@ -17,18 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable_folder import MOST_FILES, Readable, Withheld
+from skillrun.repository.readable_folder import MAX_FILES, PathWithheld, ReadableFolder
 from skillrun.store.files import sha256_of
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 LARGEST: Final = 200_000_000  # bytes of the files together
 LEVEL: Final = 6
 EXECUTABLE: Final = 0o100
-PATIENCE: Final = 600.0  # seconds for reading what was found
-AGAIN: Final = "submit it again; nothing was sent"
+READ_TIMEOUT: Final = 600.0  # seconds for reading what was found
+RESUBMIT_HINT: Final = "submit it again; nothing was sent"
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class Bundle:
     size: int
 
 
-def packed(project: Path, secrets: tuple[str, ...]) -> Bundle:
+def pack_project(project: Path, secrets: tuple[str, ...]) -> Bundle:
     """The project, without what `secrets` names. Raises UsageError where it is too much, naming the largest folders."""
     sizes: Counter[str] = Counter()
     written = io.BytesIO()
     with (
-        Readable(Tree(project.resolve(), links=True), secrets) as readable,
+        ReadableFolder(ConfinedFolder(project.resolve(), links=True), secrets) as readable,
         gzip.GzipFile(fileobj=written, mode="wb", compresslevel=LEVEL, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         names = sorted(_names(readable, project))
-        readable.until += PATIENCE
+        readable.deadline += READ_TIMEOUT
         for name in names:
             content, status = _content(readable, name, project, sizes)
             entry = tarfile.TarInfo(name)
@@ -61,25 +61,25 @@ def packed(project: Path, secrets: tuple[str, ...]) -> Bundle:
     return Bundle(sha256_of(content), content, names, sizes.total())
 
 
-def _content(readable: Readable, name: str, project: Path, sizes: Counter[str]) -> tuple[bytes, os.stat_result]:
+def _content(readable: ReadableFolder, name: str, project: Path, sizes: Counter[str]) -> tuple[bytes, os.stat_result]:
     """A file as it is, and what it is. Raises UsageError for one that is another by now, and for too much."""
     try:
-        with readable.opened(name, judged=True) as opened, os.fdopen(os.dup(opened.descriptor), "rb") as file:
+        with readable.open_path(name, is_checked=True) as opened, os.fdopen(os.dup(opened.descriptor), "rb") as file:
             status = os.fstat(file.fileno())
             sizes[name.partition("/")[0]] += status.st_size
             if sizes.total() > LARGEST:
-                raise _too_large(project, sizes)
+                raise _too_large_error(project, sizes)
             content = file.read(status.st_size + 1)
             after = os.fstat(file.fileno())
-    except (OSError, PathRefused, Withheld, TimeoutError) as error:
+    except (OSError, PathRefused, PathWithheld, TimeoutError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"{name} changed while the project was packed: {why}", AGAIN) from error
+        raise UsageError(f"{name} changed while the project was packed: {why}", RESUBMIT_HINT) from error
     if len(content) != status.st_size or after.st_mtime_ns != status.st_mtime_ns:
-        raise UsageError(f"{name} changed while the project was packed", AGAIN)
+        raise UsageError(f"{name} changed while the project was packed", RESUBMIT_HINT)
     return content, status
 
 
-def _names(readable: Readable, project: Path) -> Iterator[str]:
+def _names(readable: ReadableFolder, project: Path) -> Iterator[str]:
     """The names of all files. Raises UsageError where they are too many or looking takes too long."""
     number = 0
     try:
@@ -88,17 +88,17 @@ def _names(readable: Readable, project: Path) -> Iterator[str]:
             number += 1
     except TimeoutError:
         raise UsageError(f"looking through {project} takes too long", "have git ignore what is not needed") from None
-    if number >= MOST_FILES:
-        raise UsageError(f"{project} has more than {MOST_FILES:,} files", "have git ignore what is not needed")
+    if number >= MAX_FILES:
+        raise UsageError(f"{project} has more than {MAX_FILES:,} files", "have git ignore what is not needed")
 
 
-def _too_large(project: Path, sizes: Counter[str]) -> UsageError:
+def _too_large_error(project: Path, sizes: Counter[str]) -> UsageError:
     largest = ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in sizes.most_common(3))
     message = f"the files of {project} are more than {LARGEST / 1e6:,.0f} MB; the most so far: {largest}"
     return UsageError(message, "have git ignore what is not needed; nothing was sent")
 
 
-def unpacked(sha: str, content: bytes, folder: Path) -> Path:
+def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
     """The project in a folder of its own below `folder`, made where it is not there; whole or not at all.
 
     Raises SkillrunError where the archive is another one than its hash says, or cannot be read.
@@ -129,16 +129,16 @@ def unpacked(sha: str, content: bytes, folder: Path) -> Path:
 
 def _extract(content: bytes, folder: Path) -> None:
     """Write the files of an archive, which may be anybody's. Raises ValueError for what `packed` has not made."""
-    left = LARGEST
+    remaining = LARGEST
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
         for number, entry in enumerate(archive):
-            left -= entry.size
-            if left < 0 or number >= MOST_FILES:
+            remaining -= entry.size
+            if remaining < 0 or number >= MAX_FILES:
                 raise ValueError("it has more than any project")
             parts = PurePosixPath(entry.name).parts
             file = archive.extractfile(entry) if entry.isreg() else None
             if file is None or not parts or ".." in parts or PurePosixPath(entry.name).is_absolute():
-                raise ValueError(f"{quoted(entry.name)} is no file of a project")
+                raise ValueError(f"{quote_value(entry.name)} is no file of a project")
             path = folder.joinpath(*parts)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as written:

@@ -7,25 +7,27 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from skillrun.models.redaction import without_userinfo
+from skillrun.models.redaction import strip_userinfo
 from skillrun.syntax.diagnostics import UsageError
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 FOLDER: Final = "repositories"
 PROTOCOLS: Final = ("https", "ssh")
 FILE: Final = "file"
-WAY: Final = (
+REPOSITORY_URL_HINT: Final = (
     "write it as https://host/name.git@COMMIT or ssh://git@host/name.git@COMMIT; `git rev-parse HEAD` is a commit"
 )
-NO_KEY: Final = "leave out what stands before the host, but for ssh's `git@`, and what begins with `?` or `#`"
+NO_CREDENTIALS_HINT: Final = (
+    "leave out what stands before the host, but for ssh's `git@`, and what begins with `?` or `#`"
+)
 _REMOTE: Final = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:", re.IGNORECASE)
 _TYPED: Final = re.compile(r"(?P<url>[!-~]{1,2000})@(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})")
 _HOST: Final = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]-]*")
 
 
-def is_remote(typed: str) -> bool:
+def is_remote(text: str) -> bool:
     """Whether somebody means a URL and no path."""
-    return _REMOTE.match(typed) is not None
+    return _REMOTE.match(text) is not None
 
 
 @dataclass(frozen=True)
@@ -36,28 +38,30 @@ class Commit:
     sha: str
 
     @classmethod
-    def of(cls, typed: str) -> Self:
+    def parse(cls, text: str) -> Self:
         """Raises UsageError for what is no URL@COMMIT, and for a URL with a key in it."""
-        found = _TYPED.fullmatch(typed)
+        found = _TYPED.fullmatch(text)
         if found is None:
-            raise UsageError(f"{quoted(without_userinfo(typed))} names no commit of a repository in full", WAY)
+            raise UsageError(
+                f"{quote_value(strip_userinfo(text))} names no commit of a repository in full", REPOSITORY_URL_HINT
+            )
         url, commit = found["url"], found["commit"]
         try:
             parts = urlsplit(url)
             has_key = parts.password is not None or (parts.username is not None and parts.scheme != "ssh")
         except ValueError as error:
-            raise UsageError(f"{quoted(without_userinfo(url))} is no URL: {error}", WAY) from None
+            raise UsageError(f"{quote_value(strip_userinfo(url))} is no URL: {error}", REPOSITORY_URL_HINT) from None
         if not parts.scheme:
-            raise UsageError(f"{quoted(url)} is no URL", WAY)
+            raise UsageError(f"{quote_value(url)} is no URL", REPOSITORY_URL_HINT)
         if has_key or parts.query or parts.fragment:
             message = "the URL of a repository is kept with the run and may hold no key; workers have their own"
-            raise UsageError(message, NO_KEY)
+            raise UsageError(message, NO_CREDENTIALS_HINT)
         if parts.scheme not in (*PROTOCOLS, FILE):
-            raise UsageError(f"a repository is not fetched by `{parts.scheme}`", WAY)
+            raise UsageError(f"a repository is not fetched by `{parts.scheme}`", REPOSITORY_URL_HINT)
         if parts.scheme != FILE and not _HOST.fullmatch(parts.netloc.rpartition("@")[2]):
-            raise UsageError(f"{quoted(url)} names no host", WAY)
+            raise UsageError(f"{quote_value(url)} names no host", REPOSITORY_URL_HINT)
         if (parts.username or "").startswith("-"):
-            raise UsageError(f"{quoted(url)} names no user", WAY)
+            raise UsageError(f"{quote_value(url)} names no user", REPOSITORY_URL_HINT)
         return cls(url, commit)
 
     @property

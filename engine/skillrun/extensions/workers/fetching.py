@@ -23,12 +23,12 @@ from typing import IO, Any, Final
 
 from skillrun.extensions.workers.bundle import LARGEST
 from skillrun.extensions.workers.commit import FILE, FOLDER, PROTOCOLS, Commit
-from skillrun.repository.readable_folder import MOST_FILES
+from skillrun.repository.readable_folder import MAX_FILES
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
-PATIENCE: Final = 300.0  # seconds for fetching
-LOOK: Final = 0.2  # seconds between two looks at how much has come
+FETCH_TIMEOUT: Final = 300.0  # seconds for fetching
+SIZE_CHECK_SECONDS: Final = 0.2  # seconds between two looks at how much has come
 LONGEST_LINK: Final = 4096  # bytes
 CHUNK: Final = 1 << 20
 _GONE: Final = re.compile(r"not our ref|couldn't find remote ref|does not point to a valid object")
@@ -46,7 +46,7 @@ class Unfetchable(SkillrunError):
     """A repository that no worker can have: it has no such commit, or more than may be fetched."""
 
 
-class Commits:
+class CommitCache:
     """Those that a machine has fetched, each once for all of its runs, beside the projects."""
 
     def __init__(self, projects: Path, *, files: bool = False) -> None:
@@ -56,36 +56,36 @@ class Commits:
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[None]] = {}
 
-    async def have(self, wanted: Commit) -> None:
+    async def ensure_available(self, commit: Commit) -> None:
         """Have the commit here. Raises SkillrunError where this machine cannot, Unfetchable where none can."""
-        while not (self._folder / wanted.name).is_dir():
+        while not (self._folder / commit.name).is_dir():
             with self._lock:
-                other = self._under_way.get(wanted.name)
-                mine: Future[None] = Future()
-                if other is None:
-                    self._under_way[wanted.name] = mine
-            if other is not None:
-                await asyncio.shield(asyncio.wrap_future(other))
+                pending = self._under_way.get(commit.name)
+                result: Future[None] = Future()
+                if pending is None:
+                    self._under_way[commit.name] = result
+            if pending is not None:
+                await asyncio.shield(asyncio.wrap_future(pending))
                 continue
             try:
-                await self._fetched(wanted)
+                await self._fetch(commit)
             except SkillrunError as error:
-                mine.set_exception(error)
+                result.set_exception(error)
                 raise
             finally:
                 with self._lock:
-                    del self._under_way[wanted.name]
-                if not mine.done():
-                    mine.set_result(None)
+                    del self._under_way[commit.name]
+                if not result.done():
+                    result.set_result(None)
 
-    async def _fetched(self, wanted: Commit) -> None:
+    async def _fetch(self, commit: Commit) -> None:
         """Fetch it, and put its files into their place; whole or not at all."""
         git = shutil.which("git")
         if git is None:
             raise SkillrunError("the run needs a repository, and there is no git here", "install git")
-        if wanted.protocol not in self._protocols:
+        if commit.protocol not in self._protocols:
             hint = "`--file-urls` allows it to a worker"
-            raise SkillrunError(f"the run needs {wanted.url}, and nothing is fetched from files here", hint)
+            raise SkillrunError(f"the run needs {commit.url}, and nothing is fetched from files here", hint)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(prefix=".fetching-", dir=self._folder))
@@ -94,23 +94,23 @@ class Commits:
         except OSError as error:
             raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", "make room there") from error
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(FETCH_TIMEOUT):
                 objects = _Objects(git, made / "objects", self._protocols)
-                await objects.fetch(wanted)
-                await objects.write(wanted, made / "files")
-            (made / "files").replace(self._folder / wanted.name)
+                await objects.fetch(commit)
+                await objects.write(commit, made / "files")
+            (made / "files").replace(self._folder / commit.name)
         except TimeoutError:
-            message = f"{wanted.url} did not come within {PATIENCE:.0f} seconds"
+            message = f"{commit.url} did not come within {FETCH_TIMEOUT:.0f} seconds"
             raise SkillrunError(message, "look at the way there from this machine") from None
         except (EOFError, ValueError) as error:
-            message = f"what git has fetched of {wanted.url} cannot be read: {error}"
+            message = f"what git has fetched of {commit.url} cannot be read: {error}"
             raise SkillrunError(message, f"look at {self._folder}") from error
         except asyncio.LimitOverrunError as error:
-            raise _too_long(wanted) from error
+            raise _name_too_long_error(commit) from error
         except OSError as error:
             if error.errno == ENAMETOOLONG:
-                raise _too_long(wanted) from error
-            if not (self._folder / wanted.name).is_dir():  # another process may have been faster
+                raise _name_too_long_error(commit) from error
+            if not (self._folder / commit.name).is_dir():  # another process may have been faster
                 hint = "look at the room there, and at the names that are in the commit"
                 raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
         finally:
@@ -133,48 +133,50 @@ class _Objects:
         kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
         self._environ = {**kept, **_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(folder)}
 
-    async def fetch(self, wanted: Commit) -> None:
+    async def fetch(self, commit: Commit) -> None:
         """Raises Unfetchable where there is no such commit, or too much; SkillrunError where it cannot be had here."""
-        kind = "sha256" if len(wanted.sha) == 64 else "sha1"
-        code, told = await self._done("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
+        kind = "sha256" if len(commit.sha) == 64 else "sha1"
+        code, output = await self._run_git("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
         if code:
-            raise _refused(wanted, told)
-        code, told = await self._fetched(wanted, wanted.sha, "--depth=1")
-        if code and _UNNAMED in told:  # an old protocol gives what has a name alone: all of it, and the commit with it
-            code, told = await self._fetched(wanted, "+refs/*:refs/*")
+            raise _fetch_error(commit, output)
+        code, output = await self._fetch_ref(commit, commit.sha, "--depth=1")
+        if (
+            code and _UNNAMED in output
+        ):  # an old protocol gives what has a name alone: all of it, and the commit with it
+            code, output = await self._fetch_ref(commit, "+refs/*:refs/*")
         if code:
-            raise _refused(wanted, told)
-        if (await self._done("cat-file", "-e", f"{wanted.sha}^{{commit}}"))[0]:
-            raise _gone(wanted)
+            raise _fetch_error(commit, output)
+        if (await self._run_git("cat-file", "-e", f"{commit.sha}^{{commit}}"))[0]:
+            raise _missing_commit_error(commit)
 
-    async def _fetched(self, wanted: Commit, what: str, *options: str) -> tuple[int, str]:
+    async def _fetch_ref(self, commit: Commit, ref: str, *options: str) -> tuple[int, str]:
         """How fetching ended, and what was said. Raises Unfetchable as soon as too much has come."""
         fetching = asyncio.create_task(
-            self._done(
+            self._run_git(
                 "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
-                "--no-auto-maintenance", *options, "--", wanted.url, what,
+                "--no-auto-maintenance", *options, "--", commit.url, ref,
             )
         )  # fmt: skip
         try:
-            while not (await asyncio.wait({fetching}, timeout=LOOK))[0]:
+            while not (await asyncio.wait({fetching}, timeout=SIZE_CHECK_SECONDS))[0]:
                 if self._size() > LARGEST:
-                    raise _too_much(wanted)
+                    raise _too_large_error(commit)
             return fetching.result()
         finally:
             fetching.cancel()
             with suppress(asyncio.CancelledError):
                 await fetching
 
-    async def write(self, wanted: Commit, target: Path) -> None:
+    async def write(self, commit: Commit, target: Path) -> None:
         """Its files as they are, links last: nothing is written through one. Raises Unfetchable, OSError."""
-        entries = await self._entries(wanted)
+        entries = await self._entries(commit)
         listed = self._folder / "wanted"
         listed.write_bytes(b"".join(entry.number + b"\n" for entry in entries))
         links: list[tuple[Path, bytes]] = []
         with listed.open("rb") as numbers:
-            process = await self._begun("cat-file", "--batch", given=numbers)
+            process = await self._start_git("cat-file", "--batch", stdin=numbers)
             assert process.stdout is not None
-            async with _ended(process):
+            async with _terminate_on_exit(process):
                 for entry in entries:
                     await process.stdout.readline()
                     path = target / entry.path
@@ -182,47 +184,47 @@ class _Objects:
                     if entry.mode == _LINK:
                         links.append((path, await process.stdout.readexactly(entry.size)))
                     else:
-                        await _copied(process.stdout, path, entry.size)
+                        await _copy_bytes(process.stdout, path, entry.size)
                         path.chmod(0o755 if entry.mode == _PROGRAM else 0o644)
                     await process.stdout.readexactly(1)
-        for path, leads_to in links:
-            path.symlink_to(os.fsdecode(leads_to))
+        for path, link_target in links:
+            path.symlink_to(os.fsdecode(link_target))
 
-    async def _entries(self, wanted: Commit) -> list[_Entry]:
+    async def _entries(self, commit: Commit) -> list[_Entry]:
         """Its files and links, by what `git ls-tree` says."""
         entries: list[_Entry] = []
-        left = LARGEST
-        process = await self._begun("ls-tree", "-r", "-z", "-l", "--full-tree", wanted.sha)
+        remaining = LARGEST
+        process = await self._start_git("ls-tree", "-r", "-z", "-l", "--full-tree", commit.sha)
         assert process.stdout is not None
-        async with _ended(process):
+        async with _terminate_on_exit(process):
             async for line in _lines(process.stdout):
-                entry = _entry(line, wanted)
+                entry = _parse_entry(line, commit)
                 if entry is None:
                     continue
                 entries.append(entry)
-                left -= entry.size
-                if left < 0 or len(entries) > MOST_FILES:
-                    raise _too_much(wanted)
+                remaining -= entry.size
+                if remaining < 0 or len(entries) > MAX_FILES:
+                    raise _too_large_error(commit)
             if await process.wait():
                 raise EOFError("it ends early")
         return entries
 
-    async def _done(self, *arguments: str) -> tuple[int, str]:
+    async def _run_git(self, *arguments: str) -> tuple[int, str]:
         """How git ended, and what it said."""
-        process = await self._begun(*arguments, told=asyncio.subprocess.PIPE)
-        async with _ended(process):
-            _, said = await process.communicate()
-        return process.returncode or 0, said.decode(errors="replace")
+        process = await self._start_git(*arguments, stderr=asyncio.subprocess.PIPE)
+        async with _terminate_on_exit(process):
+            _, stderr = await process.communicate()
+        return process.returncode or 0, stderr.decode(errors="replace")
 
-    async def _begun(
-        self, *arguments: str, given: IO[Any] | None = None, told: int | None = None
+    async def _start_git(
+        self, *arguments: str, stdin: IO[Any] | None = None, stderr: int | None = None
     ) -> asyncio.subprocess.Process:
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
         return await asyncio.create_subprocess_exec(
             self._git, *settings, *arguments,
-            stdin=given or asyncio.subprocess.DEVNULL,
+            stdin=stdin or asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=told or asyncio.subprocess.DEVNULL,
+            stderr=stderr or asyncio.subprocess.DEVNULL,
             cwd=self._folder,
             env=self._environ,
             start_new_session=True,  # no terminal to ask at, and all that it starts ends with it
@@ -239,7 +241,7 @@ class _Objects:
 
 
 @asynccontextmanager
-async def _ended(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
+async def _terminate_on_exit(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
     """However the block ends, what was begun is gone then, with all that it has begun."""
     try:
         yield
@@ -261,7 +263,7 @@ async def _lines(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
             return
 
 
-def _entry(line: bytes, wanted: Commit) -> _Entry | None:
+def _parse_entry(line: bytes, commit: Commit) -> _Entry | None:
     """A file or link; None for another repository in this one. Raises Unfetchable for what git itself would refuse."""
     meta, _, name = line.partition(b"\t")
     mode, kind, number, size = meta.split()
@@ -270,13 +272,15 @@ def _entry(line: bytes, wanted: Commit) -> _Entry | None:
     path = os.fsdecode(name)
     parts = path.split("/")
     if any(part.casefold() in ("", ".", "..", ".git") for part in parts):
-        raise Unfetchable(f"{wanted.url} holds {quoted(path)}, which is no file of a repository", "leave it out there")
+        raise Unfetchable(
+            f"{commit.url} holds {quote_value(path)}, which is no file of a repository", "leave it out there"
+        )
     if mode == _LINK and int(size) > LONGEST_LINK:
-        raise Unfetchable(f"{wanted.url} holds {quoted(path)}, a link that is too long", "leave it out there")
+        raise Unfetchable(f"{commit.url} holds {quote_value(path)}, a link that is too long", "leave it out there")
     return _Entry(path, mode, number, int(size))
 
 
-async def _copied(source: asyncio.StreamReader, path: Path, size: int) -> None:
+async def _copy_bytes(source: asyncio.StreamReader, path: Path, size: int) -> None:
     with path.open("xb") as file:
         while size:
             piece = await source.readexactly(min(size, CHUNK))
@@ -284,24 +288,24 @@ async def _copied(source: asyncio.StreamReader, path: Path, size: int) -> None:
             size -= len(piece)
 
 
-def _refused(wanted: Commit, said: str) -> SkillrunError:
+def _fetch_error(commit: Commit, output: str) -> SkillrunError:
     """Why a commit could not be fetched, by what was said first."""
-    if _GONE.search(said):
-        return _gone(wanted)
-    why = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "git says nothing")
+    if _GONE.search(output):
+        return _missing_commit_error(commit)
+    why = next((line.strip()[:200] for line in output.splitlines() if line.strip()), "git says nothing")
     hint = "look at the URL, and at the keys of this machine"
-    return SkillrunError(f"{wanted.url} cannot be fetched here: {why}", hint)
+    return SkillrunError(f"{commit.url} cannot be fetched here: {why}", hint)
 
 
-def _gone(wanted: Commit) -> Unfetchable:
-    return Unfetchable(f"{wanted.url} has no commit {wanted.sha}", "push it, and submit again")
+def _missing_commit_error(commit: Commit) -> Unfetchable:
+    return Unfetchable(f"{commit.url} has no commit {commit.sha}", "push it, and submit again")
 
 
-def _too_long(wanted: Commit) -> Unfetchable:
-    message = f"a name in commit {wanted.sha} of {wanted.url} is longer than a file's may be"
+def _name_too_long_error(commit: Commit) -> Unfetchable:
+    message = f"a name in commit {commit.sha} of {commit.url} is longer than a file's may be"
     return Unfetchable(message, "name a commit without it")
 
 
-def _too_much(wanted: Commit) -> Unfetchable:
-    message = f"{wanted.url} at {wanted.sha[:12]} is more than {LARGEST / 1e6:,.0f} MB or {MOST_FILES:,} files"
+def _too_large_error(commit: Commit) -> Unfetchable:
+    message = f"{commit.url} at {commit.sha[:12]} is more than {LARGEST / 1e6:,.0f} MB or {MAX_FILES:,} files"
     return Unfetchable(message, "name one that has only what is to be read")

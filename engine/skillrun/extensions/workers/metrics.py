@@ -16,13 +16,13 @@ from prometheus_client.exposition import ThreadingWSGIServer
 
 from skillrun import events
 from skillrun.events import Event, Listener
-from skillrun.extensions.workers.postgres.queue import Wanted
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, ModelError, Reply, Request
+from skillrun.extensions.workers.postgres.queue import SubmittedRun
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Reply, Request
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.version import __version__
 
-HERE: Final = "127.0.0.1"
-WAY: Final = "write it as 127.0.0.1:9464; 0.0.0.0:9464 answers everybody"
+LOOPBACK: Final = "127.0.0.1"
+ADDRESS_HINT: Final = "write it as 127.0.0.1:9464; 0.0.0.0:9464 answers everybody"
 STATEMENTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # seconds
 
 
@@ -54,7 +54,7 @@ class Metrics:
         self._heard_at = time.monotonic()
 
     @property
-    def silent(self) -> float:
+    def seconds_since_answer(self) -> float:
         """Seconds since the store has answered."""
         return time.monotonic() - self._heard_at
 
@@ -63,26 +63,26 @@ class Metrics:
         self._heard_at = time.monotonic()
         self.statements.observe(seconds)
 
-    def counting(self, gateway: Gateway) -> Gateway:
+    def wrap_gateway(self, gateway: Gateway) -> Gateway:
         return CountingGateway(gateway, self)
 
-    def ended(self, outcome: str) -> None:
+    def count_outcome(self, outcome: str) -> None:
         """A run was let go: `completed`, `waiting`, `failed`, `interrupted`, `cancelled` or `lost`."""
         self.runs.labels(outcome).inc()
         if outcome == "lost":
             self.lost.inc()
 
-    def of_run(self, wanted: Wanted) -> Listener:
+    def listener_for(self, submitted: SubmittedRun) -> Listener:
         """What hears the events of a run that is taken up."""
 
-        def heard(event: Event) -> None:
-            if isinstance(event, events.RunStarted) and wanted.status == "running":
+        def on_event(event: Event) -> None:
+            if isinstance(event, events.RunStarted) and submitted.status == "running":
                 self.taken_over.inc()
-            self.heard(event)
+            self.count_event(event)
 
-        return heard
+        return on_event
 
-    def heard(self, event: Event) -> None:
+    def count_event(self, event: Event) -> None:
         """Count what happens in a run."""
         if not isinstance(event, events.CallEnded) or event.replayed:
             return
@@ -99,23 +99,23 @@ class CountingGateway:
     def __init__(self, inner: Gateway, metrics: Metrics) -> None:
         self._inner, self._metrics = inner, metrics
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
-        return await self._inner.send(request, address, _Counted(attempts, request.model, self._metrics))
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
+        return await self._inner.send(request, address, _CountingListener(attempts, request.model, self._metrics))
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-class _Counted:
+class _CountingListener:
     def __init__(self, inner: AttemptListener, model: str, metrics: Metrics) -> None:
         self._inner, self._model, self._metrics = inner, model, metrics
 
-    async def sent(self, number: int) -> None:
-        await self._inner.sent(number)
+    async def on_sent(self, number: int) -> None:
+        await self._inner.on_sent(number)
 
-    async def failed(self, number: int, error: ModelError) -> None:
+    async def on_failed(self, number: int, error: ModelError) -> None:
         self._metrics.retries.labels(self._model, error.kind).inc()
-        await self._inner.failed(number, error)
+        await self._inner.on_failed(number, error)
 
 
 class _Quiet(WSGIRequestHandler):
@@ -123,38 +123,38 @@ class _Quiet(WSGIRequestHandler):
         """Nobody reads who asked."""
 
 
-def served(metrics: Metrics, address: tuple[str, int], patience: float) -> WSGIServer:
+def start_server(metrics: Metrics, address: tuple[str, int], patience: float) -> WSGIServer:
     """A server that has begun to answer, in a thread. The store is well where it answered within `patience` seconds.
 
     Raises UsageError where the address cannot be had.
     """
     host, port = address
-    kind = _Six if ":" in host else ThreadingWSGIServer
+    kind = _IPv6Server if ":" in host else ThreadingWSGIServer
     try:
-        server = make_server(host, port, _answers(metrics, patience), kind, handler_class=_Quiet)
+        server = make_server(host, port, _make_app(metrics, patience), kind, handler_class=_Quiet)
     except OSError as error:
-        raise UsageError(f"nothing can listen at {host}:{port}: {error.strerror or error}", WAY) from error
+        raise UsageError(f"nothing can listen at {host}:{port}: {error.strerror or error}", ADDRESS_HINT) from error
     threading.Thread(target=server.serve_forever, name="skillrun-metrics", daemon=True).start()
     return server
 
 
-class _Six(ThreadingWSGIServer):
+class _IPv6Server(ThreadingWSGIServer):
     import socket
 
     address_family = socket.AF_INET6
 
 
-def _answers(metrics: Metrics, patience: float) -> Callable[..., Iterable[bytes]]:
-    told = make_wsgi_app(metrics.registry)
+def _make_app(metrics: Metrics, patience: float) -> Callable[..., Iterable[bytes]]:
+    metrics_app = make_wsgi_app(metrics.registry)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         if path == "/metrics":
-            body: Iterable[bytes] = told(environ, start)
+            body: Iterable[bytes] = metrics_app(environ, start)
             return body
         status, text = "404 Not Found", "there is /metrics and /healthz\n"
         if path == "/healthz":
-            silent = metrics.silent
+            silent = metrics.seconds_since_answer
             status = "200 OK" if silent <= patience else "503 Service Unavailable"
             text = f"the store answered {silent:.0f} s ago\n"
         start(status, [("Content-Type", "text/plain; charset=utf-8")])
@@ -163,9 +163,9 @@ def _answers(metrics: Metrics, patience: float) -> Callable[..., Iterable[bytes]
     return answer
 
 
-def address_of(typed: str) -> tuple[str, int]:
+def parse_address(typed: str) -> tuple[str, int]:
     """A host and a port; without a host it is this machine alone. Raises UsageError."""
     host, _, port = typed.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise UsageError(f"`{typed}` is no address", WAY)
-    return host.strip("[]") or HERE, int(port)
+        raise UsageError(f"`{typed}` is no address", ADDRESS_HINT)
+    return host.strip("[]") or LOOPBACK, int(port)

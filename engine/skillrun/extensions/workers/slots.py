@@ -18,14 +18,14 @@ from uuid import uuid4
 import psycopg
 
 from skillrun.extensions.workers.postgres.row import LEASE
-from skillrun.extensions.workers.postgres.slots import CHANNEL, Limits
-from skillrun.models.entries import Provider
+from skillrun.extensions.workers.postgres.slots import CHANNEL, ProviderLimits
+from skillrun.models.entries import ProviderConfig
 from skillrun.syntax.diagnostics import SkillrunError
 
-BEATS: Final = 3  # in the time of a lease
-LEAST: Final = 0.05  # seconds between two looks
-EARLY: Final = 1000
-AGAIN: Final = 1.0  # seconds until a connection that broke is made again
+RENEWALS_PER_LEASE: Final = 3  # in the time of a lease
+MIN_POLL_SECONDS: Final = 0.05  # seconds between two looks
+MAX_EARLY_GRANTS: Final = 1000
+RECONNECT_SECONDS: Final = 1.0  # seconds until a connection that broke is made again
 CONNECTION: Final[dict[str, Any]] = {
     "autocommit": True,
     "application_name": "skillrun slots",
@@ -37,99 +37,99 @@ CONNECTION: Final[dict[str, Any]] = {
 
 
 class LeasedSlots:
-    """The `Slots` of a store, for all runs of this process; without a limit there, the provider's own holds here.
+    """The `ConcurrencyLimits` of a store, for all runs of this process; without a limit there, the provider's own holds here.
 
     A process that is stopped for longer than the lease has lost its slots: it takes new ones before it asks again.
     """
 
-    def __init__(self, url: str, limits: Limits, lease: float = LEASE) -> None:
+    def __init__(self, url: str, limits: ProviderLimits, lease: float = LEASE) -> None:
         self._url, self._limits, self._lease = url, limits, lease
         self._holder = uuid4().hex
-        self._gates: dict[str, Gate] = {}
+        self._gates: dict[str, FairSemaphore] = {}
         self._tickets: dict[int, _Ticket] = {}
-        self._early: deque[int] = deque(maxlen=EARLY)
+        self._early: deque[int] = deque(maxlen=MAX_EARLY_GRANTS)
         self._lock = threading.Lock()
         self._listener: threading.Thread | None = None
 
     @asynccontextmanager
-    async def slot(self, provider: Provider) -> AsyncIterator[None]:
+    async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
         """Wait in order; raises SkillrunError where the store is away for too long."""
-        ticket = await self._ticket(provider.name)
+        ticket = await self._acquire(provider.name)
         if ticket is not None:
             try:
                 yield
             finally:
-                self._give(provider.name, ticket)
+                self._release(provider.name, ticket)
             return
-        gate = self._gate(provider)
-        async with gate.passed() as waited:
-            ticket = await self._ticket(provider.name) if waited else None  # it may be limited or paused by now
+        semaphore = self._local_semaphore(provider)
+        async with semaphore.acquire() as waited:
+            ticket = await self._acquire(provider.name) if waited else None  # it may be limited or paused by now
             try:
                 yield
             finally:
                 if ticket is not None:
-                    self._give(provider.name, ticket)
+                    self._release(provider.name, ticket)
 
-    def pause(self, provider: Provider, seconds: float) -> None:
+    def pause(self, provider: ProviderConfig, seconds: float) -> None:
         """Have no worker ask the provider for so long; where the store is away, the refused call waits alone."""
         with suppress(SkillrunError):
             self._limits.pause(provider.name, seconds)
 
-    def _gate(self, provider: Provider) -> Gate:
+    def _local_semaphore(self, provider: ProviderConfig) -> FairSemaphore:
         with self._lock:
-            return self._gates.setdefault(provider.name, Gate(provider.concurrency))
+            return self._gates.setdefault(provider.name, FairSemaphore(provider.concurrency))
 
-    async def _ticket(self, provider: str) -> int | None:
+    async def _acquire(self, provider: str) -> int | None:
         """A ticket that is a slot; None where the provider has no limit."""
         while True:
             asked = time.monotonic()
-            taken = self._limits.take(provider, self._holder, self._lease)
-            if taken is None:
+            acquired = self._limits.acquire(provider, self._holder, self._lease)
+            if acquired is None:
                 return None
-            number, granted = taken
+            number, granted = acquired
             ticket = self._add(number, asked, granted=granted)
-            self._listen()
+            self._ensure_listener()
             try:
                 if await asyncio.wrap_future(ticket.turn) and time.monotonic() - ticket.kept < self._lease:
                     return number
             except BaseException:
-                self._give(provider, number)
+                self._release(provider, number)
                 raise
-            self._give(provider, number)  # its lease is over; asked for anew
+            self._release(provider, number)  # its lease is over; asked for anew
 
     def _add(self, number: int, asked: float, *, granted: bool) -> _Ticket:
         with self._lock:
             ticket = self._tickets[number] = _Ticket(asked)
             if granted or number in self._early:
-                ticket.tell(slot=True)
+                ticket.resolve(slot=True)
             return ticket
 
-    def _give(self, provider: str, number: int) -> None:
+    def _release(self, provider: str, number: int) -> None:
         """Give it back; where the store is away, it is nobody's when its lease is over."""
         with self._lock:
             self._tickets.pop(number, None)
         with suppress(SkillrunError):
-            self._limits.give(provider, number)
+            self._limits.release(provider, number)
 
     # the thread
 
-    def _listen(self) -> None:
+    def _ensure_listener(self) -> None:
         with self._lock:
             if self._listener is None:
-                self._listener = threading.Thread(target=self._listen_on, name="skillrun-slots", daemon=True)
+                self._listener = threading.Thread(target=self._listen_loop, name="skillrun-slots", daemon=True)
                 self._listener.start()
 
-    def _listen_on(self) -> None:
+    def _listen_loop(self) -> None:
         """Keep and listen for as long as there are tickets; where the connection breaks it is made again."""
         while True:
             with suppress(psycopg.Error, SkillrunError), psycopg.connect(self._url, **CONNECTION) as connection:
                 connection.execute(f'LISTEN "{CHANNEL}{self._holder}"'.encode())
                 while not self._is_idle():
-                    self._hear(connection, self._look())
+                    self._wait_for_grants(connection, self._renew_tickets())
                 return
             if self._is_idle():
                 return
-            time.sleep(AGAIN)
+            time.sleep(RECONNECT_SECONDS)
 
     def _is_idle(self) -> bool:
         """Whether there is nothing to keep: then the thread has ended, and the next ticket begins another."""
@@ -138,37 +138,37 @@ class LeasedSlots:
                 self._listener = None
             return not self._tickets
 
-    def _hear(self, connection: psycopg.Connection[Any], seconds: float) -> None:
+    def _wait_for_grants(self, connection: psycopg.Connection[Any], seconds: float) -> None:
         """Tell which tickets have become slots, until it is time to look."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            for notice in connection.notifies(timeout=left, stop_after=1):
+        while (remaining := until - time.monotonic()) > 0:
+            for notice in connection.notifies(timeout=remaining, stop_after=1):
                 if not notice.payload:
                     return
-                self._tell(int(notice.payload), slot=True)
+                self._resolve_ticket(int(notice.payload), slot=True)
 
-    def _look(self) -> float:
+    def _renew_tickets(self) -> float:
         """Keep this process's tickets, and see which of them are slots; in how many seconds to look again."""
         with self._lock:
             tickets = dict(self._tickets)
-        pause = self._lease / BEATS
+        pause = self._lease / RENEWALS_PER_LEASE
         asked = time.monotonic()
-        kept = self._limits.keep(list(tickets), self._lease)
-        for number, granted, seconds in kept:
+        renewed = self._limits.renew(list(tickets), self._lease)
+        for number, granted, seconds in renewed:
             tickets.pop(number).kept = asked
             if granted:
-                self._tell(number, slot=True)
+                self._resolve_ticket(number, slot=True)
             elif seconds:
                 pause = min(pause, seconds)
         for number in tickets:
-            self._tell(number, slot=False)
-        return pause + LEAST
+            self._resolve_ticket(number, slot=False)
+        return pause + MIN_POLL_SECONDS
 
-    def _tell(self, number: int, *, slot: bool) -> None:
+    def _resolve_ticket(self, number: int, *, slot: bool) -> None:
         with self._lock:
             ticket = self._tickets.get(number)
             if ticket is not None:
-                ticket.tell(slot=slot)
+                ticket.resolve(slot=slot)
             else:  # told faster than its taker has heard its number; or it was given back
                 self._early.append(number)
 
@@ -180,12 +180,12 @@ class _Ticket:
         self.kept = kept
         self.turn: Future[bool] = Future()
 
-    def tell(self, *, slot: bool) -> None:
+    def resolve(self, *, slot: bool) -> None:
         if not self.turn.done() and self.turn.set_running_or_notify_cancel():
             self.turn.set_result(slot)
 
 
-class Gate:
+class FairSemaphore:
     """So many at a time, first come, first served, over the event loops of a process."""
 
     def __init__(self, most: int) -> None:
@@ -194,7 +194,7 @@ class Gate:
         self._lock = threading.Lock()
 
     @asynccontextmanager
-    async def passed(self) -> AsyncIterator[bool]:
+    async def acquire(self) -> AsyncIterator[bool]:
         """Go through when it is one's turn, and out at the end of the block; whether one had to wait."""
         turn: Future[None] | None = None
         with self._lock:
@@ -208,14 +208,14 @@ class Gate:
                 await asyncio.wrap_future(turn)
             except BaseException:
                 if not turn.cancelled():  # it was given in the same moment
-                    self._leave()
+                    self._release()
                 raise
         try:
             yield turn is not None
         finally:
-            self._leave()
+            self._release()
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()

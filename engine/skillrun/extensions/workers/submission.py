@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.records import Number, checks_of, required
+from skillrun.types.records import NonNegativeFloat, field_checks, required_fields
 
 
 @dataclass(frozen=True)
-class Request:
+class RunSubmission:
     """Inputs are checked; `typed` are those that were given. `answers` is the text of a file of prepared answers.
 
     `repositories` are URL@COMMIT by the names of the inputs that are paths to them.
@@ -20,7 +20,7 @@ class Request:
     inputs: dict[str, object]
     typed: list[str] = field(default_factory=list)
     model: str = ""
-    budget: dict[str, Number] = field(default_factory=dict)
+    budget: dict[str, NonNegativeFloat] = field(default_factory=dict)
     answers: str = ""
     unattended: bool = False
     estimate: dict[str, object] | None = None
@@ -33,13 +33,13 @@ class Request:
         return data
 
     @classmethod
-    def of(cls, data: Mapping[str, Any]) -> Self:
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
         """The same from what stands in a store. Raises SkillrunError for what is no request of this version."""
-        checks = checks_of(Request)
+        checks = field_checks(RunSubmission)
         unknown = sorted(data.keys() - checks.keys())
-        wrong = [name for name in checks if name in data and not checks[name](data[name])]
-        missing = sorted(required(Request) - data.keys())
-        if unknown or wrong or missing:
-            names = ", ".join(f"`{name}`" for name in (*unknown, *wrong, *missing))
+        invalid = [name for name in checks if name in data and not checks[name](data[name])]
+        missing = sorted(required_fields(RunSubmission) - data.keys())
+        if unknown or invalid or missing:
+            names = ", ".join(f"`{name}`" for name in (*unknown, *invalid, *missing))
             raise SkillrunError(f"what the run was submitted with cannot be read: {names}", "submit it again")
         return cls(**data)

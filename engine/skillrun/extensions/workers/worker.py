@@ -18,15 +18,15 @@ from functools import partial
 from random import shuffle
 from typing import TYPE_CHECKING, Any, Final
 
-from skillrun.extensions.workers.dispatch import Dispatch, serve
-from skillrun.extensions.workers.postgres.database import StoreAway
-from skillrun.extensions.workers.postgres.lease import RunHeld
-from skillrun.extensions.workers.postgres.queue import BEGUN, DEFAULT, Due, Queue
-from skillrun.extensions.workers.postgres.roster import Presence, Roster
-from skillrun.extensions.workers.work import Workplace, work_on
-from skillrun.models.concurrency import Slots
-from skillrun.models.entries import Provider
-from skillrun.models.messages import UNTOLD, AttemptListener, Gateway, Reply, Request
+from skillrun.extensions.workers.dispatch import Dispatcher, serve
+from skillrun.extensions.workers.postgres.database import StoreUnavailable
+from skillrun.extensions.workers.postgres.lease import RunUnavailable
+from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, ORPHAN_PRIORITY, DueRun, RunQueue
+from skillrun.extensions.workers.postgres.roster import Roster, WorkerHeartbeat
+from skillrun.extensions.workers.work import WorkerHost, process_run
+from skillrun.models.concurrency import ConcurrencyLimits
+from skillrun.models.entries import ProviderConfig
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Reply, Request
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.version import __version__
@@ -34,9 +34,9 @@ from skillrun.version import __version__
 if TYPE_CHECKING:
     from skillrun.extensions.workers.metrics import Metrics
 
-AGAIN: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
-SWEEPS: Final = 3  # in the time of a lease
-TOLD: Final = 200  # runs of a kind that one sweep tells of: those of many workers that died at once
+RETRY_SECONDS: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
+SWEEPS_PER_LEASE: Final = 3  # in the time of a lease
+MAX_WAKES_PER_SWEEP: Final = 200  # runs of a kind that one sweep tells of: those of many workers that died at once
 
 
 class DrainingGateway:
@@ -45,9 +45,9 @@ class DrainingGateway:
     def __init__(self, inner: Gateway, drain: Drain) -> None:
         self._inner, self._drain = inner, drain
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
-        await self._drain.passed()
-        with self._drain.call():
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
+        await self._drain.wait_if_draining()
+        with self._drain.track_call():
             return await self._inner.send(request, address, attempts)
 
     async def close(self) -> None:
@@ -64,35 +64,35 @@ class Drain:
         self._work: asyncio.Task[Any] | None = None
         self._lock = threading.Lock()
 
-    def begin(self, work: asyncio.Task[Any]) -> None:
+    def attach(self, task: asyncio.Task[Any]) -> None:
         """From now on this is what is interrupted; called in its loop."""
         with self._lock:
-            self._loop, self._work = asyncio.get_running_loop(), work
+            self._loop, self._work = asyncio.get_running_loop(), task
         if self._is_on:
-            self._end()
+            self._cancel_if_idle()
 
-    def end_early(self) -> None:
+    def start(self) -> None:
         """From any thread."""
         with self._lock:
             self._is_on, loop = True, self._loop
         if loop is not None:
             with suppress(RuntimeError):  # it has ended by itself
-                loop.call_soon_threadsafe(self._end)
+                loop.call_soon_threadsafe(self._cancel_if_idle)
 
-    async def passed(self) -> None:
+    async def wait_if_draining(self) -> None:
         """Wait for ever once the worker is to end: what waits here is interrupted."""
         if self._is_on:
             await asyncio.Event().wait()
 
-    def call(self) -> _Call:
+    def track_call(self) -> _Call:
         return _Call(self)
 
-    def add(self, number: int) -> None:
+    def add_calls(self, number: int) -> None:
         self._calls += number
         if self._is_on and not self._calls and self._loop is not None:
-            self._loop.call_later(0.05, self._end)  # behind the commit of what has come
+            self._loop.call_later(0.05, self._cancel_if_idle)  # behind the commit of what has come
 
-    def _end(self) -> None:
+    def _cancel_if_idle(self) -> None:
         if self._is_on and not self._calls and self._work is not None:
             self._work.cancel()
 
@@ -102,33 +102,33 @@ class _Call:
         self._drain = drain
 
     def __enter__(self) -> None:
-        self._drain.add(1)
+        self._drain.add_calls(1)
 
     def __exit__(self, *_: object) -> None:
-        self._drain.add(-1)
+        self._drain.add_calls(-1)
 
 
 class DrainingSlots:
     """Slots that no call waits for any more once its worker is to end: one that waits has not begun."""
 
-    def __init__(self, inner: Slots, drain: Drain) -> None:
+    def __init__(self, inner: ConcurrencyLimits, drain: Drain) -> None:
         self._inner, self._drain = inner, drain
 
     @asynccontextmanager
-    async def slot(self, provider: Provider) -> AsyncIterator[None]:
+    async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            self._drain.add(-1)
+            self._drain.add_calls(-1)
             try:
                 await stack.enter_async_context(self._inner.slot(provider))
-                await self._drain.passed()
-            except StoreAway:  # no fault of the run: it is handed back, and goes on where the store answers
-                self._drain.end_early()
-                await self._drain.passed()
+                await self._drain.wait_if_draining()
+            except StoreUnavailable:  # no fault of the run: it is handed back, and goes on where the store answers
+                self._drain.start()
+                await self._drain.wait_if_draining()
             finally:
-                self._drain.add(1)
+                self._drain.add_calls(1)
             yield
 
-    def pause(self, provider: Provider, seconds: float) -> None:
+    def pause(self, provider: ProviderConfig, seconds: float) -> None:
         self._inner.pause(provider, seconds)
 
 
@@ -137,17 +137,17 @@ class Worker:
     """One process that works on runs, `most` at a time."""
 
     url: str
-    queue: Queue
+    queue: RunQueue
     roster: Roster
-    place: Workplace
-    most: int
+    host: WorkerHost
+    max_runs: int
     lease: float
-    queues: tuple[str, ...] = (DEFAULT,)
-    say: Callable[[str], None] = lambda _text: None
+    queues: tuple[str, ...] = (DEFAULT_QUEUE,)
+    log: Callable[[str], None] = lambda _text: None
     metrics: Metrics | None = None
     name: str = field(default_factory=lambda: f"{platform.node()[:80]}-{os.getpid()}")
     _drains: dict[str, Drain] = field(default_factory=dict)
-    _later: dict[str, float] = field(default_factory=dict)
+    _retry_at: dict[str, float] = field(default_factory=dict)
     _works: set[asyncio.Task[None]] = field(default_factory=set)
     _threads: ThreadPoolExecutor = field(init=False)
     _stopping: asyncio.Event = field(init=False)
@@ -155,14 +155,14 @@ class Worker:
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then hand back what is under way."""
-        self._threads = ThreadPoolExecutor(self.most, thread_name_prefix="skillrun-run")
+        self._threads = ThreadPoolExecutor(self.max_runs, thread_name_prefix="skillrun-run")
         self._stopping, self._ended = stopping, asyncio.Event()
-        await asyncio.to_thread(self._beat, begins=True)
+        await asyncio.to_thread(self._send_heartbeat, begins=True)
         sweep = asyncio.create_task(self._sweep())
-        ending = asyncio.create_task(self._end())
+        ending = asyncio.create_task(self._drain_on_stop())
         try:
             queues = self.queues
-            await serve(self.url, self._told, name=self.name, queues=queues, stopping=stopping, say=self.say)
+            await serve(self.url, self._on_job, name=self.name, queues=queues, stopping=stopping, log=self.log)
             await ending
             await asyncio.gather(*self._works)
         finally:
@@ -170,74 +170,76 @@ class Worker:
             ending.cancel()
             self._threads.shutdown(wait=False)
             with suppress(SkillrunError):
-                await asyncio.to_thread(self.roster.leave, self.name)
+                await asyncio.to_thread(self.roster.remove_worker, self.name)
 
-    def _beat(self, *, begins: bool = False, draining: bool = False) -> None:
+    def _send_heartbeat(self, *, begins: bool = False, draining: bool = False) -> None:
         """Have others see this worker; a store that is away hears of it the next time."""
         host = platform.node()[:80]
         with suppress(SkillrunError):
-            presence = Presence(self.name, host, os.getpid(), self.most, self.lease, __version__, self.queues)
-            self.roster.beat(presence, begins=begins, draining=draining)
+            presence = WorkerHeartbeat(
+                self.name, host, os.getpid(), self.max_runs, self.lease, __version__, self.queues
+            )
+            self.roster.record_heartbeat(presence, begins=begins, draining=draining)
 
-    async def _told(self, name: str) -> None:
+    async def _on_job(self, name: str) -> None:
         """Begin with a run, and return once there is room for one more: what is fetched has a place."""
-        await self._room()  # the sweep may have taken it
-        self._begin(name)
-        await self._room()
+        await self._wait_for_capacity()  # the sweep may have taken it
+        self._start_run(name)
+        await self._wait_for_capacity()
 
-    def _begin(self, name: str) -> None:
-        if self._stopping.is_set() or name in self._drains or self._later.get(name, 0) > time.monotonic():
+    def _start_run(self, name: str) -> None:
+        if self._stopping.is_set() or name in self._drains or self._retry_at.get(name, 0) > time.monotonic():
             return
         self._drains[name] = Drain()
-        work = asyncio.create_task(self._work(name))
+        work = asyncio.create_task(self._process_run(name))
         self._works.add(work)
         work.add_done_callback(self._works.discard)
 
-    async def _room(self) -> None:
-        while len(self._drains) >= self.most:
+    async def _wait_for_capacity(self) -> None:
+        while len(self._drains) >= self.max_runs:
             self._ended.clear()
             await self._ended.wait()
 
-    async def _work(self, name: str) -> None:
+    async def _process_run(self, name: str) -> None:
         """One run, in a thread: nothing of it can hold up another."""
         if self.metrics is not None:
             self.metrics.under_way.inc()
         try:
-            worked = partial(self._worked, name, self._drains[name])
-            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, worked)
-        except RunHeld:
+            execute = partial(self._execute_run, name, self._drains[name])
+            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, execute)
+        except RunUnavailable:
             pass  # another is at it; should it die, the sweep of any worker tells
-        except StoreAway as error:
-            self.say(f"{name}: left for now: {error.message}")
+        except StoreUnavailable as error:
+            self.log(f"{name}: left for now: {error.message}")
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one run, others are worked on)
-            self._later[name] = time.monotonic() + AGAIN
+            self._retry_at[name] = time.monotonic() + RETRY_SECONDS
             why = error.message if isinstance(error, SkillrunError) else repr(error)
-            self.say(f"{name}: not here: {why}")
+            self.log(f"{name}: not here: {why}")
             with suppress(SkillrunError):
-                await asyncio.to_thread(self.queue.note, name, f"{self.name}: {why}")
+                await asyncio.to_thread(self.queue.set_reason, name, f"{self.name}: {why}")
         else:
-            self._later.pop(name, None)
+            self._retry_at.pop(name, None)
             if outcome is not None:
-                self.say(f"{name}: {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
+                self.log(f"{name}: {outcome.status}{f': {outcome.reason}' if outcome.reason else ''}")
         finally:
             del self._drains[name]
             self._ended.set()
             if self.metrics is not None:
                 self.metrics.under_way.dec()
 
-    def _worked(self, name: str, drain: Drain) -> Outcome | None:
+    def _execute_run(self, name: str, drain: Drain) -> Outcome | None:
         metrics = self.metrics
-        slots = DrainingSlots(self.place.slots, drain) if self.place.slots is not None else None
+        slots = DrainingSlots(self.host.slots, drain) if self.host.slots is not None else None
 
-        def limited(gateway: Gateway) -> Gateway:
-            return DrainingGateway(metrics.counting(gateway) if metrics is not None else gateway, drain)
+        def wrap_gateway(gateway: Gateway) -> Gateway:
+            return DrainingGateway(metrics.wrap_gateway(gateway) if metrics is not None else gateway, drain)
 
-        heard = metrics.of_run if metrics is not None else None
-        place = replace(self.place, limited=limited, slots=slots, heard=heard, queues=self.queues)
+        listener_for = metrics.listener_for if metrics is not None else None
+        host = replace(self.host, wrap_gateway=wrap_gateway, slots=slots, listener_for=listener_for, queues=self.queues)
 
         async def work() -> Outcome | None:
-            task = asyncio.ensure_future(work_on(place, name))
-            drain.begin(task)
+            task = asyncio.ensure_future(process_run(host, name))
+            drain.attach(task)
             return await task
 
         try:
@@ -245,56 +247,56 @@ class Worker:
         except asyncio.CancelledError:
             outcome = Outcome("interrupted")
         if outcome is not None and metrics is not None:
-            metrics.ended(self._end_of(name, outcome))
+            metrics.count_outcome(self._final_status(name, outcome))
         return outcome
 
-    def _end_of(self, name: str, outcome: Outcome) -> str:
+    def _final_status(self, name: str, outcome: Outcome) -> str:
         """How the run was let go: one that failed here may be another's by now."""
-        wanted = None
+        submitted = None
         if outcome.status == "failed":
             with suppress(SkillrunError):
-                wanted = self.queue.wanted(name)
-        if wanted is None or wanted.status in ("failed", "waiting"):
+                submitted = self.queue.find_run(name)
+        if submitted is None or submitted.status in ("failed", "waiting"):
             return outcome.status
-        return "cancelled" if wanted.status == "cancelled" else "lost"
+        return "cancelled" if submitted.status == "cancelled" else "lost"
 
     async def _sweep(self) -> None:
         """Have runs gone on with that nobody works on: of dead workers, and whose job was lost."""
-        dispatch: Dispatch | None = None
+        dispatch: Dispatcher | None = None
         try:
             while not self._stopping.is_set():
                 try:
                     if dispatch is None:
-                        dispatch = await asyncio.to_thread(Dispatch, self.url)
-                    due = self._taken(await asyncio.to_thread(self._due))
+                        dispatch = await asyncio.to_thread(Dispatcher, self.url)
+                    due = self._start_orphans(await asyncio.to_thread(self._due_runs))
                     await asyncio.to_thread(dispatch.wake_all, due)
-                except StoreAway:
+                except StoreUnavailable:
                     pass  # it is looked for again
                 except Exception as error:  # noqa: BLE001 (without a sweep, runs of dead workers would be lost)
-                    self.say(f"the sweep failed, and is tried again: {error!r}")
+                    self.log(f"the sweep failed, and is tried again: {error!r}")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), self.lease / SWEEPS)
-                await asyncio.to_thread(self._beat, draining=self._stopping.is_set())
+                    await asyncio.wait_for(self._stopping.wait(), self.lease / SWEEPS_PER_LEASE)
+                await asyncio.to_thread(self._send_heartbeat, draining=self._stopping.is_set())
         finally:
             if dispatch is not None:
                 dispatch.close()
 
-    def _due(self) -> list[Due]:
+    def _due_runs(self) -> list[DueRun]:
         """What is due, but for what cannot be worked on here."""
         now = time.monotonic()
-        self._later = {name: until for name, until in self._later.items() if until > now}
-        return self.queue.due(TOLD, tuple(self._later), self.queues)
+        self._retry_at = {name: until for name, until in self._retry_at.items() if until > now}
+        return self.queue.due_runs(MAX_WAKES_PER_SWEEP, tuple(self._retry_at), self.queues)
 
-    def _taken(self, due: list[Due]) -> list[Due]:
+    def _start_orphans(self, due: list[DueRun]) -> list[DueRun]:
         """Begin with runs of dead workers for which there is room: a job may die with its worker, too. The others."""
-        begun = [each for each in due if each.priority == BEGUN and each.name not in self._drains]
-        shuffle(begun)  # other workers sweep as well
-        taken = begun[: max(0, self.most - len(self._drains))]
-        for each in taken:
-            self._begin(each.name)
-        return [each for each in due if each not in taken]
+        orphans = [each for each in due if each.priority == ORPHAN_PRIORITY and each.name not in self._drains]
+        shuffle(orphans)  # other workers sweep as well
+        started = orphans[: max(0, self.max_runs - len(self._drains))]
+        for each in started:
+            self._start_run(each.name)
+        return [each for each in due if each not in started]
 
-    async def _end(self) -> None:
+    async def _drain_on_stop(self) -> None:
         await self._stopping.wait()
         for drain in list(self._drains.values()):
-            drain.end_early()
+            drain.start()

@@ -14,28 +14,28 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from skillrun.extensions.workers.postgres.edits import Edit
-from skillrun.repository.confined_folder import Tree
-from skillrun.repository.readable_folder import MOST_FILES, Readable
-from skillrun.store.artifact_names import names_beside
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.readable_folder import MAX_FILES, ReadableFolder
+from skillrun.store.artifact_names import variant_names
 from skillrun.store.files import LARGEST, sha256_of
-from skillrun.store.local.local_files import FolderFiles
+from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
-NOTE: Final = ".skillrun-pull.json"
-MOST: Final = 200_000_000  # bytes of what is brought back together
+NOTE_NAME: Final = ".skillrun-pull.json"
+MAX_PUSH_BYTES: Final = 200_000_000  # bytes of what is brought back together
 
 
-class Source(Protocol):
+class FileSource(Protocol):
     """Where the files come from."""
 
-    def listed(self) -> dict[str, str]: ...
+    def list_files(self) -> dict[str, str]: ...
 
     def content(self, sha: str) -> bytes: ...
 
 
 @dataclass
-class Pulled:
+class PullResult:
     """What became of the files of a folder: names, and for those in conflict the name of the other's."""
 
     written: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class WorkingCopy:
         self._run, self._place = run, place
         self._taken: dict[str, str] = {}
         self._beside: list[str] = []
-        note = self._note()
+        note = self._read_note()
         if note is None:
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
                 raise UsageError(f"{folder} is there, and no copy of a run", "name a folder that is empty or not there")
@@ -64,99 +64,101 @@ class WorkingCopy:
             raise UsageError(f"{folder} is a copy of `{note.get('run')}` in {note.get('store')}", "name another folder")
         self._taken, self._beside = dict(note["files"]), list(note["beside"])
 
-    def pull(self, source: Source) -> Pulled:
+    def pull(self, source: FileSource) -> PullResult:
         """Have the folder hold what the store has. What was changed here stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        done, there = Pulled(), source.listed()
-        with Tree(self.folder.resolve()) as tree:
-            files = FolderFiles(tree)
-            for name, sha in there.items():
-                here = sha256_of(files.read(name)) if files.is_file(name) else None
-                before = self._taken.get(name)
-                if here not in (None, sha, before):
-                    done.kept.append(name)
-                    if sha != before:
-                        done.beside[name] = self._put_beside(files, name, source.content(sha))
-                elif here != sha:
+        result, remote = PullResult(), source.list_files()
+        with ConfinedFolder(self.folder.resolve()) as tree:
+            files = LocalFiles(tree)
+            for name, sha in remote.items():
+                local_sha = sha256_of(files.read(name)) if files.is_file(name) else None
+                base_sha = self._taken.get(name)
+                if local_sha not in (None, sha, base_sha):
+                    result.kept.append(name)
+                    if sha != base_sha:
+                        result.beside[name] = self._write_conflict(files, name, source.content(sha))
+                elif local_sha != sha:
                     files.write(name, source.content(sha))
-                    done.written.append(name)
-            for name in self._taken.keys() - there.keys():
+                    result.written.append(name)
+            for name in self._taken.keys() - remote.keys():
                 if files.is_file(name) and sha256_of(files.read(name)) == self._taken[name]:
                     files.remove(name)
-                    done.gone.append(name)
-            self._taken = there
+                    result.gone.append(name)
+            self._taken = remote
             self._write_note(files)
-        return done
+        return result
 
     def changes(self, secrets: tuple[str, ...]) -> tuple[dict[str, Edit], list[str]]:
         """What was changed or made here, and the names that are left out. Raises UsageError for too much."""
         edits: dict[str, Edit] = {}
-        left: list[str] = []
+        skipped: list[str] = []
         size = 0
-        with Readable(Tree(self.folder.resolve()), secrets, ignores=False) as readable:
+        with ReadableFolder(ConfinedFolder(self.folder.resolve()), secrets, use_gitignore=False) as readable:
             for name in _names(readable, self.folder):
-                if name in (NOTE, STATE, *self._beside):
+                if name in (NOTE_NAME, STATE, *self._beside):
                     continue
                 if any(part.startswith(".") for part in name.split("/")) or name.endswith("~"):
-                    left.append(name)
+                    skipped.append(name)
                     continue
-                with readable.opened(name, judged=True) as opened:
+                with readable.open_path(name, is_checked=True) as opened:
                     content = _read(opened.descriptor, name)
-                seen = self._taken.get(name)
-                if sha256_of(content) == seen:
+                base_sha = self._taken.get(name)
+                if sha256_of(content) == base_sha:
                     continue
                 size += len(content)
-                if size > MOST:
+                if size > MAX_PUSH_BYTES:
                     raise UsageError(
-                        f"what was changed is more than {MOST / 1e6:,.0f} MB", "bring less; nothing was sent"
+                        f"what was changed is more than {MAX_PUSH_BYTES / 1e6:,.0f} MB", "bring less; nothing was sent"
                     )
-                edits[name] = Edit(content, seen)
-        return edits, left
+                edits[name] = Edit(content, base_sha)
+        return edits, skipped
 
-    def brought(self, edits: Mapping[str, Edit]) -> None:
+    def record_push(self, edits: Mapping[str, Edit]) -> None:
         """Note that the store has these now."""
         self._taken |= {name: sha256_of(edit.content) for name, edit in edits.items()}
-        with Tree(self.folder.resolve()) as tree:
-            self._write_note(FolderFiles(tree))
+        with ConfinedFolder(self.folder.resolve()) as tree:
+            self._write_note(LocalFiles(tree))
 
-    def unsettled(self) -> list[str]:
+    def open_conflicts(self) -> list[str]:
         """What of others stands beside one's own and is still there."""
         return [name for name in self._beside if (self.folder / name).exists()]
 
-    def _put_beside(self, files: FolderFiles, name: str, content: bytes) -> str:
-        for beside in names_beside(name):
-            if not files.is_taken(beside) or (files.is_file(beside) and files.read(beside) == content):
+    def _write_conflict(self, files: LocalFiles, name: str, content: bytes) -> str:
+        for variant in variant_names(name):
+            if not files.is_taken(variant) or (files.is_file(variant) and files.read(variant) == content):
                 break
-        files.write(beside, content)
-        if beside not in self._beside:
-            self._beside.append(beside)
-        return beside
+        files.write(variant, content)
+        if variant not in self._beside:
+            self._beside.append(variant)
+        return variant
 
-    def _note(self) -> dict[str, Any] | None:
+    def _read_note(self) -> dict[str, Any] | None:
         try:
-            text = (self.folder / NOTE).read_text(encoding="utf-8")
+            text = (self.folder / NOTE_NAME).read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
         note: Any = None
         with suppress(ValueError):
             note = json.loads(text)
-        known = isinstance(note, dict) and isinstance(note.get("files"), dict) and isinstance(note.get("beside"), list)
-        if not isinstance(note, dict) or not known:
-            raise SkillrunError(f"{self.folder / NOTE} cannot be read", "pull into another folder")
+        is_valid = (
+            isinstance(note, dict) and isinstance(note.get("files"), dict) and isinstance(note.get("beside"), list)
+        )
+        if not isinstance(note, dict) or not is_valid:
+            raise SkillrunError(f"{self.folder / NOTE_NAME} cannot be read", "pull into another folder")
         return note
 
-    def _write_note(self, files: FolderFiles) -> None:
-        note = {"run": self._run, "store": self._place, "files": self._taken, "beside": self.unsettled()}
-        files.write(NOTE, json.dumps(note, indent=1, ensure_ascii=False) + "\n")
+    def _write_note(self, files: LocalFiles) -> None:
+        note = {"run": self._run, "store": self._place, "files": self._taken, "beside": self.open_conflicts()}
+        files.write(NOTE_NAME, json.dumps(note, indent=1, ensure_ascii=False) + "\n")
 
 
-def _names(readable: Readable, folder: Path) -> list[str]:
+def _names(readable: ReadableFolder, folder: Path) -> list[str]:
     try:
         names = list(readable.files())
     except TimeoutError:
         raise UsageError(f"looking through {folder} takes too long", "bring less; nothing was sent") from None
-    if len(names) >= MOST_FILES:
-        raise UsageError(f"{folder} has more than {MOST_FILES:,} files", "bring less; nothing was sent")
+    if len(names) >= MAX_FILES:
+        raise UsageError(f"{folder} has more than {MAX_FILES:,} files", "bring less; nothing was sent")
     return names
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from skillrun.events import Notice
 from skillrun.runtime.run import Run
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 MOST: int = 200  # entries of folders that are looked at
 DEEPEST: int = 3
@@ -19,18 +19,18 @@ def pattern_folder(pattern: str) -> str:
     return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
 
 
-def passed_over_files(run: Run, pattern: str, taken: Collection[str]) -> list[str]:
+def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]:
     """A line for each file, link or folder where the pattern looks that it does not take, and why."""
     folder = pattern_folder(pattern)
     if not folder:
         return []
-    own = set(run.store.ledger.artifacts())
+    own = set(run.store.artifacts.list_names())
     lines = []
-    for name, kind in _below(run, folder):
+    for name, kind in _walk(run, folder):
         hidden = any(part.startswith(".") for part in name.split("/"))
         if (
             hidden
-            or name in taken
+            or name in matched
             or name in own
             or (kind == "folder" and name.rpartition("/")[2].startswith("round-"))
         ):
@@ -38,11 +38,11 @@ def passed_over_files(run: Run, pattern: str, taken: Collection[str]) -> list[st
         if kind == "folder":
             continue
         why = "is a link, and links are not followed" if kind == "link" else f"does not match `{pattern}`"
-        lines.append(f"{quoted(name)} {why}: it is not read")
+        lines.append(f"{quote_value(name)} {why}: it is not read")
     return lines
 
 
-def _below(run: Run, folder: str) -> Iterator[tuple[str, str]]:
+def _walk(run: Run, folder: str) -> Iterator[tuple[str, str]]:
     """What lies in a folder and those in it, to a depth that people use; not the folders of other rounds."""
     left = [(folder, 1)]
     seen = 0
@@ -59,7 +59,7 @@ def _below(run: Run, folder: str) -> Iterator[tuple[str, str]]:
                 yield path, kind
 
 
-def tell_late(run: Run, done: Collection[str]) -> None:
+def warn_of_late_files(run: Run, done: Collection[str]) -> None:
     """Say which files have come since a phase that waited for some has ended."""
     read: dict[tuple[str, str], set[str]] = {}  # by phase and pattern, in all rounds and passes
     for entry in run.journal.entries("tool"):
@@ -76,7 +76,7 @@ def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
     """A line for each file that the pattern takes and that was not there when they were read."""
     before = set(known)
     return [
-        f"{quoted(name)} came after the files that match `{pattern}` were read, and is not read any more"
+        f"{quote_value(name)} came after the files that match `{pattern}` were read, and is not read any more"
         for name in run.store.matching(pattern)
         if name not in before
     ]

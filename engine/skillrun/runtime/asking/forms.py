@@ -15,23 +15,23 @@ from skillrun.questions.answers import (
     Answer,
     Question,
     QuestionRecord,
-    answered,
-    by_default,
+    build_answer,
+    default_answer,
     default_of,
     needs_answer,
-    with_more,
+    with_fields,
 )
 from skillrun.questions.choice_matching import is_undecided
-from skillrun.questions.form import Filled, UnclearAnswers, read_form
+from skillrun.questions.form import FormAnswers, UnclearAnswers, read_form
 from skillrun.questions.phrases import Phrases
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.store.artifact_names import is_artifact
-from skillrun.store.clock import moment
+from skillrun.store.artifact_names import is_artifact_name
+from skillrun.store.clock import utc_timestamp
 from skillrun.store.files import sha256_of
 from skillrun.store.journal import JournalEntry
 from skillrun.store.journal_bodies import AnswerBody, FormBody
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 from skillrun.syntax.source import MAX_BYTES
 
 OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
@@ -43,7 +43,7 @@ class FormState:
 
     name: str
     hash: str = ""
-    filled: Filled = field(default_factory=lambda: Filled([]))
+    filled: FormAnswers = field(default_factory=lambda: FormAnswers([]))
     why: Sequence[Sequence[str]] = ()
     unclear: UnclearAnswers | None = None
 
@@ -52,41 +52,41 @@ class FormState:
         return {"name": self.name, "hash": self.hash, "read": self.filled.answers, "why": why}
 
 
-def phrases_of(run: Run) -> Phrases:
+def answer_phrases(run: Run) -> Phrases:
     """How people write answers, by the engine's own config."""
     config = run.program.library.config("skillrun")
-    return Phrases.of(config.data if config is not None else None)
+    return Phrases.from_settings(config.data if config is not None else None)
 
 
-def form_state(run: Run, name: str, questions: Sequence[Question]) -> FormState | None:
+def read_form_state(run: Run, name: str, questions: Sequence[Question]) -> FormState | None:
     """The form as it stands; None where there is none. Raises SkillrunError when the file cannot be read."""
     files = run.store.files
     if not files.has(name):
         return None
     at = sha256_of(files.read(name, MAX_BYTES))
     try:
-        filled = read_form(files, name, questions, phrases_of(run))
+        filled = read_form(files, name, questions, answer_phrases(run))
     except UnclearAnswers as unclear:
-        why = unclear.why or [()] * len(questions)
-        return FormState(name, at, Filled(list(unclear.answers), unclear.notes), why, unclear)
+        why = unclear.reasons or [()] * len(questions)
+        return FormState(name, at, FormAnswers(list(unclear.answers), unclear.notes), why, unclear)
     return FormState(name, at, filled, [()] * len(questions))
 
 
-def question_record(
+def build_question_record(
     question: Question, given: Answer, phrases: Phrases, *, is_required: bool = False
 ) -> QuestionRecord:
     """The record of a question with what was given, and who gave it; words that are no answer leave it open, or take
     its default, unless it needs an answer."""
-    record = with_more(question, asked_at=moment())
+    record = with_fields(question, asked_at=utc_timestamp())
     if not (is_required and needs_answer(question)):
-        given = _decided(question, given, phrases)
+        given = _drop_undecided_words(question, given, phrases)
     who = given.get("answered_by", PERSON) if given.get("answer") not in (None, "", []) else None
     more = {**given, "answered_by": who}.items()
     own = {key: value for key, value in more if key in OWN_KEYS and value not in (None, "")}
     return cast(QuestionRecord, {**record, **own})
 
 
-def _decided(question: Question, given: Answer, phrases: Phrases) -> Answer:
+def _drop_undecided_words(question: Question, given: Answer, phrases: Phrases) -> Answer:
     answer = given.get("answer")
     items = answer if isinstance(answer, list) else [answer]
     empty = [item for item in items if isinstance(item, str) and is_undecided(question, item, phrases)]
@@ -94,57 +94,57 @@ def _decided(question: Question, given: Answer, phrases: Phrases) -> Answer:
         return given
     comment = "\n".join(filter(None, [*empty, str(given.get("comment", ""))]))
     kept = [item for item in items if item not in empty]
-    decided = answered(kept, comment=comment) if kept else {**by_default(question), "comment": comment}
+    decided = build_answer(kept, comment=comment) if kept else {**default_answer(question), "comment": comment}
     rest = {key: value for key, value in given.items() if key != "answer"}
     return cast(Answer, rest | decided)
 
 
-def revised_answers(
-    run: Run, known: AnswerBody, questions: Sequence[Question], *, over: bool
+def revise_answers(
+    run: Run, recorded: AnswerBody, questions: Sequence[Question], *, is_phase_over: bool
 ) -> tuple[AnswerBody | None, FormState | None]:
     """The journal's record of answers with what its form says differently now; None where nothing has changed.
 
     Also the reading where an answer that was changed is not plain; then the earlier ones hold when the phase is `over`.
     """
-    before = known.get("form")
+    before = recorded.get("form")
     name = before["name"] if before is not None else ""
-    if before is None or not before["hash"] or not is_artifact(name) or len(before["read"]) != len(questions):
+    if before is None or not before["hash"] or not is_artifact_name(name) or len(before["read"]) != len(questions):
         return None, None
-    now = form_state(run, name, questions)
+    now = read_form_state(run, name, questions)
     if now is None or now.hash == before["hash"]:
         return None, None
-    same = unchanged_answers(known, now)
+    same = unchanged_answers(recorded, now)
     changed = [at for at in range(len(questions)) if at not in same]
     unclear = now.unclear
     if unclear is not None and changed and (unclear.untouched or any(now.why[at] for at in changed)):
-        if over:
+        if is_phase_over:
             text = f"{name} was changed after it was read, and the earlier answers hold, because it is not plain:"
             run.emit(Notice(f"{text}\n{unclear.message}", "warn"))
         return None, now
-    answers, changes = list(known["answers"]), []
-    phrases = phrases_of(run)
+    answers, changes = list(recorded["answers"]), []
+    phrases = answer_phrases(run)
     for at in changed:
-        record = question_record(questions[at], now.filled.answers[at], phrases)
+        record = build_question_record(questions[at], now.filled.answers[at], phrases)
         changes.append(f"{questions[at]['id']} {_difference(answers[at], record)}")
         answers[at] = record
     notes = now.filled.notes
-    changes += ["its notes"] if notes != known.get("notes", "") else []
+    changes += ["its notes"] if notes != recorded.get("notes", "") else []
     if changes:
         run.emit(Notice(f"{name} was changed after it was read: {', '.join(changes)}"))
-    body: AnswerBody = {**known, "answers": answers, "form": now.to_dict()}
-    if notes or "notes" in known:
+    body: AnswerBody = {**recorded, "answers": answers, "form": now.to_dict()}
+    if notes or "notes" in recorded:
         body["notes"] = notes
-    return clean(body), None
+    return sanitize(body), None
 
 
-def unchanged_answers(known: AnswerBody, now: FormState) -> dict[int, QuestionRecord]:
+def unchanged_answers(recorded: AnswerBody, now: FormState) -> dict[int, QuestionRecord]:
     """The recorded answers, by place, to the questions that stand in the form as they did when it was read."""
-    before = known["form"]
+    before = recorded["form"]
     pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
     as_before = (
         at for at, (was, doubts, answer, why) in enumerate(pairs) if was == answer and list(doubts) == list(why)
     )
-    return {at: known["answers"][at] for at in as_before}
+    return {at: recorded["answers"][at] for at in as_before}
 
 
 def _difference(before: QuestionRecord, now: QuestionRecord) -> str:
@@ -163,7 +163,9 @@ async def reread_forms(run: Run, done: Collection[str]) -> None:
             continue  # it is evaluated again, and reads its form itself
         known = cast(AnswerBody, entry.body)
         try:
-            body, _ = revised_answers(run, known, [_question_of(record) for record in known["answers"]], over=True)
+            body, _ = revise_answers(
+                run, known, [_question_of(record) for record in known["answers"]], is_phase_over=True
+            )
         except (SkillrunError, OSError) as error:
             run.emit(Notice(f"the earlier answers hold: {error}", "warn"))
             continue

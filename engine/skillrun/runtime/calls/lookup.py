@@ -14,7 +14,7 @@ from skillrun.definitions.verbs import LOOKUP
 from skillrun.models.messages import ToolSpec
 from skillrun.runtime.run import PhaseRun
 from skillrun.scoring.compaction import KINDS, clip
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 MOST: Final = 20  # ids in one call
 MOST_TOLD: Final = 60  # ids that there are
@@ -34,29 +34,29 @@ class RecordedEntry:
     phase: str
     kind: str
     record: Mapping[str, Any]
-    standing: str
+    status: str
 
     @property
     def id(self) -> str:
         return str(self.record["id"])
 
     def __str__(self) -> str:
-        head = f"{self.id}: {_WORDS[self.kind]} of {self.phase}{f', {self.standing}' if self.standing else ''}"
+        head = f"{self.id}: {_WORDS[self.kind]} of {self.phase}{f', {self.status}' if self.status else ''}"
         rest = (f"  {key}: {_text(value)}" for key, value in self.record.items() if key != "id" and value)
         return "\n".join((head, *rest))
 
 
-def tool_for(phase: PhaseRun) -> tuple[ToolSpec, ...]:
+def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
     """The tool, where something on record is not in the prompt that was made last; nothing otherwise."""
-    dropped = {str(omission["record"].get("id")) for omission in phase.account.prompts.dropped}
-    if not any(entry.standing or entry.id in dropped for entry in recorded_entries(phase)):
+    dropped = {str(omission["record"].get("id")) for omission in phase.record.prompts.dropped_records}
+    if not any(entry.status or entry.id in dropped for entry in recorded_entries(phase)):
         return ()
-    from skillrun.repository.repository import specs
+    from skillrun.repository.repository import tool_specs
 
     text = phase.run.program.library.text("system/tools")
     sections = text.document.sections if text is not None else ()
     wanted = {section.name: section.text.value.strip() for section in sections if section.name == LOOKUP}
-    return tuple(ToolSpec(**spec) for spec in specs(wanted, {LOOKUP: PARAMETERS}))
+    return tuple(ToolSpec(**spec) for spec in tool_specs(wanted, {LOOKUP: PARAMETERS}))
 
 
 def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
@@ -65,7 +65,10 @@ def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
         (str(data["summary"].get("phase", name)), data["summary"]) for name, data in phase.names["phases"].items()
     ]
     records = [
-        (name, kind, record) for name, summary in summaries for kind in reversed(KINDS) for record in _of(summary, kind)
+        (name, kind, record)
+        for name, summary in summaries
+        for kind in reversed(KINDS)
+        for record in _records_of_kind(summary, kind)
     ]
     settled = {
         question: str(record["id"])
@@ -100,12 +103,12 @@ def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
         ids = list(dict.fromkeys(entry.id for entry in known))
         more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
         there = f"there are {', '.join(ids[:MOST_TOLD])}{more}"
-        texts.append(f"nothing on record has the id {', '.join(map(quoted, missing))}; {there}")
+        texts.append(f"nothing on record has the id {', '.join(map(quote_value, missing))}; {there}")
     answer = clip("\n\n".join(texts), max(0, room))
     return answer if len(missing) < len(wanted) else f"error: {answer}"
 
 
-def _of(summary: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
+def _records_of_kind(summary: Mapping[str, Any], kind: str) -> Iterator[Mapping[str, Any]]:
     listed = summary.get(kind)
     for record in listed if isinstance(listed, Sequence) and not isinstance(listed, str) else ():
         if isinstance(record, Mapping) and isinstance(record.get("id"), str) and record["id"]:

@@ -11,31 +11,31 @@ from dataclasses import replace
 from typing import Final
 
 from skillrun.models.messages import (
-    FATAL_KINDS,
-    REFUSED_KINDS,
+    CONFIGURATION_ERRORS,
+    FATAL_ERRORS,
     Block,
     Message,
     ModelError,
     Reply,
     Request,
 )
-from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
-from skillrun.runtime.calls.model_call import call
-from skillrun.runtime.calls.reads import Lines
-from skillrun.runtime.calls.tool_use import messages_of, results_of
-from skillrun.runtime.calls.values import CUT_OFF, value_of, whole_part
-from skillrun.runtime.prompts.context import LEAST_REPLY, size_of, size_of_tools
-from skillrun.runtime.prompts.shared_prefix import template
+from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
+from skillrun.runtime.calls.model_call import call_model
+from skillrun.runtime.calls.reads import LineRange
+from skillrun.runtime.calls.tool_use import run_tools, tool_messages
+from skillrun.runtime.calls.values import CUT_OFF, parse_value, salvage_truncated_reply
+from skillrun.runtime.prompts.context import MIN_REPLY_TOKENS, estimate_request_tokens, estimate_tool_tokens
+from skillrun.runtime.prompts.shared_prefix import render_template
 from skillrun.runtime.prompts.step_records import (
-    Attachment,
     DocumentReply,
-    cut_inside,
-    record_request,
+    RecordRequest,
+    has_complete_document,
+    merge_second_record,
+    render_record_request,
     split_reply,
-    with_second_record,
 )
 from skillrun.runtime.run import PhaseRun
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 _STATUS: Final = {"length": "truncated", "refusal": "refused", "other": "error"}
 _WHY: Final = {
@@ -45,134 +45,151 @@ _WHY: Final = {
 }
 
 
-async def answer(
-    phase: PhaseRun, asked: MemberRequest, attempt: int, responded: Callable[[], object] = bool
-) -> MemberAnswer:
+async def converse(
+    phase: PhaseRun, member_request: MemberRequest, attempt: int, on_response: Callable[[], object] = bool
+) -> MemberResult:
     """One attempt: turns with tools until there is a reply, and one repair of a malformed one.
 
     `responded` is told when the model has responded for the first time.
     """
-    messages = list(asked.request.messages)
-    reads: list[Lines] = []
+    messages = list(member_request.request.messages)
+    reads: list[LineRange] = []
     repaired, no_room = False, ""
     turn = 0
     while True:
         turn += 1
-        address = f"{asked.address}/{turn}.{attempt}"
-        request = asked.request
-        if asked.tools or turn > 1:
-            room = asked.room(messages)
-            last = bool(asked.tools) and (turn >= asked.turns or room < 2 * LEAST_REPLY)
-            most = max(LEAST_REPLY, min(request.max_tokens, room))
-            request = replace(request, messages=tuple(messages), max_tokens=most, tools=asked.tools, answer_now=last)
+        address = f"{member_request.address}/{turn}.{attempt}"
+        request = member_request.request
+        if member_request.tools or turn > 1:
+            room = member_request.room(messages)
+            last = bool(member_request.tools) and (turn >= member_request.turns or room < 2 * MIN_REPLY_TOKENS)
+            most = max(MIN_REPLY_TOKENS, min(request.max_tokens, room))
+            request = replace(
+                request, messages=tuple(messages), max_tokens=most, tools=member_request.tools, answer_now=last
+            )
         try:
-            reply = await call(phase, address, asked.member, request)
+            reply = await call_model(phase, address, member_request.member, request)
         except ModelError as error:
-            return _unanswered(phase, asked, error, tuple(reads))
-        responded()
-        whole = asked.attachment is not None and reply.stop == "length" and cut_inside(reply.text)
-        if reply.stop == "length" and (cut := whole_part(asked, reply)) is not None:
+            return _failed_result(phase, member_request, error, tuple(reads))
+        on_response()
+        is_document_complete = (
+            member_request.record_request is not None and reply.stop == "length" and has_complete_document(reply.text)
+        )
+        if reply.stop == "length" and (cut := salvage_truncated_reply(member_request, reply)) is not None:
             return replace(cut, reads=tuple(reads))
-        if reply.stop not in ("end", "tool") and not whole:
+        if reply.stop not in ("end", "tool") and not is_document_complete:
             why = f"{request.model}: {_WHY[reply.stop]}" if reply.stop == "refusal" else _WHY[reply.stop]
-            return MemberAnswer(_STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
+            return MemberResult(_STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
         if reply.calls and request.answer_now:
-            return MemberAnswer(
+            return MemberResult(
                 "error", reply.text, reason="the model asks for tools and does not answer", reads=tuple(reads)
             )
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
-            results = await results_of(phase, asked, address, messages, reply.calls, reads)
-            messages.extend(messages_of(asked, messages, results))
+            results = await run_tools(phase, member_request, address, messages, reply.calls, reads)
+            messages.extend(tool_messages(member_request, messages, results))
             continue
-        if asked.attachment is not None:
-            again = f"{asked.address}/{turn + 1}.{attempt}"
-            return await _document(phase, asked, asked.attachment, reply, request, again, tuple(reads))
-        value, errors, dropped = value_of(asked, reply, repaired=repaired)
+        if member_request.record_request is not None:
+            retry_address = f"{member_request.address}/{turn + 1}.{attempt}"
+            return await _finish_document(
+                phase, member_request, member_request.record_request, reply, request, retry_address, tuple(reads)
+            )
+        value, errors, dropped = parse_value(member_request, reply, repaired=repaired)
         if errors and not repaired:
             repaired = True
-            fix = Message("user", (Block(_repair(phase, errors, asked)),))
-            asking_again = [*messages, Message("assistant", (Block(reply.text),)), fix]
-            if asked.room(asking_again) >= LEAST_REPLY:
-                messages = asking_again
+            fix = Message("user", (Block(_repair(phase, errors, member_request)),))
+            retry_messages = [*messages, Message("assistant", (Block(reply.text),)), fix]
+            if member_request.room(retry_messages) >= MIN_REPLY_TOKENS:
+                messages = retry_messages
                 continue
             no_room = f"; the window of {request.model} has no room to ask again"
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            reason = f"the reply has not the shape asked for: {reason}; it begins {quoted(reply.text)}{no_room}"
-            return MemberAnswer("parse_error", reply.text, reason=reason, reads=tuple(reads))
+            reason = f"the reply has not the shape asked for: {reason}; it begins {quote_value(reply.text)}{no_room}"
+            return MemberResult("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
-            return MemberAnswer("empty", reason="the reply is empty", reads=tuple(reads))
+            return MemberResult("empty", reason="the reply is empty", reads=tuple(reads))
         history = (*messages, Message("assistant", (Block(reply.text),)))
-        return MemberAnswer("success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history)
+        return MemberResult("success", reply.text, value, dropped=dropped, reads=tuple(reads), messages=history)
 
 
-async def _document(
+async def _finish_document(
     phase: PhaseRun,
-    asked: MemberRequest,
-    attachment: Attachment,
+    member_request: MemberRequest,
+    record_request: RecordRequest,
     reply: Reply,
     request: Request,
-    again: str,
-    reads: tuple[Lines, ...],
-) -> MemberAnswer:
+    retry_address: str,
+    reads: tuple[LineRange, ...],
+) -> MemberResult:
     """A document with its record, which alone is asked for once more where it is missing or malformed."""
-    document = split_reply(attachment, reply.text)
+    document = split_reply(record_request, reply.text)
     if not document.document:
-        return MemberAnswer("empty", reply.text, reason="the reply holds no document", reads=reads)
+        return MemberResult("empty", reply.text, reason="the reply holds no document", reads=reads)
     history = (*request.messages, Message("assistant", (Block(reply.text),)))
     why = ""
     if document.errors:
-        document, why = await _record_again(phase, asked, attachment, document, request, history, again)
+        document, why = await _request_record(
+            phase, member_request, record_request, document, request, history, retry_address
+        )
     lacking = why or document.reason
-    return MemberAnswer(
+    return MemberResult(
         "success",
         document.document,
         record=document.record,
-        lacking=lacking,
+        record_problem=lacking,
         dropped=document.dropped,
         reads=reads,
         messages=history,
     )
 
 
-async def _record_again(
+async def _request_record(
     phase: PhaseRun,
-    asked: MemberRequest,
-    attachment: Attachment,
+    member_request: MemberRequest,
+    record_request: RecordRequest,
     document: DocumentReply,
     request: Request,
     history: tuple[Message, ...],
     address: str,
 ) -> tuple[DocumentReply, str]:
     """What a second reply makes of it, and why there was none."""
-    errors = document.errors if asked.request.record is not None else ()  # otherwise it is asked for here first
-    messages = (*history, Message("user", (Block(record_request(phase.run, attachment, errors)),)))
-    schema = attachment.shape.schema
-    size = size_of(request.system, messages, schema) + size_of_tools(asked.tools)
-    room = min(request.max_tokens, asked.window - size)
-    if room < LEAST_REPLY:
+    errors = (
+        document.errors if member_request.request.record_schema is not None else ()
+    )  # otherwise it is asked for here first
+    messages = (*history, Message("user", (Block(render_record_request(phase.run, record_request, errors)),)))
+    schema = record_request.shape.schema
+    size = estimate_request_tokens(request.system, messages, schema) + estimate_tool_tokens(member_request.tools)
+    room = min(request.max_tokens, member_request.window - size)
+    if room < MIN_REPLY_TOKENS:
         return document, f"{document.reason}; the window of {request.model} has no room to ask again"
     request = replace(
-        request, messages=messages, schema=schema, record=None, max_tokens=room, answer_now=bool(asked.tools)
+        request,
+        messages=messages,
+        schema=schema,
+        record_schema=None,
+        max_tokens=room,
+        answer_now=bool(member_request.tools),
     )
     try:
-        reply = await call(phase, address, asked.member, request)
+        reply = await call_model(phase, address, member_request.member, request)
     except ModelError as error:
-        return document, f"{document.reason}; {_unanswered(phase, asked, error, ()).reason}"
+        return document, f"{document.reason}; {_failed_result(phase, member_request, error, ()).reason}"
     if reply.stop != "end":
         return document, f"{document.reason}; {_WHY.get(reply.stop, 'the model asks for tools and does not answer')}"
-    return with_second_record(attachment, document, reply.text), ""
+    return merge_second_record(record_request, document, reply.text), ""
 
 
-def _unanswered(phase: PhaseRun, asked: MemberRequest, error: ModelError, reads: tuple[Lines, ...]) -> MemberAnswer:
+def _failed_result(
+    phase: PhaseRun, member_request: MemberRequest, error: ModelError, reads: tuple[LineRange, ...]
+) -> MemberResult:
     """A member without a reply. Raises the error, with the phase and the model, where nobody else can go on either."""
-    model = asked.request.model
-    if error.kind in FATAL_KINDS:
-        message = f"{phase.name}: {asked.member} on {model}: {error.message}"
+    model = member_request.request.model
+    if error.kind in FATAL_ERRORS:
+        message = f"{phase.name}: {member_request.member} on {model}: {error.message}"
         raise ModelError(error.kind, message, error.retryable, error.next_step) from None
-    refused = error.kind in REFUSED_KINDS
-    return MemberAnswer(
+    refused = error.kind in CONFIGURATION_ERRORS
+    return MemberResult(
         "timeout" if error.kind == "timeout" else "error",
         reason=f"{model}: {error.message}" if refused else error.message,
         reads=reads,
@@ -183,6 +200,6 @@ def _unanswered(phase: PhaseRun, asked: MemberRequest, error: ModelError, reads:
     )
 
 
-def _repair(phase: PhaseRun, errors: list[dict[str, str]], asked: MemberRequest) -> str:
-    schema = json.dumps(asked.shape.schema if asked.shape else {}, ensure_ascii=False)
-    return template(phase.run, "system/repair", {"errors": errors, "schema": schema})
+def _repair(phase: PhaseRun, errors: list[dict[str, str]], member_request: MemberRequest) -> str:
+    schema = json.dumps(member_request.shape.schema if member_request.shape else {}, ensure_ascii=False)
+    return render_template(phase.run, "system/repair", {"errors": errors, "schema": schema})

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skillrun.models.messages import Message, Request, ToolSpec
-from skillrun.runtime.calls.reads import Lines
-from skillrun.runtime.prompts.context import size_of, size_of_tools
-from skillrun.runtime.prompts.step_records import Attachment
-from skillrun.types.schemas import Dropped, Shape
+from skillrun.runtime.calls.reads import LineRange
+from skillrun.runtime.prompts.context import estimate_request_tokens, estimate_tool_tokens
+from skillrun.runtime.prompts.step_records import RecordRequest
+from skillrun.types.schemas import DroppedValue, Shape
 
 
 @dataclass(frozen=True)
@@ -29,16 +29,16 @@ class MemberRequest:
     tools: tuple[ToolSpec, ...] = ()
     turns: int = 1
     calls: int = 0
-    attachment: Attachment | None = None
+    record_request: RecordRequest | None = None
 
     def room(self, messages: Sequence[Message]) -> int:
         """The tokens that the messages leave of the model's window."""
-        size = size_of(self.request.system, tuple(messages), self.request.schema)
-        return self.window - size - size_of_tools(self.tools)
+        size = estimate_request_tokens(self.request.system, tuple(messages), self.request.schema)
+        return self.window - size - estimate_tool_tokens(self.tools)
 
 
 @dataclass(frozen=True)
-class MemberAnswer:
+class MemberResult:
     """What came of it. `text` is the whole reply, kept also where the attempt failed; `dropped` is not in `data`.
 
     Of a document with a record it is the document; `lacking` says what is missing of the record, if anything.
@@ -48,10 +48,10 @@ class MemberAnswer:
     text: str = ""
     data: Any = None
     record: Any = None
-    lacking: str = ""
-    dropped: tuple[Dropped, ...] = ()
+    record_problem: str = ""
+    dropped: tuple[DroppedValue, ...] = ()
     reason: str = ""
-    reads: tuple[Lines, ...] = ()
+    reads: tuple[LineRange, ...] = ()
     messages: tuple[Message, ...] = field(default=(), repr=False)
     kind: str = ""
     """Why there is no answer: the status, or what kind of failure of the call it was."""
@@ -66,6 +66,6 @@ class MemberAnswer:
         return self.status == "success"
 
     @property
-    def vain(self) -> bool:
+    def is_permanent(self) -> bool:
         """Asking again at once is no use."""
         return self.refused or self.given_up

@@ -12,67 +12,67 @@ from functools import partial
 from typing import Final
 
 from skillrun.events import CallEnded, CallStarted
-from skillrun.models.messages import FATAL_KINDS, REFUSED_KINDS, ModelError, Reply, Request, Usage
-from skillrun.runtime.prompts.context import size_of
+from skillrun.models.messages import CONFIGURATION_ERRORS, FATAL_ERRORS, ModelError, Reply, Request, Usage
+from skillrun.runtime.prompts.context import estimate_request_tokens
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.run_budget import Reservation
-from skillrun.store.checkpoints import reached
+from skillrun.store.checkpoints import kill_point
 from skillrun.store.journal import JournalUnwritable
 
 MOST_TOKENS: Final = 10**12  # more than any prompt has
 
 
-async def call(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
+async def call_model(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
     """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
     run = phase.run
     fingerprint = request.fingerprint()
-    phase.account.prompts.made += 1
-    run.outermost.used[address] = fingerprint
-    from_journal = not run.session.rerun.wants(address)
-    known = run.journal.find("reply", address, fingerprint) if from_journal else None
-    if known is not None:
-        reply = Reply.from_dict(known)
-        run.session.replayed(address, request, [reply])
-        phase.count_again(address, request, reply)
-        run.emit(_ended(phase, address, member, reply, replayed=True))
+    phase.record.prompts.count += 1
+    run.outermost.latest_prompts[address] = fingerprint
+    from_journal = not run.session.rerun.is_pending(address)
+    recorded_reply = run.journal.find("reply", address, fingerprint) if from_journal else None
+    if recorded_reply is not None:
+        reply = Reply.from_dict(recorded_reply)
+        run.session.on_replayed(address, request, [reply])
+        phase.count_replay(address, request, reply)
+        run.emit(_call_ended_event(phase, address, member, reply, replayed=True))
         return reply
     failed = run.journal.find("failed", address, fingerprint) if from_journal else None
     if failed is not None:
         error = ModelError.from_dict(failed)
-        run.session.replayed(address, request, [error])
+        run.session.on_replayed(address, request, [error])
         raise error
-    run.session.replayed(address, request, _refusals(run, address, fingerprint))
-    refused = run.refused.get(request.model)
-    if refused is not None and refused.kind == "missing":
-        raise refused
-    held = await run.limits.let_in(partial(_most, run, request))
+    run.session.on_replayed(address, request, _refusals(run, address, fingerprint))
+    last_refusal = run.refusals.get(request.model)
+    if last_refusal is not None and last_refusal.kind == "missing":
+        raise last_refusal
+    reservation = await run.budget.reserve(partial(_max_usage, run, request))
     try:
-        run.session.rerun.asked.add(address)
+        run.session.rerun.called_addresses.add(address)
         run.journal.check()
-        attempts = OnRecord(phase, address, member, request, held, refused)
+        attempts = AttemptRecorder(phase, address, member, request, reservation, last_refusal)
         try:
             reply = await run.session.gateway.send(request, address, attempts)
         except ModelError as error:
             if error.kind == "missing":  # nothing began, and the run ends with it
-                run.refused[request.model] = error
+                run.refusals[request.model] = error
                 raise
             run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
-            if error.kind not in FATAL_KINDS | REFUSED_KINDS:
+            if error.kind not in FATAL_ERRORS | CONFIGURATION_ERRORS:
                 await run.journal.record("failed", address, fingerprint, error.to_dict())
             raise
-        run.heard.add(request.model)
-        reached("call: after")
+        run.responsive_models.add(request.model)
+        kill_point("call: after")
         await run.journal.record("reply", address, fingerprint, reply.to_dict())
-        run.limits.answered(held, reply.usage, reply.price)
+        run.budget.record_usage(reservation, reply.usage, reply.price)
     finally:
-        run.limits.end(held)
-    phase.count(reply.usage, reply.price, goes_on=request.goes_on)
-    run.emit(_ended(phase, address, member, reply, replayed=False))
+        run.budget.release(reservation)
+    phase.count(reply.usage, reply.price, goes_on=request.continues_conversation)
+    run.emit(_call_ended_event(phase, address, member, reply, replayed=False))
     return reply
 
 
 @dataclass(frozen=True)
-class OnRecord:
+class AttemptRecorder:
     """Puts every attempt of a call on record: `sent` before it goes out, `tried` when it got no reply.
 
     A call is held back where its model has refused another one and has answered none yet, or has refused one since this
@@ -83,46 +83,46 @@ class OnRecord:
     address: str
     member: str
     request: Request
-    held: Reservation
-    refused: ModelError | None
+    reservation: Reservation
+    last_refusal: ModelError | None
 
-    async def sent(self, number: int) -> None:
-        """Raises BudgetSpent, JournalUnwritable or ModelError, and then it does not go out."""
+    async def on_sent(self, number: int) -> None:
+        """Raises BudgetExhausted, JournalUnwritable or ModelError, and then it does not go out."""
         run = self.phase.run
-        since = run.refused.get(self.request.model)
-        if since is not None and (since is not self.refused or self.request.model not in run.heard):
+        since = run.refusals.get(self.request.model)
+        if since is not None and (since is not self.last_refusal or self.request.model not in run.responsive_models):
             raise ModelError(since.kind, f"{since.message}; this call was not sent", next_step=since.next_step)
-        run.limits.check_minutes()
+        run.budget.check_minutes()
         run.journal.check()
-        run.outermost.sends()
+        run.outermost.begin_sending()
         attempt = {"attempt": number} if number > 1 else {}
         try:
-            body = {**self.request.to_dict(), **self.phase.later(), **attempt}
+            body = {**self.request.to_dict(), **self.phase.round_fields(), **attempt}
             await run.journal.record("sent", self.address, self.request.fingerprint(), body)
         except (asyncio.CancelledError, JournalUnwritable):  # what is on record as sent has gone out, or is said not to
             with suppress(JournalUnwritable):
-                await self._tried({"message": "it was held back", **attempt})
+                await self._record_failure({"message": "it was held back", **attempt})
             raise
         if number == 1:
-            run.limits.sent(self.held)
+            run.budget.count_call(self.reservation)
             run.emit(CallStarted(self.address, self.phase.name, self.member, self.request.model))
-        reached("call: before")
+        kill_point("call: before")
 
-    async def failed(self, number: int, error: ModelError) -> None:
+    async def on_failed(self, number: int, error: ModelError) -> None:
         model = self.request.model
         scripted = model.startswith("scripted:")  # its rules are for single calls
-        if error.kind in FATAL_KINDS | REFUSED_KINDS and not scripted:
-            self.phase.run.refused[model] = error
-        await self._tried({"kind": error.kind, "message": error.message, "attempt": number})
+        if error.kind in FATAL_ERRORS | CONFIGURATION_ERRORS and not scripted:
+            self.phase.run.refusals[model] = error
+        await self._record_failure({"kind": error.kind, "message": error.message, "attempt": number})
 
-    async def _tried(self, body: dict[str, object]) -> None:
+    async def _record_failure(self, body: dict[str, object]) -> None:
         await self.phase.run.journal.record("tried", self.address, self.request.fingerprint(), body)
 
 
 def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
     """How often this call was refused, after which it is sent again."""
     last = run.journal.find("tried", address, fingerprint)
-    if last is None or last.get("kind") not in FATAL_KINDS | REFUSED_KINDS:
+    if last is None or last.get("kind") not in FATAL_ERRORS | CONFIGURATION_ERRORS:
         return []
     tries = (
         entry for entry in run.journal.entries("tried") if (entry.address, entry.fingerprint) == (address, fingerprint)
@@ -130,18 +130,18 @@ def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
     return [ModelError(entry.body["kind"], entry.body.get("message", "")) for entry in tries if "kind" in entry.body]
 
 
-def _most(run: Run, request: Request, exactly: bool) -> Reservation:
+def _max_usage(run: Run, request: Request, exactly: bool) -> Reservation:
     """What a call may use at most: its input, and a reply as long as it may be."""
     catalogue = run.session.catalogue
     provider = catalogue.providers.get(request.model.partition(":")[0])
     output = request.max_tokens + (provider.thinking if provider is not None else 0)
     enough = 0 if exactly else MOST_TOKENS
-    used = size_of(request.system, request.messages, request.schema, enough)
+    used = estimate_request_tokens(request.system, request.messages, request.schema, enough)
     used += len(str(request.tools)) if request.tools else 0
     return Reservation(1, used + output, catalogue.price(request.model, Usage(used, output)) or 0)
 
 
-def _ended(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:
+def _call_ended_event(phase: PhaseRun, address: str, member: str, reply: Reply, *, replayed: bool) -> CallEnded:
     usage, price = reply.usage.to_dict(), reply.price
     return CallEnded(
         address, phase.name, member, reply.model, replayed, reply.seconds, usage, price, reply.text, reply.stop

@@ -13,7 +13,7 @@ _NUMBERED: Final = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 
 
 @dataclass(frozen=True, order=True)
-class Lines:
+class LineRange:
     """Lines of a file that stand one behind the other: the first, counted from 1, and how many."""
 
     path: str
@@ -28,24 +28,24 @@ class Lines:
         return {"path": self.path, "from": self.first, "lines": self.count}
 
 
-def lines_shown(tool: ToolCall, result: str) -> Lines | None:
+def lines_from_tool(tool: ToolCall, result: str) -> LineRange | None:
     """What a use of a tool has shown of a file; None where it shows no file, or has failed."""
     path = tool.arguments.get("path")
     if tool.name != "Read" or not isinstance(path, str) or result.startswith("error:"):
         return None
     numbers = [int(match[1][:9]) for match in _NUMBERED.finditer(result)]
-    return Lines(path.removeprefix("./"), numbers[0] if numbers else 1, len(numbers))
+    return LineRange(path.removeprefix("./"), numbers[0] if numbers else 1, len(numbers))
 
 
-def merged_lines(reads: Iterable[Lines]) -> list[Lines]:
+def merge_line_ranges(reads: Iterable[LineRange]) -> list[LineRange]:
     """Each line once: what overlaps or follows at once becomes one; files in the order in which they were opened."""
-    everything: Sequence[Lines] = list(reads)
-    together: list[Lines] = []
+    everything: Sequence[LineRange] = list(reads)
+    together: list[LineRange] = []
     for path in dict.fromkeys(lines.path for lines in everything):
         for lines in sorted(lines for lines in everything if lines.path == path):
             last = together[-1] if together and together[-1].path == path else None
             if last is not None and lines.first <= last.end:
-                together[-1] = Lines(path, last.first, max(last.end, lines.end) - last.first)
+                together[-1] = LineRange(path, last.first, max(last.end, lines.end) - last.first)
             else:
                 together.append(lines)
     return together

@@ -15,30 +15,37 @@ from skillrun.definitions.definitions import Step
 from skillrun.models.messages import Block, Message, Request, ToolSpec
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.members import Seated
+from skillrun.runtime.members import SeatedMember
 from skillrun.runtime.phase_record import Longest
-from skillrun.runtime.prompts.material import NAMED, WHOLE, Group, LeftOut, Piece, fit_levels
+from skillrun.runtime.prompts.material import (
+    TITLE_ONLY,
+    WHOLE,
+    MaterialBlock,
+    MaterialGroup,
+    MaterialOmission,
+    fit_levels,
+)
 from skillrun.runtime.prompts.shared_prefix import (
     DOCUMENTS,
     RECORD,
     REFERENCES,
-    Opening,
     PromptBlocks,
-    most_on_record,
-    pieces_at,
-    shared_by_all,
-    template,
+    SharedPrefix,
+    get_shared_prefix,
+    record_token_budget,
+    render_material,
+    render_template,
 )
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.templates.expressions import ABSENT
 
 if TYPE_CHECKING:
-    from skillrun.models.entries import Resolved
+    from skillrun.models.entries import ResolvedModel
 
-LEAST_REPLY: Final = 256  # tokens; a prompt that leaves less room than this does not fit
+MIN_REPLY_TOKENS: Final = 256  # tokens; a prompt that leaves less room than this does not fit
 REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where material can make room for it
-HANDED: Final = "handed"
+STEP_MATERIAL: Final = "handed"
 
 
 @dataclass(frozen=True)
@@ -47,38 +54,42 @@ class PromptParts:
 
     task: str
     schema: dict[str, Any] | None
-    material: Sequence[Piece] = ()
+    material: Sequence[MaterialBlock] = ()
     tools: tuple[ToolSpec, ...] = ()
 
 
-def request_for(frame: Frame, step: Step, seated: Seated, parts: PromptParts, *, shared: bool) -> Request:
+def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts, *, shared: bool) -> Request:
     """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
 
     Raises StepFailed when it does not fit the model's window.
     """
-    phase = frame.open
-    speaker = phase.made.speakers.get(seated.id)
+    phase = frame.phase
+    speaker = phase.prompt_cache.role_texts.get(seated.id)
     if speaker is None:
-        speaker = phase.made.speakers[seated.id] = template(frame.run, "system/role", _speaker(frame, seated))
-    role = Block(speaker, cache=persistent(frame, step), part="role")  # where it goes on, it goes on from there
-    return request_in(_asking(frame, step, seated, parts), parts.task, parts.material, (role,), shared=shared)
+        speaker = phase.prompt_cache.role_texts[seated.id] = render_template(
+            frame.run, "system/role", _speaker(frame, seated)
+        )
+    role = Block(speaker, cache=is_persistent(frame, step), part="role")  # where it goes on, it goes on from there
+    return assemble_request(
+        _prompt_target(frame, step, seated, parts), parts.task, parts.material, (role,), shared=shared
+    )
 
 
-def request_going_on(frame: Frame, step: Step, seated: Seated, parts: PromptParts) -> Request | None:
+def build_followup_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts) -> Request | None:
     """The request that goes on with the conversation of a member who remembers; None, and a warning, where it no longer
     fits the window. Material is not told again where the last of its title that the conversation has is the same."""
-    phase, asked = frame.open, _asking(frame, step, seated, parts)
+    phase, target = frame.phase, _prompt_target(frame, step, seated, parts)
     earlier = conversation(frame, step, seated)
-    heard = {
+    earlier_texts = {
         _title(block.text): block.text for message in earlier if message.role == "user" for block in message.blocks
     }
-    pieces = [(piece.title, piece.at(WHOLE)[0]) for piece in parts.material]
-    told = [Block(text, part=title) for title, text in pieces if heard.get(_title(text)) != text]
-    final = Message("user", (*told, Block(_task(frame.run, parts.task), cache=True, part="task")))
-    system, messages = shared_by_all(phase).system, (*earlier, final)
-    if room := asked.room(system, messages):
-        return Request(asked.resolved.model, system, messages, room, schema=parts.schema, goes_on=True)
-    phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {asked.resolved.model}")
+    pieces = [(piece.title, piece.render_at(WHOLE)[0]) for piece in parts.material]
+    new_blocks = [Block(text, part=title) for title, text in pieces if earlier_texts.get(_title(text)) != text]
+    final = Message("user", (*new_blocks, Block(_task(frame.run, parts.task), cache=True, part="task")))
+    system, messages = get_shared_prefix(phase).system, (*earlier, final)
+    if room := target.room(system, messages):
+        return Request(target.resolved.model, system, messages, room, schema=parts.schema, continues_conversation=True)
+    phase.warn(f"{seated.id} lost its conversation: it no longer fits the window of {target.resolved.model}")
     frame.sessions.pop(seated.id, None)
     return None
 
@@ -87,18 +98,18 @@ def _title(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def _asking(frame: Frame, step: Step, seated: Seated, parts: PromptParts) -> Asking:
-    resolved = frame.run.resolve(seated.member.model or seated.role.model)
+def _prompt_target(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts) -> PromptTarget:
+    resolved = frame.run.resolve_model(seated.member.model or seated.role.model)
     criteria = frame.text(step, "criteria") or frame.criteria
-    return Asking(frame.open, resolved, step.id or step.verb, seated.id, parts.schema, parts.tools, criteria)
+    return PromptTarget(frame.phase, resolved, step.id or step.verb, seated.id, parts.schema, parts.tools, criteria)
 
 
 @dataclass(frozen=True)
-class Asking:
+class PromptTarget:
     """Who is asked for what in a phase: the model, the step, the member, the shape of the reply, and its tools."""
 
     phase: PhaseRun
-    resolved: Resolved
+    resolved: ResolvedModel
     step: str
     member: str
     schema: dict[str, Any] | None
@@ -107,26 +118,26 @@ class Asking:
     """When its work is done, where that is not when the phase's is."""
 
     @property
-    def reply(self) -> int:
+    def reply_tokens(self) -> int:
         """Tokens that are kept free for the reply, where material can make room for it."""
-        return max(LEAST_REPLY, min(self.resolved.max_output, self.resolved.window // REPLY_SHARE))
+        return max(MIN_REPLY_TOKENS, min(self.resolved.max_output, self.resolved.window // REPLY_SHARE))
 
     def room(self, system: tuple[Block, ...], messages: tuple[Message, ...]) -> int:
         """Tokens that are left for the reply; 0 where they are too few."""
         window, most = self.resolved.window, self.resolved.max_output
         room = window - self.size(system, messages, window - most)
-        return min(most, room) if room >= LEAST_REPLY else 0
+        return min(most, room) if room >= MIN_REPLY_TOKENS else 0
 
     def size(self, system: tuple[Block, ...], messages: tuple[Message, ...], enough: int = 0) -> int:
         """Estimated tokens of what is sent."""
-        tools = size_of_tools(self.tools)
-        return tools + size_of(system, messages, self.schema, enough - tools)
+        tools = estimate_tool_tokens(self.tools)
+        return tools + estimate_request_tokens(system, messages, self.schema, enough - tools)
 
 
-def request_in(
-    asking: Asking,
+def assemble_request(
+    target: PromptTarget,
     task: str,
-    material: Sequence[Piece] = (),
+    material: Sequence[MaterialBlock] = (),
     last: tuple[Block, ...] = (),
     *,
     shared: bool = False,
@@ -136,21 +147,21 @@ def request_in(
     Where the window is too small, material is shortened by weight, which is put on record. Raises StepFailed where the
     rest is too large as well.
     """
-    phase, resolved, schema = asking.phase, asking.resolved, asking.schema
-    opening = shared_by_all(phase).until(asking.criteria)
+    phase, resolved, schema = target.phase, target.resolved, target.schema
+    opening = get_shared_prefix(phase).with_criteria(target.criteria)
     ending = (Block(_task(phase.run, task), cache=shared, part="task"), *last)
-    usual = most_on_record(phase, resolved.window)
-    opened = opening.blocks(usual)
-    handed = pieces_at(material, WHOLE)
-    room = asking.room(opening.system, _messages(opened, handed, ending))
-    if room < asking.reply:
-        opened, handed = _fitted(asking, opening, usual, material, ending)
-        room = asking.room(opening.system, _messages(opened, handed, ending))
+    usual = record_token_budget(phase, resolved.window)
+    opened = opening.build_blocks(usual)
+    handed = render_material(material, WHOLE)
+    room = target.room(opening.system, _messages(opened, handed, ending))
+    if room < target.reply_tokens:
+        opened, handed = _fit_to_window(target, opening, usual, material, ending)
+        room = target.room(opening.system, _messages(opened, handed, ending))
         if not room:
-            raise _too_large(asking, asking.size(opening.system, _messages(opened, handed, ending)))
+            raise _too_large(target, target.size(opening.system, _messages(opened, handed, ending)))
     messages = _messages(opened, handed, ending)
-    phase.account.prompts.dropped = opened.dropped
-    _put_on_record(asking, (*opening.system, *messages[0].blocks), [*opened.left_out, *handed.left_out])
+    phase.record.prompts.dropped_records = opened.dropped_records
+    _record_prompt_stats(target, (*opening.system, *messages[0].blocks), [*opened.omissions, *handed.omissions])
     return Request(resolved.model, opening.system, messages, room, schema=schema)
 
 
@@ -158,40 +169,51 @@ def _messages(opened: PromptBlocks, handed: PromptBlocks, ending: tuple[Block, .
     return (Message("user", (*opened.blocks, *handed.blocks, *ending)),)
 
 
-def _fitted(
-    asking: Asking, opening: Opening, usual: int, material: Sequence[Piece], ending: tuple[Block, ...]
+def _fit_to_window(
+    target: PromptTarget,
+    opening: SharedPrefix,
+    usual: int,
+    material: Sequence[MaterialBlock],
+    ending: tuple[Block, ...],
 ) -> tuple[PromptBlocks, PromptBlocks]:
     """As much of the opening and of the step's material as the window has room for. Raises StepFailed."""
-    bare = (*replace(opening, documents=(), references=(), summaries=(), made={}).blocks(0).blocks, *ending)
-    fixed = asking.size(opening.system, (Message("user", bare),))
-    groups = [*opening.groups(usual), Group.of(HANDED, material), opening.on_record(usual, NAMED)]
-    window = asking.resolved.window - fixed
-    levels, total = fit_levels(groups, window - asking.reply)
-    if total > window - LEAST_REPLY:
-        raise _too_large(asking, fixed + total)
-    opened = opening.blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])
-    return opened, pieces_at(material, levels[HANDED])
+    bare = (
+        *replace(opening, documents=(), references=(), summaries=(), block_cache={}).build_blocks(0).blocks,
+        *ending,
+    )
+    fixed = target.size(opening.system, (Message("user", bare),))
+    groups = [
+        *opening.shortening_groups(usual),
+        MaterialGroup.for_material(STEP_MATERIAL, material),
+        opening.record_group(usual, TITLE_ONLY),
+    ]
+    window = target.resolved.window - fixed
+    levels, total = fit_levels(groups, window - target.reply_tokens)
+    if total > window - MIN_REPLY_TOKENS:
+        raise _too_large(target, fixed + total)
+    opened = opening.build_blocks(min(levels[RECORD], usual), levels[DOCUMENTS], levels[REFERENCES])
+    return opened, render_material(material, levels[STEP_MATERIAL])
 
 
-def _too_large(asking: Asking, size: int) -> StepFailed:
-    window = asking.resolved.window
-    over = size + LEAST_REPLY - window
+def _too_large(target: PromptTarget, size: int) -> StepFailed:
+    window = target.resolved.window
+    over = size + MIN_REPLY_TOKENS - window
     return StepFailed(
-        f"the prompt of `{asking.step}` for {asking.member} is about {over} tokens too large for "
-        f"{asking.resolved.model}, whose window is {window}; no material is left in it to shorten "
+        f"the prompt of `{target.step}` for {target.member} is about {over} tokens too large for "
+        f"{target.resolved.model}, whose window is {window}; no material is left in it to shorten "
         "(use a larger model, or shorten the section, the request, the criteria or the role)"
     )
 
 
-def _put_on_record(asking: Asking, blocks: Iterable[Block], left_out: list[LeftOut]) -> None:
+def _record_prompt_stats(target: PromptTarget, blocks: Iterable[Block], left_out: list[MaterialOmission]) -> None:
     """Note what a prompt is made of, and what it does not hold, for the summary; the longest of a step's counts."""
-    phase, named = asking.phase, [block for block in blocks if block.part]
+    phase, named = target.phase, [block for block in blocks if block.part]
     length = sum(len(block.text) for block in named)
-    prompts = phase.account.prompts
-    if prompts.is_longest(asking.step, length):
-        prompts.longest[asking.step] = Longest(length, {block.part: _tokens(block.text) for block in named})
+    prompts = phase.record.prompts
+    if prompts.is_longest(target.step, length):
+        prompts.longest[target.step] = Longest(length, {block.part: _tokens(block.text) for block in named})
     for omission in left_out:
-        phase.leave_out(asking.step, omission.title, omission.tokens, str(omission))
+        phase.record_omission(target.step, omission.title, omission.tokens, str(omission))
 
 
 @lru_cache(maxsize=64)  # most prompts of a phase begin alike, and tools are the same for all
@@ -199,19 +221,19 @@ def _tokens(text: str) -> int:
     return estimate_tokens(text)
 
 
-def persistent(frame: Frame, step: Step) -> bool:
+def is_persistent(frame: Frame, step: Step) -> bool:
     return bool(frame.value(step, "session", "fresh") == "persistent")
 
 
-def conversation(frame: Frame, step: Step, seated: Seated) -> tuple[Message, ...]:
+def conversation(frame: Frame, step: Step, seated: SeatedMember) -> tuple[Message, ...]:
     """What a member that keeps its conversation has heard and said in the steps before this one."""
-    if not persistent(frame, step):
+    if not is_persistent(frame, step):
         return ()
     earlier = [messages for where, messages in frame.sessions.get(seated.id, {}).items() if where != frame.at(step)]
     return earlier[-1] if earlier else ()
 
 
-def _speaker(frame: Frame, seated: Seated) -> dict[str, object]:
+def _speaker(frame: Frame, seated: SeatedMember) -> dict[str, object]:
     skills = []
     for name in seated.role.skills:
         skill = frame.run.program.library.agent_skill(name)
@@ -220,7 +242,7 @@ def _speaker(frame: Frame, seated: Seated) -> dict[str, object]:
     return {"variant": ABSENT, "lens": ABSENT, **seated.names, "body": seated.role.body, "skills": skills}
 
 
-def size_of(
+def estimate_request_tokens(
     system: tuple[Block, ...], messages: tuple[Message, ...], schema: dict[str, Any] | None, enough: int = 0
 ) -> int:
     """Estimated tokens of a request; no more than an upper bound of them where that is at most `enough`."""
@@ -233,10 +255,10 @@ def size_of(
     return bound if bound <= enough else frames + sum(map(estimate_tokens, texts))
 
 
-def size_of_tools(tools: tuple[ToolSpec, ...]) -> int:
+def estimate_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
     """Estimated tokens of what a model is told of its tools."""
     return _tokens(str([vars(tool) for tool in tools])) if tools else 0
 
 
 def _task(run: Run, task: str) -> str:
-    return template(run, "system/task", {"task": task})
+    return render_template(run, "system/task", {"task": task})

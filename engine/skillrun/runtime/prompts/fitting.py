@@ -18,14 +18,14 @@ from typing import Final
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.fences import Fences
 
-LEFT_OUT: Final = "[…]"
+OMISSION_MARK: Final = "[…]"
 """Stands in a text where something was left out."""
 
 _HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<name>.*)$", re.MULTILINE)
 _BLANK: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)*\n")
 _ITEM: Final = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]|^[ \t]*\|", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])[\"')\]»”*_`]*\s+|(?<=[。！？])")
-_MARK: Final = estimate_tokens(f"\n{LEFT_OUT}\n") + 1
+_MARK: Final = estimate_tokens(f"\n{OMISSION_MARK}\n") + 1
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class OutlineSection:
     units: tuple[str, ...]
 
     @cached_property
-    def ends(self) -> tuple[int, ...]:
+    def cumulative_tokens(self) -> tuple[int, ...]:
         """Tokens up to the end of each unit; together rather too many than too few."""
         total, ends = 0, []
         for unit in self.units:
@@ -46,44 +46,44 @@ class OutlineSection:
         return tuple(ends)
 
     @cached_property
-    def head(self) -> int:
+    def heading_tokens(self) -> int:
         return estimate_tokens(self.heading)
 
     @cached_property
     def size(self) -> int:
-        return self.ends[-1] if self.ends else 0
+        return self.cumulative_tokens[-1] if self.cumulative_tokens else 0
 
-    def kept(self, level: int) -> int:
+    def unit_count(self, level: int) -> int:
         """How many units stand at a level; all, where the mark would take as much as the rest."""
         if self.size <= level + _MARK:
             return len(self.units)
-        return bisect_right(self.ends, level)
+        return bisect_right(self.cumulative_tokens, level)
 
-    def at(self, level: int) -> tuple[str, int]:
+    def shorten(self, level: int) -> tuple[str, int]:
         """The section at a level, and how many of its tokens are left out."""
-        kept = self.kept(level)
+        kept = self.unit_count(level)
         if kept == len(self.units):
             return self.heading + "".join(self.units), 0
         text = "".join(self.units[:kept]).rstrip()
-        left = self.size - (self.ends[kept - 1] if kept else 0)
-        return f"{self.heading}{text}{_gap(text)}{LEFT_OUT}\n\n", left
+        left = self.size - (self.cumulative_tokens[kept - 1] if kept else 0)
+        return f"{self.heading}{text}{_gap(text)}{OMISSION_MARK}\n\n", left
 
     def cost(self, level: int) -> int:
         """Tokens of the section at a level; never more at a lower one."""
-        kept = self.kept(level)
+        kept = self.unit_count(level)
         if kept == len(self.units):
-            return self.head + self.size
-        return self.head + (self.ends[kept - 1] if kept else 0) + _MARK
+            return self.heading_tokens + self.size
+        return self.heading_tokens + (self.cumulative_tokens[kept - 1] if kept else 0) + _MARK
 
 
 def _gap(text: str) -> str:
     if not text:
         return ""
     last = text.rsplit("\n", 1)[-1]
-    return "\n" if _ITEM.match(last) else "\n\n" if "\n\n" in text or _fenced(text) else " "
+    return "\n" if _ITEM.match(last) else "\n\n" if "\n\n" in text or _ends_with_fence(text) else " "
 
 
-def _fenced(text: str) -> bool:
+def _ends_with_fence(text: str) -> bool:
     return text.endswith(("```", "~~~"))
 
 
@@ -96,7 +96,7 @@ class Outline:
     @cached_property
     def sections(self) -> tuple[OutlineSection, ...]:
         fences = Fences(self.text)
-        heads = [head for head in _HEADING.finditer(self.text) if not fences.hold(head.start())]
+        heads = [head for head in _HEADING.finditer(self.text) if not fences.contains(head.start())]
         starts = [(0, 0, ""), *((head.start(), head.end() + 1, head["name"].strip(" #*_")) for head in heads)]
         ends = [*(start for start, _, _ in starts[1:]), len(self.text)]
         sections = []
@@ -118,11 +118,11 @@ class Outline:
     def cost(self, level: int) -> int:
         return sum(section.cost(level) for section in self.sections)
 
-    def at(self, level: int) -> Shortened:
+    def shorten(self, level: int) -> ShortenedText:
         """The text with at most `level` tokens below each heading."""
-        parts = [(section, *section.at(level)) for section in self.sections]
+        parts = [(section, *section.shorten(level)) for section in self.sections]
         names = tuple(section.name for section, _, left in parts if left and section.name)
-        return Shortened("".join(text for _, text, _ in parts).rstrip(), sum(left for *_, left in parts), names)
+        return ShortenedText("".join(text for _, text, _ in parts).rstrip(), sum(left for *_, left in parts), names)
 
 
 @lru_cache(maxsize=128)
@@ -132,11 +132,11 @@ def outline_of(text: str) -> Outline:
 
 
 @dataclass(frozen=True)
-class Shortened:
+class ShortenedText:
     """A text, how many tokens of it were left out, and below which headings."""
 
     text: str
-    left_out: int = 0
+    omitted_tokens: int = 0
     sections: tuple[str, ...] = ()
 
 
@@ -145,7 +145,7 @@ def units(body: str) -> list[str]:
     fences, pieces = Fences(body), []
     start = 0
     for blank in [*_BLANK.finditer(body), None]:
-        if blank is not None and fences.hold(blank.start()):
+        if blank is not None and fences.contains(blank.start()):
             continue
         end = blank.end() if blank is not None else len(body)
         if start < end:

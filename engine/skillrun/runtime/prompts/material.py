@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from skillrun.runtime.prompts.fitting import LEFT_OUT, Outline, highest, outline_of
+from skillrun.runtime.prompts.fitting import OMISSION_MARK, Outline, highest, outline_of
 from skillrun.store.frontmatter import as_yaml
 from skillrun.templates.absent import Absent
-from skillrun.templates.functions import in_line, untrusted
-from skillrun.templates.values import printed
+from skillrun.templates.functions import to_single_line, wrap_untrusted_text
+from skillrun.templates.values import to_text
 
 WHOLE: Final = 1 << 40
-NAMED: Final = -1  # of the piece only its title stands, and how much it had
+TITLE_ONLY: Final = -1  # of the piece only its title stands, and how much it had
 LONGEST_REASON: Final = 300  # characters
 MOST_TOLD: Final = 12  # headings that a prompt names
 MOST_NAMED: Final = 40  # headings or ids that a line of the summary names
@@ -45,18 +45,23 @@ class MaterialPart:
 
     def template_value(self, text: str) -> dict[str, str]:
         """What the template reads of it, with so much of the text."""
-        fenced = untrusted(text.strip("\n")) if text else ""
-        reason = in_line(self.reason, LONGEST_REASON)
-        return {"member": in_line(self.member), "path": in_line(self.path), "reason": reason, "text": fenced}
+        fenced = wrap_untrusted_text(text.strip("\n")) if text else ""
+        reason = to_single_line(self.reason, LONGEST_REASON)
+        return {
+            "member": to_single_line(self.member),
+            "path": to_single_line(self.path),
+            "reason": reason,
+            "text": fenced,
+        }
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class MaterialOmission:
     """How many tokens of a piece a prompt does not hold, of how many, and below which headings they stand."""
 
     title: str
     tokens: int
-    of: int
+    total: int
     sections: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -65,15 +70,19 @@ class LeftOut:
     @property
     def amount(self) -> str:
         """How much of how much, and below which headings, in words."""
-        names = [in_line(section) for section in self.sections[:MOST_NAMED]]
+        names = [to_single_line(section) for section in self.sections[:MOST_NAMED]]
         more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
         places = f", under {'; '.join(names)}{more}" if names else ""
-        much = f"about {self.tokens:,} of {self.of:,} tokens" if self.tokens < self.of else f"{self.of:,} tokens, all"
+        much = (
+            f"about {self.tokens:,} of {self.total:,} tokens"
+            if self.tokens < self.total
+            else f"{self.total:,} tokens, all"
+        )
         return f"{much}{places}"
 
 
 @dataclass(frozen=True)
-class Piece:
+class MaterialBlock:
     """Material under one title; `print` renders it from what the template `system/material` reads."""
 
     title: str
@@ -89,10 +98,10 @@ class Piece:
         return max((part.outline.most for part in self.parts), default=0)
 
     @cached_property
-    def _frame(self) -> int:
+    def _frame_tokens(self) -> int:
         """Tokens of all that stands around the texts, at most."""
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
-        empty = [part.template_value(LEFT_OUT) for part in self.parts]
+        empty = [part.template_value(OMISSION_MARK) for part in self.parts]
         longest = sorted(names, key=len, reverse=True)
         values = {
             "title": self.title,
@@ -104,24 +113,24 @@ class Piece:
         return Outline(self.print(values)).size + 3 * len(self.parts)
 
     @cached_property
-    def _named(self) -> int:
-        return Outline(self.at(NAMED)[0]).size
+    def _title_tokens(self) -> int:
+        return Outline(self.render_at(TITLE_ONLY)[0]).size
 
     def cost(self, level: int) -> int:
         """Tokens of the piece at a level, rather too many than too few; never fewer at a higher one."""
         if level < 0:
-            return self._named
+            return self._title_tokens
         outlines = (part.outline for part in self.parts)
-        return max(self._named, self._frame + sum(outline_of.cost(level) for outline_of in outlines))
+        return max(self._title_tokens, self._frame_tokens + sum(outline.cost(level) for outline in outlines))
 
-    def at(self, level: int) -> tuple[str, LeftOut | None]:
+    def render_at(self, level: int) -> tuple[str, MaterialOmission | None]:
         """The piece as a prompt carries it at a level, and what that leaves out."""
         parts, left, sections = [], 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
-            short = None if level == WHOLE or level >= part.outline.most else part.outline.at(level)
+            short = None if level == WHOLE or level >= part.outline.most else part.outline.shorten(level)
             parts.append(part.template_value(part.text if short is None else short.text))
             if short is not None:
-                left += short.left_out
+                left += short.omitted_tokens
                 sections.update(dict.fromkeys(short.sections))
         if level < 0:
             left = self.size
@@ -132,17 +141,20 @@ class Piece:
             "left_out": left,
             **_headings_value(list(sections)),
         }
-        return self.print(names), LeftOut(self.title, left, self.size, tuple(sections)) if left else None
+        return self.print(names), MaterialOmission(self.title, left, self.size, tuple(sections)) if left else None
 
 
 def _headings_value(headings: Sequence[str]) -> dict[str, object]:
     """What the template reads of the headings below which something is left out: the first of them, fenced."""
-    names = [in_line(heading) for heading in headings[:MOST_TOLD]]
-    return {"sections": untrusted("\n".join(names)) if names else "", "more_sections": len(headings[MOST_TOLD:])}
+    names = [to_single_line(heading) for heading in headings[:MOST_TOLD]]
+    return {
+        "sections": wrap_untrusted_text("\n".join(names)) if names else "",
+        "more_sections": len(headings[MOST_TOLD:]),
+    }
 
 
 @dataclass(frozen=True)
-class Group:
+class MaterialGroup:
     """What is shortened together: from `most` down to `least` (NAMED: not even a beginning of its texts stands)."""
 
     name: str
@@ -151,12 +163,12 @@ class Group:
     cost: Callable[[int], int] = field(repr=False)
 
     @classmethod
-    def of(cls, name: str, pieces: Sequence[Piece]) -> Group:
+    def for_material(cls, name: str, pieces: Sequence[MaterialBlock]) -> MaterialGroup:
         most = max((piece.most for piece in pieces), default=0)
-        return cls(name, most, NAMED, lambda level: sum(piece.cost(level) for piece in pieces))
+        return cls(name, most, TITLE_ONLY, lambda level: sum(piece.cost(level) for piece in pieces))
 
 
-def fit_levels(groups: Iterable[Group], available: int) -> tuple[dict[str, int], int]:
+def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[str, int], int]:
     """The level of each group, by name, and the tokens that they come to, which may be more than are available.
 
     The groups come least weighty first; none is shortened before all in front of it are at their least. A group may
@@ -177,11 +189,11 @@ def fit_levels(groups: Iterable[Group], available: int) -> tuple[dict[str, int],
     return levels, sum(costs.values())
 
 
-def piece_of(title: str, value: Any, print_: Print) -> Piece | None:
+def build_material_block(title: str, value: Any, print_: Print) -> MaterialBlock | None:
     """A value as a piece: text, list, record, replies, or what a step has read; None where it is absent."""
     if isinstance(value, Absent) or value is None:
         return None
-    return Piece(title, tuple(_parts(value)), print_)
+    return MaterialBlock(title, tuple(_parts(value)), print_)
 
 
 def _parts(value: Any) -> list[MaterialPart]:
@@ -189,15 +201,15 @@ def _parts(value: Any) -> list[MaterialPart]:
         value = value["replies"]
     elif isinstance(value, Mapping) and isinstance(value.get("documents"), list):
         value = value["documents"]
-    if isinstance(value, list) and value and all(map(_is_said, value)):
+    if isinstance(value, list) and value and all(map(_is_attributed, value)):
         return [_part(item) for item in value]
     if isinstance(value, list) and any(isinstance(item, str) and "\n" in item.strip() for item in value):
         return [MaterialPart(item if isinstance(item, str) else as_yaml(item)) for item in value]
-    text = as_yaml(value) if isinstance(value, Mapping | list) else printed(value)
+    text = as_yaml(value) if isinstance(value, Mapping | list) else to_text(value)
     return [MaterialPart(text)] if text.strip() and value not in ([], {}) else []
 
 
-def _is_said(item: Any) -> bool:
+def _is_attributed(item: Any) -> bool:
     """Whether an item is a text with a name: a member's reply, or a document."""
     if not isinstance(item, Mapping):
         return False

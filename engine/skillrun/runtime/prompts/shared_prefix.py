@@ -10,15 +10,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skillrun.models.messages import Block
-from skillrun.runtime.prompts.fitting import Outline, Shortened, outline_of
-from skillrun.runtime.prompts.material import NAMED, WHOLE, Group, LeftOut, Piece, piece_of
+from skillrun.runtime.prompts.fitting import Outline, ShortenedText, outline_of
+from skillrun.runtime.prompts.material import (
+    TITLE_ONLY,
+    WHOLE,
+    MaterialBlock,
+    MaterialGroup,
+    MaterialOmission,
+    build_material_block,
+)
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.scoring.compaction import KINDS, accumulate, estimate_tokens, record_cost
-from skillrun.store.frontmatter import legible
+from skillrun.store.frontmatter import format_json_text
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import ABSENT, Value
-from skillrun.templates.functions import in_line, untrusted
-from skillrun.templates.limits import budget
+from skillrun.templates.functions import to_single_line, wrap_untrusted_text
+from skillrun.templates.limits import render_budget
 
 CACHE_FROM: Final = 1024  # tokens; what providers keep at least
 LEAST_RECORD: Final = 500  # tokens of what is on record
@@ -26,7 +33,7 @@ RECORD_SHARE: Final = 0.05  # of the window, where that is more
 NAMING: Final = 24  # tokens of the words around names
 LONGEST_NAME: Final = 40  # characters
 MOST_NAMED: Final = 100  # records that have no room and are named
-TIMES: Final = 100  # as much as a render of an author's may make: a prompt is measured when it is made
+RENDER_BUDGET_FACTOR: Final = 100  # as much as a render of an author's may make: a prompt is measured when it is made
 REFERENCES: Final = "references"
 RECORD: Final = "record"
 DOCUMENTS: Final = "documents"
@@ -37,12 +44,12 @@ class PromptBlocks:
     """Blocks of a prompt, and what of their material is not in them."""
 
     blocks: tuple[Block, ...]
-    left_out: list[LeftOut] = field(default_factory=list)
-    dropped: list[Any] = field(default_factory=list)  # of what is on record
+    omissions: list[MaterialOmission] = field(default_factory=list)
+    dropped_records: list[Any] = field(default_factory=list)  # of what is on record
 
 
-def pieces_at(pieces: Sequence[Piece], level: int) -> PromptBlocks:
-    at_level = [(piece.title, *piece.at(level)) for piece in pieces]
+def render_material(pieces: Sequence[MaterialBlock], level: int) -> PromptBlocks:
+    at_level = [(piece.title, *piece.render_at(level)) for piece in pieces]
     return PromptBlocks(
         tuple(Block(text, part=title, left_out=(left.amount,) if left else ()) for title, text, left in at_level),
         [left for *_, left in at_level if left],
@@ -50,147 +57,157 @@ def pieces_at(pieces: Sequence[Piece], level: int) -> PromptBlocks:
 
 
 @dataclass(frozen=True)
-class Opening:
+class SharedPrefix:
     """What all prompts of a phase begin with: preamble, request, the workflow's material, references, what is on
     record, and the criteria. Only the request and the criteria are always whole."""
 
     phase: PhaseRun
     system: tuple[Block, ...]
     request: Block
-    documents: tuple[Piece, ...]
+    documents: tuple[MaterialBlock, ...]
     references: tuple[tuple[str, Outline], ...]
     summaries: tuple[Mapping[str, Any], ...]
     acceptance: Any
-    made: dict[tuple[int, ...], PromptBlocks] = field(default_factory=dict)
-    others: dict[str, Opening] = field(default_factory=dict)
+    block_cache: dict[tuple[int, ...], PromptBlocks] = field(default_factory=dict)
+    variants: dict[str, SharedPrefix] = field(default_factory=dict)
 
-    def until(self, criteria: str) -> Opening:
+    def with_criteria(self, criteria: str) -> SharedPrefix:
         """The same with other acceptance criteria, where a step has its own."""
         if not criteria:
             return self
-        if criteria not in self.others:
-            self.others[criteria] = replace(self, acceptance=criteria, made={})
-        return self.others[criteria]
+        if criteria not in self.variants:
+            self.variants[criteria] = replace(self, acceptance=criteria, block_cache={})
+        return self.variants[criteria]
 
-    def groups(self, usual: int) -> list[Group]:
+    def shortening_groups(self, usual: int) -> list[MaterialGroup]:
         """What may be shortened of it, the least weighty first; of what is on record a part stays."""
         texts = [text for _, text in self.references]
         named = NAMING + estimate_tokens(", ".join(name for name, _ in self.references)) if texts else 0
-        references = Group(
+        references = MaterialGroup(
             REFERENCES,
             max((text.most for text in texts), default=0),
-            NAMED,
+            TITLE_ONLY,
             lambda level: named + sum(text.cost(level) for text in texts if level >= 0),
         )
-        return [references, self.on_record(usual, min(usual, LEAST_RECORD)), Group.of(DOCUMENTS, self.documents)]
+        return [
+            references,
+            self.record_group(usual, min(usual, LEAST_RECORD)),
+            MaterialGroup.for_material(DOCUMENTS, self.documents),
+        ]
 
-    def on_record(self, usual: int, least: int) -> Group:
+    def record_group(self, usual: int, least: int) -> MaterialGroup:
         """What earlier phases decided, left open and warned of; its level is its tokens."""
         records = accumulate(self.summaries, usual)
         held = sum(record_cost(record) for kind in KINDS for record in records[kind])
         ids = sorted((_id(record) for several in records.values() for record in several), key=len)[-MOST_NAMED:]
         names = estimate_tokens(", ".join(ids)) + NAMING if ids else 0
-        return Group(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
+        return MaterialGroup(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
 
-    def blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> PromptBlocks:
+    def build_blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> PromptBlocks:
         """Its blocks with so much of each."""
         key = (record, documents, references)
-        if key not in self.made:
-            self.made[key] = self._blocks(*key)
-        return self.made[key]
+        if key not in self.block_cache:
+            self.block_cache[key] = self._blocks(*key)
+        return self.block_cache[key]
 
     def _blocks(self, record: int, documents: int, references: int) -> PromptBlocks:
-        documents_shown = pieces_at(self.documents, documents)
+        documents_shown = render_material(self.documents, documents)
         blocks = [replace(block, cache=block is documents_shown.blocks[-1]) for block in documents_shown.blocks]
-        shortened, texts = list[LeftOut](), []
+        shortened, texts = list[MaterialOmission](), []
         for name, text in self.references:
             if references == WHOLE or references >= text.most:
                 texts.append(text.text)
                 continue
-            short = Shortened("", text.size) if references < 0 else text.at(references)
+            short = ShortenedText("", text.size) if references < 0 else text.shorten(references)
             texts.append(short.text)
-            shortened.append(LeftOut(name, short.left_out, text.size, short.sections))
-        left_out = [*documents_shown.left_out, *shortened]
+            shortened.append(MaterialOmission(name, short.omitted_tokens, text.size, short.sections))
+        left_out = [*documents_shown.omissions, *shortened]
         known = accumulate(self.summaries, max(0, record))
         dropped = [_id(entry["record"]) for entry in known["dropped"]]
         if dropped:
             gone = sum(record_cost(entry["record"]) for entry in known["dropped"])
             held = sum(record_cost(entry) for kind in KINDS for entry in known[kind])
-            left_out.append(LeftOut("what is on record", gone, gone + held, tuple(dropped)))
+            left_out.append(MaterialOmission("what is on record", gone, gone + held, tuple(dropped)))
         names: dict[str, object] = {
             **{kind: known[kind] for kind in KINDS},
             "dropped": dropped[:MOST_NAMED],
             "more_dropped": len(dropped[MOST_NAMED:]),
             "references": [text for text in texts if text],
             "references_dropped": [omission.title for omission in shortened],
-            "records": self.phase.run.program.records,
+            "records": self.phase.run.program.can_record,
         }
-        names["on_record"] = _on_record(self.phase, names)
-        without = tuple(map(str, left_out[len(documents_shown.left_out) :]))
+        names["on_record"] = _record_text(self.phase, names)
+        without = tuple(map(str, left_out[len(documents_shown.omissions) :]))
         pack = Block(
-            template(self.phase.run, "system/context-pack", names), cache=True, part="on record", left_out=without
+            render_template(self.phase.run, "system/context-pack", names),
+            cache=True,
+            part="on record",
+            left_out=without,
         )
         done = Block(
-            template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}), part="criteria"
+            render_template(self.phase.run, "system/criteria", {"acceptance_criteria": self.acceptance}),
+            part="criteria",
         )
         return PromptBlocks((replace(self.request, cache=not blocks), *blocks, pack, done), left_out, known["dropped"])
 
 
 def _id(record: Mapping[str, Any]) -> str:
-    return in_line(str(record.get("id") or "?"), LONGEST_NAME)
+    return to_single_line(str(record.get("id") or "?"), LONGEST_NAME)
 
 
-def _on_record(phase: PhaseRun, names: Mapping[str, Any]) -> str:
-    return untrusted(text) if (text := template(phase.run, "system/on-record", names).strip()) else ""
+def _record_text(phase: PhaseRun, names: Mapping[str, Any]) -> str:
+    return wrap_untrusted_text(text) if (text := render_template(phase.run, "system/on-record", names).strip()) else ""
 
 
-def shared_by_all(phase: PhaseRun) -> Opening:
+def get_shared_prefix(phase: PhaseRun) -> SharedPrefix:
     """The opening of a phase's prompts; made again only when its state has changed."""
-    if phase.made.opening is None:
-        phase.made.opening = _opening(phase)
-    opening: Opening = phase.made.opening
+    if phase.prompt_cache.shared_prefix is None:
+        phase.prompt_cache.shared_prefix = _build_prefix(phase)
+    opening: SharedPrefix = phase.prompt_cache.shared_prefix
     return opening
 
 
-def worth_caching(phase: PhaseRun) -> bool:
+def is_worth_caching(phase: PhaseRun) -> bool:
     """Whether what the members of a phase share is long enough for a provider to keep."""
-    opening = shared_by_all(phase)
-    blocks = (*opening.system, *opening.blocks(most_on_record(phase, 0)).blocks)
+    opening = get_shared_prefix(phase)
+    blocks = (*opening.system, *opening.build_blocks(record_token_budget(phase, 0)).blocks)
     least = int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
     return sum(estimate_tokens(block.text) for block in blocks) >= least
 
 
-def _opening(phase: PhaseRun) -> Opening:
+def _build_prefix(phase: PhaseRun) -> SharedPrefix:
     run, workflow = phase.run, phase.run.program.workflow
     preamble = workflow.preamble.render_text(phase.names).strip() if workflow.preamble is not None else ""
-    request = template(
-        run, "system/request", {"request": untrusted(original_request(phase)), "records": run.program.records}
+    request = render_template(
+        run,
+        "system/request",
+        {"request": wrap_untrusted_text(original_request(phase)), "records": run.program.can_record},
     )
     acceptance = phase.phase.acceptance
-    return Opening(
+    return SharedPrefix(
         phase,
         (Block(preamble, part="preamble"),) if preamble else (),
         Block(request, part="request"),
-        tuple(pieces_of(run, workflow.material, phase.names)),
+        tuple(material_blocks(run, workflow.material, phase.names)),
         tuple((name, outline_of(text)) for name, text in _references(phase)),
         tuple(data["summary"] for data in phase.names["phases"].values()),
         acceptance.render_text(phase.names) if acceptance is not None else ABSENT,
     )
 
 
-def pieces_of(run: Run, material: Value | None, names: Mapping[str, Any]) -> list[Piece]:
+def material_blocks(run: Run, material: Value | None, names: Mapping[str, Any]) -> list[MaterialBlock]:
     """Declared material as it is now; what is absent is left out."""
     if material is None:
         return []
 
     def print_piece(names: Mapping[str, Any]) -> str:
-        return template(run, "system/material", names)
+        return render_template(run, "system/material", names)
 
-    pieces = (piece_of(title, value, print_piece) for title, value in material.evaluate(names).items())
+    pieces = (build_material_block(title, value, print_piece) for title, value in material.evaluate(names).items())
     return [piece for piece in pieces if piece is not None]
 
 
-def most_on_record(phase: PhaseRun, window: int) -> int:
+def record_token_budget(phase: PhaseRun, window: int) -> int:
     """Tokens that what is on record may have in a window, before anything is shortened."""
     context = phase.run.program.engine.get("context") or {}
     share = float(context.get("accumulated_share", RECORD_SHARE))
@@ -202,7 +219,7 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
     for reference in phase.phase.references:
         if reference.when is not None and not reference.when.render(phase.names):
             continue
-        if reference.agent_skill:
+        if reference.is_agent_skill:
             skill = library.agent_skill(reference.skill)
             body = skill.body if skill else ""
         else:
@@ -215,15 +232,15 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
 def original_request(phase: PhaseRun) -> str:
     """The workflow's first required input, word for word, JSON in a legible form; empty where it has none."""
     first = phase.run.program.workflow.first_input
-    return legible(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
+    return format_json_text(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
 
 
-def template(run: Run, name: str, names: Mapping[str, Any]) -> str:
+def render_template(run: Run, name: str, names: Mapping[str, Any]) -> str:
     """A system template, rendered. Raises SkillrunError when it is missing."""
     text = run.program.library.text(name)
     if text is None:
         raise SkillrunError(
             f"`skills/{name}.md` is missing or broken", "`skillrun validate` shows what is wrong with it"
         )
-    with budget(TIMES):
+    with render_budget(RENDER_BUDGET_FACTOR):
         return text.template.render_text(names)

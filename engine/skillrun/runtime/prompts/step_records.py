@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from skillrun.checker.record_reads import is_read, key_of
+from skillrun.checker.record_reads import is_read, step_key
 from skillrun.definitions.definitions import Step
-from skillrun.definitions.step_paths import unmarked
+from skillrun.definitions.step_paths import strip_markers
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.phase_record import StepRecords
-from skillrun.runtime.prompts.shared_prefix import template
+from skillrun.runtime.prompts.shared_prefix import render_template
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.frontmatter import as_yaml, plain_data
-from skillrun.structured_output.record_schemas import ANSWERS, answers, merged_schema, only
-from skillrun.structured_output.trailing_record import last_block, take_off
+from skillrun.structured_output.record_schemas import ANSWERS, answers_schema, merge_schemas, select_fields
+from skillrun.structured_output.trailing_record import find_last_block, split_record
 from skillrun.structured_output.values import parse_reply
 from skillrun.templates.absent import Absent
-from skillrun.templates.functions import untrusted
-from skillrun.types.schemas import Dropped, Shape, ShapeError, quoted
+from skillrun.templates.functions import wrap_untrusted_text
+from skillrun.types.schemas import DroppedValue, Shape, ShapeError, quote_value
 from skillrun.types.skeletons import notes, skeleton
 
 LONGEST_ID: Final = 80
@@ -35,7 +35,7 @@ MOST_NAMED: Final = 8  # of the points that a warning names
 
 
 @dataclass(frozen=True)
-class Attachment:
+class RecordRequest:
     """The record that goes with a document, and the points that it answers."""
 
     shape: Shape
@@ -47,7 +47,7 @@ class Attachment:
         return [point["id"] for point in self.points]
 
     @property
-    def prunes(self) -> bool:
+    def allows_pruning(self) -> bool:
         """Whether what does not fit is left out in the end. Answers are: one that cannot be read counts as none."""
         return self.drop or bool(self.points)
 
@@ -59,50 +59,52 @@ class DocumentReply:
     document: str
     record: Any = None
     errors: tuple[ShapeError, ...] = ()
-    dropped: tuple[Dropped, ...] = ()
+    dropped: tuple[DroppedValue, ...] = ()
 
     @property
     def reason(self) -> str:
         return "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in self.errors[:3])
 
 
-def attachment_of(step: Step, frame: Frame) -> Attachment | None:
+def build_record_request(step: Step, frame: Frame) -> RecordRequest | None:
     """What is asked for beside the step's document: what somebody reads, and answers where there are points."""
-    points = _points(step, frame)
+    points = _read_points(step, frame)
     library = frame.run.program.library
     specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
-    schema = merged_schema(spec.resolve(frame.names).schema for spec in specs)
-    read = frame.run.program.recorded.get(key_of(step), frozenset())
-    phase = _for_the_phase(frame.open)
-    schema = only(schema, {name for name in schema["properties"] if name in phase or is_read(name, read)})
+    schema = merge_schemas(spec.resolve(frame.names).schema for spec in specs)
+    read = frame.run.program.record_reads.get(step_key(step), frozenset())
+    phase = _phase_record_fields(frame.phase)
+    schema = select_fields(schema, {name for name in schema["properties"] if name in phase or is_read(name, read)})
     if points:
-        schema = merged_schema([schema, answers(point["id"] for point in points)])
+        schema = merge_schemas([schema, answers_schema(point["id"] for point in points)])
     if not schema["properties"]:
         return None
-    return Attachment(Shape(schema), points, frame.value(step, "invalid", "") == "drop")
+    return RecordRequest(Shape(schema), points, frame.value(step, "invalid", "") == "drop")
 
 
-def _for_the_phase(phase: PhaseRun) -> set[str]:
+def _phase_record_fields(phase: PhaseRun) -> set[str]:
     """The fields of the phase's record that are read and that no output gives."""
     program = phase.run.program
-    read = phase.name in program.summarised | program.remembered
+    read = phase.name in program.summarized_phases | program.history_phases
     return {name for name in RECORD_KEYS if read and name not in phase.phase.outputs}
 
 
-def _points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
+def _read_points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
     """The points as records, each with an id of its own. Raises StepFailed."""
     given = frame.value(step, "points", None)
     if given is None or isinstance(given, Absent):
         return ()
     if not isinstance(given, list | tuple):
-        raise StepFailed(f"`points` is {quoted(plain_data(given))}; expected a list", frame.at(step))
+        raise StepFailed(f"`points` is {quote_value(plain_data(given))}; expected a list", frame.at(step))
     kept = [plain_data(point) for point in given if point is not None and not isinstance(point, Absent)]
     points: list[Mapping[str, Any]] = []
     taken = {str(point["id"]) for point in kept if isinstance(point, Mapping) and _is_id(point.get("id"))}
     used: set[str] = set()
     numbers: dict[str, Iterator[int]] = defaultdict(lambda: count(1))
     for point in kept:
-        about = point if isinstance(point, Mapping) else {"text": point if isinstance(point, str) else quoted(point)}
+        about = (
+            point if isinstance(point, Mapping) else {"text": point if isinstance(point, str) else quote_value(point)}
+        )
         known = str(about["id"]) if _is_id(about.get("id")) else ""
         start = f"{known}-" if known else "P-"
         name = known
@@ -122,36 +124,36 @@ def _is_id(value: Any) -> bool:
 # what the model is told
 
 
-def task_with(step: Step, frame: Frame, task: str, attachment: Attachment | None, *, ends: bool) -> str:
+def render_task(step: Step, frame: Frame, task: str, record_request: RecordRequest | None, *, ends: bool) -> str:
     """The task, behind it the points, and where a document `ends` in its record, how it does."""
-    if attachment is None:
+    if record_request is None:
         return task
     run = frame.run
-    points = untrusted(_listed(attachment.points))
-    parts = [task, template(run, "system/points", {"points": points})] if attachment.points else [task]
+    points = wrap_untrusted_text(_format_points(record_request.points))
+    parts = [task, render_template(run, "system/points", {"points": points})] if record_request.points else [task]
     if not ends:
         return "\n\n".join(part.strip() for part in parts)
     names = {
-        **_form(attachment),
-        "first": _first_id(step, frame),
-        "fields": list(attachment.shape.schema["properties"]),
+        **_form(record_request),
+        "first": _next_id(step, frame),
+        "fields": list(record_request.shape.schema["properties"]),
     }
-    asking = template(run, "system/record", {**names, "points": len(attachment.points)})
+    asking = render_template(run, "system/record", {**names, "points": len(record_request.points)})
     return "\n\n".join(part.strip() for part in (*parts, asking))
 
 
-def _listed(points: Iterable[Mapping[str, Any]]) -> str:
+def _format_points(points: Iterable[Mapping[str, Any]]) -> str:
     """The points as a list to be read: each with its text or title behind its id, and its other fields below."""
-    return "\n".join(map(_point, points))
+    return "\n".join(map(_format_point, points))
 
 
-def _point(point: Mapping[str, Any]) -> str:
+def _format_point(point: Mapping[str, Any]) -> str:
     first = next((name for name in ("text", "title") if isinstance(point.get(name), str)), "")
-    fields = (f"\n  - {key}{_said(value, 2)}" for key, value in point.items() if key not in ("id", first))
-    return f"- {point['id']}{_said(point.get(first), 1)}{''.join(fields)}"
+    fields = (f"\n  - {key}{_format_field_value(value, 2)}" for key, value in point.items() if key not in ("id", first))
+    return f"- {point['id']}{_format_field_value(point.get(first), 1)}{''.join(fields)}"
 
 
-def _said(value: Any, depth: int) -> str:
+def _format_field_value(value: Any, depth: int) -> str:
     """What stands behind a name: a text in its own words, anything else as YAML below."""
     if value in ("", None):
         return ""
@@ -159,15 +161,15 @@ def _said(value: Any, depth: int) -> str:
     return (start + (value if isinstance(value, str) else as_yaml(value))).replace("\n", "\n" + "  " * depth)
 
 
-def record_request(run: Run, attachment: Attachment, errors: Sequence[ShapeError]) -> str:
+def render_record_request(run: Run, request: RecordRequest, errors: Sequence[ShapeError]) -> str:
     """How a record alone is asked for: what was wrong with it, or none, where it was not asked for before."""
     wrong = [{"path": error.path, "message": error.message} for error in errors]
-    return template(run, "system/record-again", {**_form(attachment), "errors": wrong})
+    return render_template(run, "system/record-again", {**_form(request), "errors": wrong})
 
 
-def _form(attachment: Attachment) -> dict[str, object]:
-    schema = merged_schema(
-        [attachment.shape.schema, *([answers()] if attachment.points else [])]
+def _form(record_request: RecordRequest) -> dict[str, object]:
+    schema = merge_schemas(
+        [record_request.shape.schema, *([answers_schema()] if record_request.points else [])]
     )  # their ids stand with the points
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
@@ -175,84 +177,84 @@ def _form(attachment: Attachment) -> dict[str, object]:
 # what comes back
 
 
-def cut_inside(text: str) -> bool:
+def has_complete_document(text: str) -> bool:
     """Whether a reply that was cut off holds its whole document: it ends within the record, or behind it."""
-    return last_block(text) is not None
+    return find_last_block(text) is not None
 
 
-def split_reply(attachment: Attachment, text: str) -> DocumentReply:
+def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
     """A reply taken apart, with all that is wrong with its record."""
-    document = take_off(text, attachment.shape)
+    document = split_record(text, record_request.shape)
     if document.errors:
         return DocumentReply(document.document, None, document.errors)
-    return DocumentReply(document.document, document.value, tuple(_unanswered(attachment, document.value)))
+    return DocumentReply(document.document, document.value, tuple(_answer_errors(record_request, document.value)))
 
 
-def with_second_record(attachment: Attachment, first: DocumentReply, text: str) -> DocumentReply:
+def merge_second_record(record_request: RecordRequest, first: DocumentReply, text: str) -> DocumentReply:
     """The record of a second reply, which is nothing else; the first one where the second is no better."""
-    value, errors = parse_reply(text, attachment.shape.schema)
-    dropped: list[Dropped] = []
-    if errors and attachment.prunes and value is not None:
-        value, dropped = attachment.shape.prune(value)
-        errors = attachment.shape.check_reply(value)
+    value, errors = parse_reply(text, record_request.shape.schema)
+    dropped: list[DroppedValue] = []
+    if errors and record_request.allows_pruning and value is not None:
+        value, dropped = record_request.shape.drop_invalid(value)
+        errors = record_request.shape.check_reply(value)
     if errors:
         return first if first.record is not None else DocumentReply(first.document, None, tuple(errors))
     if first.record is not None:
-        value = _both(first.record, value)
-    return DocumentReply(first.document, value, tuple(_unanswered(attachment, value)), tuple(dropped))
+        value = _merge_records(first.record, value)
+    return DocumentReply(first.document, value, tuple(_answer_errors(record_request, value)), tuple(dropped))
 
 
-def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
+def _merge_records(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
     """A record that was asked for again because of its points: what the second reply leaves out, the first one said."""
     again = {entry["id"] for entry in second[ANSWERS]}
     earlier = [entry for entry in first[ANSWERS] if entry["id"] not in again]
     return {**first, **second, ANSWERS: [*earlier, *second[ANSWERS]]}
 
 
-def _unanswered(attachment: Attachment, record: Any) -> Iterable[ShapeError]:
+def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[ShapeError]:
     """What is wrong with the answers to the points."""
-    given = Counter(entry["id"] for entry in record[ANSWERS]) if attachment.points else Counter[str]()
-    for name in attachment.ids:
+    given = Counter(entry["id"] for entry in record[ANSWERS]) if record_request.points else Counter[str]()
+    for name in record_request.ids:
         times = given[name]
         if times != 1:
             yield ShapeError(ANSWERS, f"`{name}` is answered {times} times" if times else f"`{name}` is not answered")
 
 
-def point_answers(attachment: Attachment | None, record: Any, member: str) -> list[Mapping[str, object]]:
+def point_answers(record_request: RecordRequest | None, record: Any, member: str) -> list[Mapping[str, object]]:
     """Every point, with what the author says was done; without where it says nothing, or two things."""
-    if attachment is None:
+    if record_request is None:
         return []
     given: dict[str, list[dict[str, object]]] = {}
-    for entry in record[ANSWERS] if record is not None and attachment.points else ():
+    for entry in record[ANSWERS] if record is not None and record_request.points else ():
         given.setdefault(entry["id"], []).append({"member": member, "done": entry["done"], "how": entry["how"]})
     return [
-        {**point, **({"answer": own[0]} if len(own := given.get(point["id"], [])) == 1 else {})}
-        for point in attachment.points
+        {**point, **({"answer": point_replies[0]} if len(point_replies := given.get(point["id"], [])) == 1 else {})}
+        for point in record_request.points
     ]
 
 
 # what is kept
 
 
-def put_on_record(
-    step: Step, frame: Frame, attachment: Attachment, records: Iterable[Mapping[str, Any]], paths: Iterable[str]
+def save_records(
+    step: Step, frame: Frame, record_request: RecordRequest, records: Iterable[Mapping[str, Any]], paths: Iterable[str]
 ) -> None:
     """Keep what belongs to the phase's record.
 
     What a step said in an earlier pass gives way, and so does what was said of a document that is written over.
     """
-    where, over = _where(step, frame), frozenset(paths)
-    fields = frozenset(attachment.shape.schema["properties"]) & set(RECORD_KEYS)
+    record_key, replaced_paths = _record_key(step, frame), frozenset(paths)
+    fields = frozenset(record_request.shape.schema["properties"]) & set(RECORD_KEYS)
     kept = {
         key: step_record
-        for key, step_record in frame.open.account.recorded.items()
-        if key != where and not step_record.paths & over
+        for key, step_record in frame.phase.record.step_records.items()
+        if key != record_key and not step_record.paths & replaced_paths
     }
-    numbered = tuple(renumbered(records, f"{frame.open.name.upper()}-"))
-    frame.open.account.recorded = {**kept, where: StepRecords(numbered, fields, over)}
+    numbered = tuple(renumber_records(records, f"{frame.phase.name.upper()}-"))
+    frame.phase.record.step_records = {**kept, record_key: StepRecords(numbered, fields, replaced_paths)}
 
 
-def renumbered(
+def renumber_records(
     records: Iterable[Mapping[str, Any]], start: str, known: AbstractSet[str] = frozenset()
 ) -> Iterator[Mapping[str, Any]]:
     """Records whose authors all number from the same id on: what a later one numbers anew counts on behind `known`."""
@@ -281,56 +283,58 @@ def _with_id(entry: Any, ids: Mapping[str, str]) -> Any:
     return {**entry, "id": ids[_id_of(entry)]} if _id_of(entry) else entry
 
 
-def _where(step: Step, frame: Frame) -> str:
+def _record_key(step: Step, frame: Frame) -> str:
     """The step's address, whatever the pass of a loop and the item of an `each`."""
-    return unmarked(frame.at(step))
+    return strip_markers(frame.at(step))
 
 
-def _first_id(step: Step, frame: Frame) -> str:
+def _next_id(step: Step, frame: Frame) -> str:
     """The first id of its own that a step gives: behind those that others have given in the phase."""
-    phase, where = frame.open, _where(step, frame)
+    phase, where = frame.phase, _record_key(step, frame)
     start = f"{phase.name.upper()}-"
-    others = (record for key, step in phase.account.recorded.items() if key != where for record in step.records)
+    others = (record for key, step in phase.record.step_records.items() if key != where for record in step.records)
     entries = (entry for record in others for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
     ids = (_id_of(entry).removeprefix(start) for entry in entries)
     return f"{start}{1 + max((int(number) for number in ids if number.isdecimal() and len(number) < 6), default=0)}"
 
 
-def tell_missing(step: Step, frame: Frame, member: str, attachment: Attachment, record: Any, reason: str) -> None:
+def warn_of_missing_record(
+    step: Step, frame: Frame, member: str, record_request: RecordRequest, record: Any, reason: str
+) -> None:
     """Put on record that a document came without its record, or that points were not answered."""
     if record is None:
         text = f"{step.id}: the document of {member} came without its record ({reason})"
     else:
-        answered = {point["id"] for point in point_answers(attachment, record, member) if "answer" in point}
-        silent = [name for name in attachment.ids if name not in answered]
+        answered = {point["id"] for point in point_answers(record_request, record, member) if "answer" in point}
+        silent = [name for name in record_request.ids if name not in answered]
         if not silent:
             return
         more = f" and {len(silent) - MOST_NAMED} more" if len(silent) > MOST_NAMED else ""
         text = f"{step.id}: {member} has not answered {', '.join(silent[:MOST_NAMED])}{more}"
-    frame.open.warn(text)
-    frame.open.account.degrade(text)
+    frame.phase.warn(text)
+    frame.phase.record.degrade(text)
 
 
-def phase_record(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
+def merge_step_records(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
     """What the steps' records say for that of the phase, and the fields that were asked for.
 
     The summaries of a step's members stand one after the other, and of several steps the later counts. Lists are put
     together; of entries with the same id the later counts.
     """
     record: dict[str, Any] = {}
-    for step in phase.account.recorded.values():
+    for step in phase.record.step_records.values():
         if summary := " ".join(
             entry["summary"] for entry in step.records if isinstance(entry.get("summary"), str)
         ).strip():
             record["summary"] = summary
-    for entry in (entry for step in phase.account.recorded.values() for entry in step.records):
+    for entry in (entry for step in phase.record.step_records.values() for entry in step.records):
         for name in RECORD_KEYS[1:]:
             if isinstance(entry.get(name), list):
-                record[name] = _together(record.get(name, []), entry[name])
-    asked = frozenset[str]().union(*(step.asked for step in phase.account.recorded.values()))
+                record[name] = _merge_entries(record.get(name, []), entry[name])
+    asked = frozenset[str]().union(*(step.requested_fields for step in phase.record.step_records.values()))
     return record, asked
 
 
-def _together(before: list[Any], after: list[Any]) -> list[Any]:
+def _merge_entries(before: list[Any], after: list[Any]) -> list[Any]:
     ids = {_id_of(entry) for entry in after if _id_of(entry)}
     return [entry for entry in before if _id_of(entry) not in ids] + after

@@ -25,23 +25,23 @@ from skillrun.runtime.steps import (
     write,
 )
 
-Act = Callable[[Step, Frame], Awaitable[Any]]
+StepHandler = Callable[[Step, Frame], Awaitable[Any]]
 
-VERBS: Final[Mapping[str, Act]] = MappingProxyType(
+VERBS: Final[Mapping[str, StepHandler]] = MappingProxyType(
     {
-        "agent": agent.act,
-        "panel": panel.act,
-        "ask": ask.act,
-        "read": read.act,
-        "find": find.act,
-        "write": write.act,
-        "say": say.act,
-        "set": assign.act,
-        "decide": decide.act,
-        "repeat": repeat.act,
-        "each": each.act,
-        "run": run.act,
-        "goto": goto.act,
-        "stop": stop.act,
+        "agent": agent.execute,
+        "panel": panel.execute,
+        "ask": ask.execute,
+        "read": read.execute,
+        "find": find.execute,
+        "write": write.execute,
+        "say": say.execute,
+        "set": assign.execute,
+        "decide": decide.execute,
+        "repeat": repeat.execute,
+        "each": each.execute,
+        "run": run.execute,
+        "goto": goto.execute,
+        "stop": stop.execute,
     }
 )

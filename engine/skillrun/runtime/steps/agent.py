@@ -10,106 +10,115 @@ from typing import Any
 
 from skillrun.definitions.definitions import Prompt, Step
 from skillrun.models.messages import ToolSpec
-from skillrun.runtime.calls.lookup import tool_for
-from skillrun.runtime.calls.member import answer
-from skillrun.runtime.calls.member_request import MemberAnswer, MemberRequest
-from skillrun.runtime.calls.reads import merged_lines
-from skillrun.runtime.calls.tools import tools_of
-from skillrun.runtime.calls.values import tell_dropped
+from skillrun.runtime.calls.lookup import lookup_tool
+from skillrun.runtime.calls.member import converse
+from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
+from skillrun.runtime.calls.reads import merge_line_ranges
+from skillrun.runtime.calls.tools import member_tools
+from skillrun.runtime.calls.values import report_pruned_items
 from skillrun.runtime.errors import AgentFailed, StepFailed
 from skillrun.runtime.frame import Frame, Task
-from skillrun.runtime.members import Seated, seat_all
-from skillrun.runtime.prompts.context import PromptParts, conversation, persistent, request_for, request_going_on
-from skillrun.runtime.prompts.material import Piece
-from skillrun.runtime.prompts.shared_prefix import pieces_of, worth_caching
-from skillrun.runtime.prompts.step_records import (
-    Attachment,
-    attachment_of,
-    point_answers,
-    put_on_record,
-    task_with,
-    tell_missing,
+from skillrun.runtime.members import SeatedMember, resolve_members
+from skillrun.runtime.prompts.context import (
+    PromptParts,
+    build_followup_request,
+    build_request,
+    conversation,
+    is_persistent,
 )
-from skillrun.runtime.results import AgentResult, Item, MemberReply, RecordResult, Spoken
+from skillrun.runtime.prompts.material import MaterialBlock
+from skillrun.runtime.prompts.shared_prefix import is_worth_caching, material_blocks
+from skillrun.runtime.prompts.step_records import (
+    RecordRequest,
+    build_record_request,
+    point_answers,
+    render_task,
+    save_records,
+    warn_of_missing_record,
+)
+from skillrun.runtime.results import AgentResult, BaseMemberReply, Item, MemberReply, RecordResult
 from skillrun.runtime.scope import frame_names
-from skillrun.runtime.steps.partial_result import Partial
-from skillrun.runtime.steps.writing import put_reply
+from skillrun.runtime.steps.partial_result import PartialResult
+from skillrun.runtime.steps.writing import write_reply
 from skillrun.store.next_step import NextStep
 from skillrun.types.schemas import Shape
 
 
-async def act(step: Step, frame: Frame) -> AgentResult | Partial:
+async def execute(step: Step, frame: Frame) -> AgentResult | PartialResult:
     """`.text`, `.data`, `.record`, `.points`, `.path`, `.replies`, `.dropped`, `.degraded`.
 
     Asks only who has not answered yet.
     """
     value = frame.main(step)
-    several = isinstance(value, list)
-    seated = await seat_all(frame, value if several else [value])
-    if not seated and several:
+    is_list = isinstance(value, list)
+    seated = await resolve_members(frame, value if is_list else [value])
+    if not seated and is_list:
         return {"text": "", "data": [], "replies": [], "dropped": [], "degraded": False}
     shape = frame.shape(step)
-    attachment = attachment_of(step, frame)
-    answers = await _ask_all(step, frame, seated, shape, attachment)
-    replies = [_reply(member, answers[member.id], attachment) for member in seated]
-    good = [member for member in seated if answers[member.id].ok]
-    least = frame.whole(step, "at_least", 1) if several else 1
+    record_request = build_record_request(step, frame)
+    answers = await _call_members(step, frame, seated, shape, record_request)
+    replies = [_reply_value(member, answers[member.id], record_request) for member in seated]
+    succeeded = [member for member in seated if answers[member.id].ok]
+    least = frame.whole(step, "at_least", 1) if is_list else 1
     missing = [member for member in seated if not answers[member.id].ok]
     if missing and all(answers[member.id].refused for member in seated):  # to be mended, and nothing to go on without
         least = max(1, least)
-    if len(good) < least:
+    if len(succeeded) < least:
         reasons = "; ".join(f"{member.id}: {answers[member.id].reason}" for member in missing)
-        ways = (answers[member.id].next_step for member in missing if answers[member.id].vain)
-        way = NextStep.read(next(ways, ""))
+        ways = (answers[member.id].next_step for member in missing if answers[member.id].is_permanent)
+        way = NextStep.parse(next(ways, ""))
         raise AgentFailed(f"`{step.id}` was not answered ({reasons})", frame.at(step), replies, way)
-    for member in good:
+    for member in succeeded:
         if answers[member.id].dropped:
-            tell_dropped(frame.open, f"{frame.at(step)}/{member.id}", member.id, answers[member.id].dropped)
-    result = _result(several, good, answers, replies)
-    await _write(step, frame, good, answers, result)
-    if attachment is not None:
-        records = _with_records(step, frame, attachment, several, good, answers, result.get("path", ()))
+            report_pruned_items(frame.phase, f"{frame.at(step)}/{member.id}", member.id, answers[member.id].dropped)
+    result = _result(is_list, succeeded, answers, replies)
+    await _write_replies(step, frame, succeeded, answers, result)
+    if record_request is not None:
+        records = _collect_records(step, frame, record_request, is_list, succeeded, answers, result.get("path", ()))
         result = {**result, **records}
     if missing:
-        return Partial(result, [f"{member.id}: {answers[member.id].reason}" for member in missing])
+        return PartialResult(result, [f"{member.id}: {answers[member.id].reason}" for member in missing])
     return result
 
 
-async def _ask_all(
-    step: Step, frame: Frame, seated: list[Seated], shape: Shape | None, attachment: Attachment | None
-) -> dict[str, MemberAnswer]:
+async def _call_members(
+    step: Step, frame: Frame, seated: list[SeatedMember], shape: Shape | None, record_request: RecordRequest | None
+) -> dict[str, MemberResult]:
     """Everyone at once, or in turn when told so.
 
     Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead until
     the model has responded for the first time: that makes the cache that the others read. All requests are made before
     the first is sent: none of them depends on who answers first.
     """
-    requests = {member.id: _asked(step, frame, member, shape, attachment, shared=len(seated) > 1) for member in seated}
+    requests = {
+        member.id: _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
+        for member in seated
+    }
     if len(requests) < len(seated):
         twice = next(member.id for index, member in enumerate(seated) if member in seated[:index])
         raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
-    if frame.in_turn:
-        return {id_: await _ask(step, frame, asked) for id_, asked in requests.items()}
+    if frame.sequential:
+        return {id_: await _call_member(step, frame, asked) for id_, asked in requests.items()}
     starts: dict[str, asyncio.Future[bool]] = {}
-    waits = len(seated) > 1 and worth_caching(frame.open)
+    wait_for_first = len(seated) > 1 and is_worth_caching(frame.phase)
 
-    async def ask(asked: MemberRequest) -> MemberAnswer | None:
+    async def ask(asked: MemberRequest) -> MemberResult | None:
         model = asked.request.model
-        if waits and model in starts:
-            return await _ask(step, frame, asked) if await asyncio.shield(starts[model]) else None
+        if wait_for_first and model in starts:
+            return await _call_member(step, frame, asked) if await asyncio.shield(starts[model]) else None
         start = starts.setdefault(model, asyncio.get_running_loop().create_future())
 
-        def settle(begin: bool = True) -> None:
+        def release(begin: bool = True) -> None:
             if not start.done():
                 start.set_result(begin)
 
         try:
-            return await _ask(step, frame, asked, settle)
+            return await _call_member(step, frame, asked, release)
         finally:  # where it ends the step, nothing more begins
-            settle(False)
+            release(False)
 
     results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # none under way is dropped
-    answers: dict[str, MemberAnswer] = {}
+    answers: dict[str, MemberResult] = {}
     for id_, result in zip(requests, results, strict=True):
         if isinstance(result, BaseException):
             raise result
@@ -118,37 +127,45 @@ async def _ask_all(
     return answers
 
 
-def _asked(
-    step: Step, frame: Frame, seated: Seated, shape: Shape | None, attachment: Attachment | None, *, shared: bool
+def _build_request(
+    step: Step,
+    frame: Frame,
+    seated: SeatedMember,
+    shape: Shape | None,
+    record_request: RecordRequest | None,
+    *,
+    shared: bool,
 ) -> MemberRequest:
-    resolved = frame.run.resolve(seated.member.model or seated.role.model)
+    resolved = frame.run.resolve_model(seated.member.model or seated.role.model)
     fresh = frame.fresh or frame.value(step, "fresh", False) is True
-    address = f"{frame.at(step)}{f'@{frame.open.rounds}' if fresh else ''}/{seated.id}"
-    tools = tools_of(frame, seated)
+    address = f"{frame.at(step)}{f'@{frame.phase.round_path}' if fresh else ''}/{seated.id}"
+    tools = member_tools(frame, seated)
     schema = shape.schema if shape else None
     request = None
     if conversation(frame, step, seated):
-        parts = _prompt_parts(step, frame, seated, attachment, schema, tools, remembers=True)
-        request = request_going_on(frame, step, seated, parts)
+        parts = _prompt_parts(step, frame, seated, record_request, schema, tools, remembers=True)
+        request = build_followup_request(frame, step, seated, parts)
     if request is None:
-        parts = _prompt_parts(step, frame, seated, attachment, schema, tools, remembers=False)
-        request = request_for(frame, step, seated, parts, shared=shared)
-    if attachment is not None and resolved.records:
-        request = replace(request, record=attachment.shape.schema)
+        parts = _prompt_parts(step, frame, seated, record_request, schema, tools, remembers=False)
+        request = build_request(frame, step, seated, parts, shared=shared)
+    if record_request is not None and resolved.records:
+        request = replace(request, record_schema=record_request.shape.schema)
     invalid = frame.text(step, "invalid")
     limits = frame.run.program.engine.get("limits") or {}
     turns = int(limits.get("tool_turns", 8)) if tools else 1
     calls = int(limits.get("tool_calls", 20)) if tools else 0
     if tools:
-        tools = (*tools, *tool_for(frame.open))
-    return MemberRequest(seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, attachment)
+        tools = (*tools, *lookup_tool(frame.phase))
+    return MemberRequest(
+        seated.id, address, request, resolved.window, shape, invalid, tools, turns, calls, record_request
+    )
 
 
 def _prompt_parts(
     step: Step,
     frame: Frame,
-    seated: Seated,
-    attachment: Attachment | None,
+    seated: SeatedMember,
+    record_request: RecordRequest | None,
     schema: dict[str, Any] | None,
     tools: tuple[ToolSpec, ...],
     *,
@@ -158,88 +175,92 @@ def _prompt_parts(
     member = {**seated.names, "remembers": remembers}
     names = frame_names(frame, member)
     prompt = frame.prompts.get(step.id or "")
-    ends = frame.run.resolve(seated.member.model or seated.role.model).records
+    ends = frame.run.resolve_model(seated.member.model or seated.role.model).records
     task = prompt.template.render_text(names) if prompt is not None else ""
-    pieces = [*_with_task(frame.task, prompt, member), *pieces_of(frame.run, step.material, names)]
-    return PromptParts(task_with(step, frame, task, attachment, ends=ends), schema, pieces, tools)
+    pieces = [*_task_material(frame.task, prompt, member), *material_blocks(frame.run, step.material, names)]
+    return PromptParts(render_task(step, frame, task, record_request, ends=ends), schema, pieces, tools)
 
 
-def _with_task(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[Piece]:
+def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[MaterialBlock]:
     """What came with a protocol's task; it goes wherever the task goes."""
-    if task is None or prompt is None or not prompt.template.mentions("task"):
+    if task is None or prompt is None or not prompt.template.mentions_name("task"):
         return []
-    return pieces_of(task.frame.run, task.step.material, frame_names(task.frame, member))
+    return material_blocks(task.frame.run, task.step.material, frame_names(task.frame, member))
 
 
-async def _ask(step: Step, frame: Frame, asked: MemberRequest, responded: Callable[[], object] = bool) -> MemberAnswer:
+async def _call_member(
+    step: Step, frame: Frame, member_request: MemberRequest, on_response: Callable[[], object] = bool
+) -> MemberResult:
     """One attempt of one member; a member that has answered already, or is asked in vain, is not asked again.
 
     Attempts that are forgiven are followed by another one. `responded` is told when the first response is there, or
     there will be none.
     """
-    phase, key = frame.open, f"{asked.address} {asked.request.fingerprint()}"
-    final: MemberAnswer | None = phase.attempts.answers.get(key) or phase.attempts.vain.get(key)
+    phase, key = frame.phase, f"{member_request.address} {member_request.request.fingerprint()}"
+    final: MemberResult | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
     while final is None:
         attempt = phase.attempts.tries.get(key, 0) + 1
-        latest = await answer(phase, asked, attempt, responded)
+        latest = await converse(phase, member_request, attempt, on_response)
         if not latest.refused:
             phase.attempts.tries[key] = attempt
-        if latest.ok or latest.refused or attempt > phase.forgiven(key):
+        if latest.ok or latest.refused or attempt > phase.voided_attempts(key):
             final = latest
-    responded()
-    if final.vain:
-        phase.attempts.vain[key] = final
+    on_response()
+    if final.is_permanent:
+        phase.attempts.permanent_failures[key] = final
     if final.ok:
-        phase.attempts.answers[key] = final
-        if persistent(frame, step):
-            frame.sessions.setdefault(asked.member, {})[frame.at(step)] = final.messages
+        phase.attempts.results[key] = final
+        if is_persistent(frame, step):
+            frame.sessions.setdefault(member_request.member, {})[frame.at(step)] = final.messages
     return final
 
 
-def _with_records(
+def _collect_records(
     step: Step,
     frame: Frame,
-    attachment: Attachment,
+    record_request: RecordRequest,
     several: bool,
-    good: list[Seated],
-    answers: Mapping[str, MemberAnswer],
+    good: list[SeatedMember],
+    answers: Mapping[str, MemberResult],
     paths: str | Iterable[str],
 ) -> RecordResult:
     """What the id gives of the records, which are kept for the phase; what is missing of them is said."""
     records = {member.id: answers[member.id].record for member in good}
     for member in good:
-        if answers[member.id].lacking:
-            tell_missing(step, frame, member.id, attachment, records[member.id], answers[member.id].lacking)
+        if answers[member.id].record_problem:
+            warn_of_missing_record(
+                step, frame, member.id, record_request, records[member.id], answers[member.id].record_problem
+            )
     there = [entry for entry in records.values() if entry is not None]
-    put_on_record(step, frame, attachment, there, [paths] if isinstance(paths, str) else paths)
+    save_records(step, frame, record_request, there, [paths] if isinstance(paths, str) else paths)
     result: RecordResult = {}
     if several or there:
         result["record"] = there if several else there[0]
-    if attachment.points:
+    if record_request.points:
         result["points"] = [
-            point for name, entry in records.items() for point in point_answers(attachment, entry, name)
+            point for name, entry in records.items() for point in point_answers(record_request, entry, name)
         ]
     return result
 
 
-def _reply(member: Seated, answer: MemberAnswer, attachment: Attachment | None) -> MemberReply:
-    reads = [lines.to_dict() for lines in merged_lines(answer.reads)]
-    reply: Spoken = {"member": member.id, "status": answer.status, "reads": reads}
+def _reply_value(member: SeatedMember, answer: MemberResult, record_request: RecordRequest | None) -> MemberReply:
+    reads = [lines.to_dict() for lines in merge_line_ranges(answer.reads)]
+    reply: BaseMemberReply = {"member": member.id, "status": answer.status, "reads": reads}
     if answer.text:
         reply["text"] = answer.text
     if answer.data is not None:
         reply["data"] = answer.data
     if answer.record is not None:
         reply["record"] = answer.record
-    if attachment is not None and attachment.points and answer.ok:
-        reply["points"] = point_answers(attachment, answer.record, member.id)
+    if record_request is not None and record_request.points and answer.ok:
+        reply["points"] = point_answers(record_request, answer.record, member.id)
     if answer.reason:
         reply["reason"], reply["kind"] = answer.reason, answer.kind or answer.status
     return {**reply, "dropped": [dict(vars(item)) for item in answer.dropped]}
 
 
 def _result(
-    several: bool, good: list[Seated], answers: Mapping[str, MemberAnswer], replies: list[MemberReply]
+    several: bool, good: list[SeatedMember], answers: Mapping[str, MemberResult], replies: list[MemberReply]
 ) -> AgentResult:
     dropped: list[Item] = [{"member": reply["member"], **item} for reply in replies for item in reply["dropped"]]
     if not several:
@@ -254,8 +275,8 @@ def _result(
     return {"text": text, "data": data, "replies": replies, "degraded": len(good) < len(replies), "dropped": dropped}
 
 
-async def _write(
-    step: Step, frame: Frame, good: list[Seated], answers: Mapping[str, MemberAnswer], result: AgentResult
+async def _write_replies(
+    step: Step, frame: Frame, good: list[SeatedMember], answers: Mapping[str, MemberResult], result: AgentResult
 ) -> None:
     value = step.values.get("writes")
     if value is None:
@@ -263,11 +284,11 @@ async def _write(
     paths: list[str] = []
     for member in good:
         named = value.text(frame_names(frame, member.names))
-        path = _free(named, paths)
+        path = _unique_path(named, paths)
         if path != named:
-            frame.open.warn(f"{step.id}: {named} is another member's; what {member.id} wrote is {path}")
+            frame.phase.warn(f"{step.id}: {named} is another member's; what {member.id} wrote is {path}")
         answer = answers[member.id]
-        text = await put_reply(frame, step, path, answer.text, answer.data)
+        text = await write_reply(frame, step, path, answer.text, answer.data)
         if len(good) == 1 and "data" not in result:
             result["text"] = text
         paths.append(path)
@@ -275,7 +296,7 @@ async def _write(
         result["path"] = paths[0] if len(paths) == 1 else paths
 
 
-def _free(path: str, taken: list[str]) -> str:
+def _unique_path(path: str, taken: list[str]) -> str:
     """The path, with a number where another member of the step has written there: no reply is lost to another."""
     if path not in taken:
         return path

@@ -12,10 +12,10 @@ from typing import Any
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.phase_record import Account, StepRecords
-from skillrun.runtime.prompts.step_records import renumbered
+from skillrun.runtime.phase_record import PhaseRecord, StepRecords
+from skillrun.runtime.prompts.step_records import renumber_records
 from skillrun.runtime.scope import with_functions
-from skillrun.runtime.usage_totals import Spent
+from skillrun.runtime.usage_totals import UsageTotals
 
 
 @dataclass(frozen=True)
@@ -25,73 +25,78 @@ class Fork:
     A retry leaves from there too: an item that is evaluated again reads what it read before.
     """
 
-    recorded: Mapping[str, StepRecords]
-    answers: int
-    asked: frozenset[str]
-    spent: Spent
+    step_records: Mapping[str, StepRecords]
+    answer_count: int
+    question_ids: frozenset[str]
+    usage: UsageTotals
 
     @classmethod
-    def of(cls, frame: Frame) -> Fork:
-        phase, answers = frame.open, len(frame.names["run"]["answers"])
-        before, account = phase.before, phase.account
+    def from_frame(cls, frame: Frame) -> Fork:
+        phase, answers = frame.phase, len(frame.names["run"]["answers"])
+        before, account = phase.prior, phase.record
         return cls(
-            dict(account.recorded), answers, before.asked | frozenset(account.asked), before.spent + account.spent
+            dict(account.step_records),
+            answers,
+            before.question_ids | frozenset(account.question_ids),
+            before.usage + account.usage,
         )
 
 
-def branch_of(
-    frame: Frame, fork: Fork, address: str, marked: str, names: Mapping[str, Any], absent: Iterable[str]
+def create_branch(
+    frame: Frame, fork: Fork, address: str, label: str, names: Mapping[str, Any], absent: Iterable[str]
 ) -> Frame:
     """A frame for the steps of one item, at an address of its own, with a record of its own.
 
     Breakers count the item's failures alone. `names` come on top of what the frame knows, `absent` are not bound yet.
     """
-    phase = frame.open
-    run = {**frame.names["run"], "answers": frame.names["run"]["answers"][: fork.answers]}
+    phase = frame.phase
+    run = {**frame.names["run"], "answers": frame.names["run"]["answers"][: fork.answer_count]}
     branch = replace(
         phase,
         names={**phase.names, "run": run},
         breakers=Breakers(frame.names["config"].get("breakers") or {}),
-        before=replace(phase.before, asked=fork.asked, spent=fork.spent),
-        account=Account(recorded=dict(fork.recorded)),
-        attempts=replace(phase.attempts, vain=dict(phase.attempts.vain)),
-        made=replace(phase.made),
-        items={},
-        marked=marked,
+        prior=replace(phase.prior, question_ids=fork.question_ids, usage=fork.usage),
+        record=PhaseRecord(step_records=dict(fork.step_records)),
+        attempts=replace(phase.attempts, permanent_failures=dict(phase.attempts.permanent_failures)),
+        prompt_cache=replace(phase.prompt_cache),
+        each_progress={},
+        branch_label=label,
     )
     sessions = {member: dict(conversations) for member, conversations in frame.sessions.items()}
-    inner = replace(frame, open=branch, address=address, names={}, sessions=sessions, degraded=[])
+    inner = replace(frame, phase=branch, address=address, names={}, sessions=sessions, degraded_steps=[])
     inner.names.update({**frame.names, "run": run, **names})
-    inner.absent(absent)
-    branch.tell_usage()
+    inner.mark_absent(absent)
+    branch.update_usage()
     return with_functions(inner)
 
 
-def take_over(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> None:
+def merge_branch(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> None:
     """Put what a branch has on record on that of the phase; what a failed item says of its documents does not count."""
-    phase, mark = frame.open, f"{inner.open.marked}: "
-    account, branch = phase.account, inner.open.account
+    phase, mark = frame.phase, f"{inner.phase.branch_label}: "
+    account, branch = phase.record, inner.phase.record
     _add(account.warnings, (text if text.startswith(mark) else mark + text for text in branch.warnings))
-    _add(account.degraded, (text if text.startswith(mark) else mark + text for text in branch.degraded))
+    _add(account.degraded_reasons, (text if text.startswith(mark) else mark + text for text in branch.degraded_reasons))
     _add(account.artifacts, branch.artifacts)
-    _add(account.asked, branch.asked)
-    account.dropped.update(branch.dropped)
+    _add(account.question_ids, branch.question_ids)
+    account.dropped_counts.update(branch.dropped_counts)
     account.prompts.add(branch.prompts)
-    account.spent += branch.spent
-    phase.attempts.vain.update(inner.open.attempts.vain)
+    account.usage += branch.usage
+    phase.attempts.permanent_failures.update(inner.phase.attempts.permanent_failures)
     if succeeded:
-        account.recorded = _records(f"{phase.name.upper()}-", account.recorded, branch.recorded, fork.recorded)
-    frame.degraded.extend(inner.degraded)
-    phase.tell_usage()
+        account.step_records = _records(
+            f"{phase.name.upper()}-", account.step_records, branch.step_records, fork.step_records
+        )
+    frame.degraded_steps.extend(inner.degraded_steps)
+    phase.update_usage()
 
 
-def take_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
+def merge_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
     """Put what forms of branches say behind what they said before: of each branch once, be it evaluated again, and all
     of it, also where two say the same."""
     answers = frame.names["run"]["answers"]
-    del answers[fork.answers :]
+    del answers[fork.answer_count :]
     for inner in branches:
-        answers.extend(inner.names["run"]["answers"][fork.answers :])
+        answers.extend(inner.names["run"]["answers"][fork.answer_count :])
 
 
 def _add(there: list[Any], more: Iterable[Any]) -> None:
@@ -108,11 +113,13 @@ def _records(
     gone = {key for key in before if given.get(key) is not before[key]}
     kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
     new = {key: step for key, step in given.items() if step is not before.get(key)}
-    numbered = iter(renumbered(_all(new.values()), start, _ids(kept.values())))
+    numbered = iter(renumber_records(_all(new.values()), start, _ids(kept.values())))
     for key, step in new.items():
         records = tuple(next(numbered) for _ in step.records)
         same = kept.get(key, StepRecords((), frozenset()))
-        kept[key] = StepRecords((*same.records, *records), same.asked | step.asked, same.paths | step.paths)
+        kept[key] = StepRecords(
+            (*same.records, *records), same.requested_fields | step.requested_fields, same.paths | step.paths
+        )
     return kept
 
 

@@ -9,19 +9,19 @@ from skillrun.definitions.definitions import Row, Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.results import Decision
-from skillrun.runtime.scope import frame_names, truth
+from skillrun.runtime.scope import frame_names, is_true
 from skillrun.templates.absent import Absent
 
 
-async def act(step: Step, frame: Frame) -> Decision:
+async def execute(step: Step, frame: Frame) -> Decision:
     """`.value` and `.because`. Without `order` the first row that holds; with it the one furthest along."""
     names = frame_names(frame)
-    holding = [row for row in step.rows if row.when is not None and truth(row.when.render(names))]
+    holding = [row for row in step.rows if row.when is not None and is_true(row.when.render(names))]
     default = next((row for row in step.rows if row.when is None), None)
     order = frame.value(step, "order", None)
     if order is None:
         row = next(iter(holding), default)
-        return _chosen(row, row.then, names) if row is not None else {}
+        return _build_decision(row, row.then, names) if row is not None else {}
     if not isinstance(order, list):
         raise StepFailed(f"`order` of `{step.id}` is {order!r}; expected a list", frame.at(step))
     return _furthest(step, order, holding, default, names)
@@ -35,7 +35,7 @@ def _furthest(
         holding = [*holding, default]
     best: tuple[int, Decision] | None = None
     for row in holding:
-        result = _chosen(row, row.then or row.at_least, names)
+        result = _build_decision(row, row.then or row.at_least, names)
         if "value" not in result:
             continue
         if result["value"] not in order:
@@ -46,7 +46,7 @@ def _furthest(
     return best[1] if best else {}
 
 
-def _chosen(row: Row, value: Any, names: Mapping[str, Any]) -> Decision:
+def _build_decision(row: Row, value: Any, names: Mapping[str, Any]) -> Decision:
     chosen = value.evaluate(names) if value is not None else None
     result: Decision = {} if chosen is None or isinstance(chosen, Absent) else {"value": chosen}
     because = row.because.evaluate(names) if row.because is not None else None

@@ -11,21 +11,21 @@ from skillrun.definitions.definitions import Step
 from skillrun.definitions.step_paths import enclosing_items as items_within
 from skillrun.events import ItemEnded
 from skillrun.runtime.errors import EachFailed, StepFailed, Stopped
-from skillrun.runtime.estimate_updates import tell_items
+from skillrun.runtime.estimate_updates import emit_items_estimate
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.results import EachResult
 from skillrun.runtime.scope import locals_of
-from skillrun.runtime.steps.branches import Fork, branch_of, take_answers, take_over
+from skillrun.runtime.steps.branches import Fork, create_branch, merge_answers, merge_branch
 from skillrun.runtime.steps.items import Item, each_items
-from skillrun.runtime.steps.partial_result import Partial
-from skillrun.store.errors import Waiting
+from skillrun.runtime.steps.partial_result import PartialResult
+from skillrun.store.errors import WaitingForUser
 from skillrun.store.frontmatter import plain_data
-from skillrun.store.next_step import NOTHING, NextStep
+from skillrun.store.next_step import NO_NEXT_STEP, NextStep
 from skillrun.templates.absent import Absent
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
 
-AT_ONCE: Final = 5  # items at a time, where a step does not say
+DEFAULT_CONCURRENCY: Final = 5  # items at a time, where a step does not say
 MOST_NAMED: Final = 8  # failed items in a reason
 
 
@@ -36,8 +36,8 @@ class ItemAttempt:
     item: Item
     inner: Frame
     reason: str = ""
-    next_step: NextStep = NOTHING
-    waiting: Waiting | None = None
+    next_step: NextStep = NO_NEXT_STEP
+    waiting: WaitingForUser | None = None
 
     @property
     def done(self) -> bool:
@@ -52,26 +52,28 @@ class EachProgress:
     done: dict[str, ItemAttempt]
 
 
-async def act(step: Step, frame: Frame) -> EachResult | Partial:
+async def execute(step: Step, frame: Frame) -> EachResult | PartialResult:
     """`.done`, each with its id, the item and what the steps gave; `.failed`, with the reason; `.degraded`."""
-    address, phase = frame.at(step), frame.open
+    address, phase = frame.at(step), frame.phase
     items = each_items(step, frame)
-    if address not in phase.items and items and not items_within(address):
-        tell_items(frame.run, phase.name, address.partition("/")[2], len(items))
-    kept = phase.items.setdefault(address, EachProgress(Fork.of(frame), {}))
+    if address not in phase.each_progress and items and not items_within(address):
+        emit_items_estimate(frame.run, phase.name, address.partition("/")[2], len(items))
+    progress = phase.each_progress.setdefault(address, EachProgress(Fork.from_frame(frame), {}))
     least = frame.whole(step, "at_least", 1) if items else 0
-    attempts = await _evaluated(step, frame, [item for item in items if item.key not in kept.done], kept, len(items))
+    attempts = await _evaluate_items(
+        step, frame, [item for item in items if item.key not in progress.done], progress, len(items)
+    )
     for attempt in attempts:
-        take_over(frame, attempt.inner, kept.fork, succeeded=attempt.done)
-    kept.done |= {attempt.item.key: attempt for attempt in attempts if attempt.done}
-    known = {**kept.done, **{attempt.item.key: attempt for attempt in attempts}}
-    take_answers(frame, [known[item.key].inner for item in items if item.key in known], kept.fork)
+        merge_branch(frame, attempt.inner, progress.fork, succeeded=attempt.done)
+    progress.done |= {attempt.item.key: attempt for attempt in attempts if attempt.done}
+    known = {**progress.done, **{attempt.item.key: attempt for attempt in attempts}}
+    merge_answers(frame, [known[item.key].inner for item in items if item.key in known], progress.fork)
     if any(attempt.waiting for attempt in attempts):
-        raise _waiting(attempt.waiting for attempt in attempts if attempt.waiting)
+        raise _combine_pauses(attempt.waiting for attempt in attempts if attempt.waiting)
     failed = {attempt.item.key: attempt for attempt in attempts if not attempt.done}
-    _check_apart(step, frame, [*kept.done.values(), *failed.values()])
+    _check_distinct_files(step, frame, [*progress.done.values(), *failed.values()])
     result: EachResult = {
-        "done": [_given(step, kept.done[item.key]) for item in items if item.key in kept.done],
+        "done": [_item_result(step, progress.done[item.key]) for item in items if item.key in progress.done],
         "failed": [
             {"id": item.id, _name(step): item.value, "reason": failed[item.key].reason}
             for item in items
@@ -80,15 +82,15 @@ async def act(step: Step, frame: Frame) -> EachResult | Partial:
         "degraded": bool(failed),
     }
     reasons = [f"{attempt.item.id}: {attempt.reason}" for attempt in failed.values()]
-    if len(kept.done) < least:
-        way = next((attempt.next_step for attempt in failed.values() if attempt.next_step), NOTHING)
-        because = _reasons_text(reasons) if reasons else f"at least {least} have to"
-        message = f"`{step.id or step.verb}` succeeded for {len(kept.done)} of {len(items)} ({because})"
+    if len(progress.done) < least:
+        way = next((attempt.next_step for attempt in failed.values() if attempt.next_step), NO_NEXT_STEP)
+        because = _format_reasons(reasons) if reasons else f"at least {least} have to"
+        message = f"`{step.id or step.verb}` succeeded for {len(progress.done)} of {len(items)} ({because})"
         raise EachFailed(message, address, result, way)
-    return Partial(result, [_reasons_text(reasons)]) if failed else result
+    return PartialResult(result, [_format_reasons(reasons)]) if failed else result
 
 
-def _reasons_text(reasons: list[str]) -> str:
+def _format_reasons(reasons: list[str]) -> str:
     more = f"; and {len(reasons) - MOST_NAMED} more" if len(reasons) > MOST_NAMED else ""
     return "; ".join(reasons[:MOST_NAMED]) + more
 
@@ -97,17 +99,19 @@ def _name(step: Step) -> str:
     return identifier(step.item)
 
 
-def _given(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
+def _item_result(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
     """An item that is done, with what its steps gave."""
     names = attempt.inner.names
     given = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
     return {**given, "id": attempt.item.id, _name(step): attempt.item.value}
 
 
-async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: EachProgress, of: int) -> list[ItemAttempt]:
+async def _evaluate_items(
+    step: Step, frame: Frame, items: list[Item], progress: EachProgress, total: int
+) -> list[ItemAttempt]:
     """Every item, so many at a time, each in a branch of its own. Once one ends the run, no other begins."""
-    at_once = 1 if frame.in_turn else frame.whole(step, "at_once", AT_ONCE)
-    slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(kept.done)
+    at_once = 1 if frame.sequential else frame.whole(step, "at_once", DEFAULT_CONCURRENCY)
+    slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(progress.done)
 
     async def evaluate(item: Item) -> ItemAttempt | None:
         nonlocal ended
@@ -115,14 +119,16 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: EachProg
             if ending.is_set():
                 return None
             try:
-                attempt = await _steps_of(step, frame, kept.fork, item)
+                attempt = await _evaluate_item(step, frame, progress.fork, item)
             except BaseException:
                 ending.set()
                 raise
         ended += attempt.waiting is None
-        if attempt.waiting is None and (attempt.reason or attempt.inner.open.account.prompts.made):
+        if attempt.waiting is None and (attempt.reason or attempt.inner.phase.record.prompts.count):
             status = "done" if attempt.done else "failed"
-            frame.run.emit(ItemEnded(frame.open.name, step.id or step.verb, item.id, status, ended, of, attempt.reason))
+            frame.run.emit(
+                ItemEnded(frame.phase.name, step.id or step.verb, item.id, status, ended, total, attempt.reason)
+            )
         return attempt
 
     results = await asyncio.gather(*map(evaluate, items), return_exceptions=True)  # none under way is dropped
@@ -132,10 +138,10 @@ async def _evaluated(step: Step, frame: Frame, items: list[Item], kept: EachProg
     return [result for result in results if isinstance(result, ItemAttempt)]
 
 
-async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> ItemAttempt:
+async def _evaluate_item(step: Step, frame: Frame, fork: Fork, item: Item) -> ItemAttempt:
     names = {_name(step): item.value}
     marked = f"{step.id or step.verb} {item.id}"
-    inner = branch_of(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps).names)
+    inner = create_branch(frame, fork, f"{frame.at(step)}~{item.key}", marked, names, locals_of(step.steps).names)
     try:
         for inner_step in step.steps:
             await inner.evaluate(inner_step)
@@ -143,28 +149,27 @@ async def _steps_of(step: Step, frame: Frame, fork: Fork, item: Item) -> ItemAtt
         return ItemAttempt(item, inner, failure.reason, failure.next_step)
     except Stopped as stopped:
         return ItemAttempt(item, inner, stopped.reason or "it stopped")
-    except Waiting as waiting:
+    except WaitingForUser as waiting:
         return ItemAttempt(item, inner, waiting=waiting)
     return ItemAttempt(item, inner)
 
 
-def _waiting(several: Iterable[Waiting]) -> Waiting:
+def _combine_pauses(several: Iterable[WaitingForUser]) -> WaitingForUser:
     """What is said where a person has something to do for some of the items."""
     waits = list(several)
     reason = "; ".join(dict.fromkeys(wait.reason for wait in waits))
-    pause = next((wait.pause for wait in waits if wait.pause == "exit"), waits[0].pause)
-    return Waiting(reason, waits[0].next_step, pause)
+    pause = next((wait.pause_type for wait in waits if wait.pause_type == "exit"), waits[0].pause_type)
+    return WaitingForUser(reason, waits[0].next_step, pause)
 
 
-def _check_apart(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:
+def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:
     """Raises StepFailed where two items write one file: which of them it holds would be a matter of time."""
     writers: dict[str, str] = {}
     for attempt in attempts:
-        for path in attempt.inner.open.account.artifacts:
+        for path in attempt.inner.phase.record.artifacts:
             first = writers.setdefault(path, attempt.item.id)
             if first != attempt.item.id:
-                reason = (
-                    f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {quoted(plain_data(path))}"
-                )
+                file = quote_value(plain_data(path))
+                reason = f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {file}"
                 way = NextStep.of("let the file's name have the item's id in it")
                 raise StepFailed(reason, frame.at(step), way)

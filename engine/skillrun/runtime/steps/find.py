@@ -10,22 +10,22 @@ from posixpath import normpath
 from typing import Any, Final, Literal
 
 from skillrun.definitions.definitions import Step
-from skillrun.library.reply_sizes import step_of
+from skillrun.library.reply_sizes import step_address
 from skillrun.repository.confined_folder import LONGEST
-from skillrun.repository.excerpts import Range, excerpts
+from skillrun.repository.excerpts import LineRange, read_excerpts
 from skillrun.repository.paths import PathRefused
-from skillrun.repository.readable_folder import SECONDS, Readable, Withheld
-from skillrun.repository.wildcards import NoPattern, wildcard
-from skillrun.runtime.calls.tools import opened_repository
+from skillrun.repository.readable_folder import SECONDS, PathWithheld, ReadableFolder
+from skillrun.repository.wildcards import InvalidPattern, compile_wildcard
+from skillrun.runtime.calls.tools import open_repository
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import Run
-from skillrun.runtime.steps.observation import observe
+from skillrun.runtime.steps.observation import read_once
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.absent import Absent
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 MOST: Final = 1_000  # paths that one step looks for
 LINE: Final = "     1\tof the code base that nobody has read yet"
@@ -34,7 +34,7 @@ _CLOSED: Final = (errno.EACCES, errno.EPERM)
 Verdict = Literal["found", "missing", "withheld"]
 
 
-async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
+async def execute(step: Step, frame: Frame) -> dict[str, list[Any]]:
     """`.found`, `.missing` and `.withheld`: the items as they were; with `show`, `.texts` and the places `.left_out` of
     them. A resumed phase finds the same."""
     items = _items(frame.main(step))
@@ -44,18 +44,18 @@ async def act(step: Step, frame: Frame) -> dict[str, list[Any]]:
     places = _places(items, paths) if most is not None else {}
     if len(wanted) > MOST:
         raise StepFailed(f"`find` looks for at most {MOST:,} paths, and here are {len(wanted):,}", frame.at(step))
-    folder = str(frame.open.names["repository"])
+    folder = str(frame.phase.names["repository"])
 
     async def look() -> ToolBody:
-        return await asyncio.to_thread(_look, frame.run, folder, wanted, places, most)
+        return await asyncio.to_thread(_find_paths, frame.run, folder, wanted, places, most)
 
     question = ["find", folder, wanted] if most is None else ["find", folder, wanted, list(places.items()), most]
-    seen = await observe(step, frame, json.dumps(question), look)
+    seen = await read_once(step, frame, json.dumps(question), look)
     result: dict[str, list[Any]] = {"found": [], "missing": [], "withheld": []}
     for item, path in zip(items, paths, strict=True):
         result[seen.get("paths", {}).get(path, "missing")].append(item)
     if most is not None:
-        texts = seen.get("excerpts", {}) or _expected(frame.run, step_of(f"{frame.at(step)}/-/-"))
+        texts = seen.get("excerpts", {}) or _simulated_excerpts(frame.run, step_address(f"{frame.at(step)}/-/-"))
         result["texts"] = [{"path": path, "text": text} for path, text in texts.items()]
         result["left_out"] = list(seen.get("left_out", []))
     return result
@@ -70,19 +70,21 @@ def _items(value: Any) -> list[Any]:
 def _path(step: Step, frame: Frame, item: Any) -> str:
     path = item.get("path") if isinstance(item, Mapping) else item
     if not isinstance(path, str) or not path:
-        raise StepFailed(f"`find` takes paths, or records with a `path`; here is {quoted(str(item))}", frame.at(step))
+        raise StepFailed(
+            f"`find` takes paths, or records with a `path`; here is {quote_value(str(item))}", frame.at(step)
+        )
     return path
 
 
-def _expected(run: Run, step: str) -> dict[str, str]:
+def _simulated_excerpts(run: Run, step: str) -> dict[str, str]:
     """For a rehearsal a text as long as what was shown in runs that were measured."""
     size = run.session.sizes.get(step)
     return {} if size is None else {"…": "\n".join([LINE] * (size.reply // estimate_tokens(LINE)))}
 
 
-def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[Range]]:
+def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[LineRange]]:
     """The lines of each path that its records name; none where one of them names no lines, and means all."""
-    places: dict[str, list[Range]] = {}
+    places: dict[str, list[LineRange]] = {}
     whole = set()
     for item, path in zip(items, map(normpath, paths), strict=True):
         lines = [_range(written) for written in item.get("lines") or ()] if isinstance(item, Mapping) else []
@@ -92,39 +94,41 @@ def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[Range]
     return {path: [] if path in whole else lines for path, lines in places.items()}
 
 
-def _range(value: Any) -> Range | None:
+def _range(value: Any) -> LineRange | None:
     ends = (value.get("first"), value.get("last")) if isinstance(value, Mapping) else (value, value)
     first, last = (end if isinstance(end, int) and not isinstance(end, bool) else 0 for end in ends)
     return (first, last) if 1 <= first <= last else None
 
 
-def _look(run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[Range]], most: int | None) -> ToolBody:
+def _find_paths(
+    run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[LineRange]], most: int | None
+) -> ToolBody:
     """What is to be said of each path, and so many lines of them. Raises SkillrunError without a repository, and where
     it takes too long."""
     if not folder:
         raise SkillrunError("there is no repository to find anything in; the workflow's `repository:` names it")
     try:
-        with opened_repository(run, folder) as repository:
+        with open_repository(run, folder) as repository:
             verdicts = {path: _verdict(repository, path) for path in paths}
             if most is None:
                 return {"paths": verdicts}
             files = {path: lines for path, lines in places.items() if _is_file(repository, path)}
-            texts, left_out = excerpts(repository, files, most)
+            texts, left_out = read_excerpts(repository, files, most)
             return {"paths": verdicts, "excerpts": texts, "left_out": left_out}
     except TimeoutError:
         message = f"the search for paths took more than {SECONDS:g} seconds"
         raise SkillrunError(message, "look for fewer, or for names without wildcards") from None
 
 
-def _verdict(repository: Readable, path: str) -> Verdict:
+def _verdict(repository: ReadableFolder, path: str) -> Verdict:
     """Withheld is what models may not see, whether it is there or not. What leads out of the folder is not in it."""
     name = normpath(path)  # by the letters: what a link would make of `..` is no matter of the text's author
     if len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
         return "missing"
     try:
-        with repository.opened(name) as entry:
+        with repository.open_path(name) as entry:
             return "found" if entry.is_folder or not path.endswith("/") else "missing"
-    except Withheld:
+    except PathWithheld:
         return "withheld"
     except PathRefused:
         return "missing"
@@ -136,10 +140,10 @@ def _verdict(repository: Readable, path: str) -> Verdict:
     return "found" if any(sign in name for sign in "*?[") and _matches(repository, name) else "missing"
 
 
-def _is_file(repository: Readable, path: str) -> bool:
+def _is_file(repository: ReadableFolder, path: str) -> bool:
     """Whether a path is that of one file that models may read, and no folder or pattern."""
     try:
-        with repository.opened(path) as entry:
+        with repository.open_path(path) as entry:
             return not entry.is_folder
     except TimeoutError:
         raise
@@ -147,9 +151,9 @@ def _is_file(repository: Readable, path: str) -> bool:
         return False
 
 
-def _matches(repository: Readable, pattern: str) -> bool:
+def _matches(repository: ReadableFolder, pattern: str) -> bool:
     try:
-        wanted = wildcard(pattern.replace("\\", r"\\"))
-    except NoPattern:
+        wanted = compile_wildcard(pattern.replace("\\", r"\\"))
+    except InvalidPattern:
         return False
-    return next(iter(repository.files(wanted=wanted)), None) is not None
+    return next(iter(repository.files(pattern=wanted)), None) is not None

@@ -5,26 +5,26 @@ from __future__ import annotations
 from skillrun.definitions.definitions import Step
 from skillrun.events import Tripped
 from skillrun.runtime.asking.asking import offer_retry
-from skillrun.runtime.breakers import Limit
-from skillrun.runtime.errors import Back
+from skillrun.runtime.breakers import BreakerSettings
+from skillrun.runtime.errors import GoToPhase
 from skillrun.runtime.frame import Frame
 
 
-async def act(step: Step, frame: Frame) -> None:
+async def execute(step: Step, frame: Frame) -> None:
     """Raises Back; past the cap it does what the breaker says, or nothing."""
     run = frame.run
-    if run.session.straight:
+    if run.session.ignore_gotos:
         return
     key = frame.at(step) + f">{step.text}"
     times = run.state.backs.get(key, 0)
     if times < frame.cap(step):
-        raise Back(step.text, key)
-    name = frame.breaker(step)
-    limit = frame.open.breakers.limit(name) if name else Limit()
+        raise GoToPhase(step.text, key)
+    name = frame.breaker_name(step)
+    limit = frame.phase.breakers.settings_for(name) if name else BreakerSettings()
     then = limit.then
-    run.emit(Tripped(name or "at_most", frame.open.name, times, then, frame.cap(step)))
+    run.emit(Tripped(name or "at_most", frame.phase.name, times, then, frame.cap(step)))
     reason = f"It has gone back to {step.text} {times} times already."
-    if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, limit, can_go_on=True):
-        raise Back(step.text, key)
+    if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, limit, can_continue=True):
+        raise GoToPhase(step.text, key)
     if step.otherwise is not None:
         await frame.evaluate(step.otherwise)

@@ -17,7 +17,7 @@ from skillrun.store.frontmatter import plain_data
 from skillrun.store.next_step import NextStep
 from skillrun.templates.absent import Absent
 from skillrun.templates.functions import slug
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 MOST: Final = 200  # items of one list, where `limits` does not say
 LONGEST: Final = 40  # characters of a key
@@ -42,12 +42,12 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
     if given is None or isinstance(given, Absent):
         return []
     if not isinstance(given, list | tuple):
-        raise StepFailed(f"`each` is {quoted(plain_data(given))}; expected a list", frame.at(step))
+        raise StepFailed(f"`each` is {quote_value(plain_data(given))}; expected a list", frame.at(step))
     name, most = step.id or step.verb, int((frame.run.program.engine.get("limits") or {}).get("items", MOST))
     if len(given) > most:
         way = NextStep.of("take fewer, such as `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
         raise StepFailed(f"`{name}` has {len(given):,} items; one list has at most {most:,}", frame.at(step), way)
-    written = [(_written(value), _id(value, step.by or "id"), value) for value in given]
+    written = [(_canonical_json(value), _id(value, step.by or "id"), value) for value in given]
     different = {text: (known, value) for text, known, value in written}
     times = Counter(known for known, _ in different.values() if known)
     items = []
@@ -55,14 +55,16 @@ def each_items(step: Step, frame: Frame) -> list[Item]:
         key = _key(known, text, alone=times[known] == 1)
         items.append(Item(known if times[known] == 1 and len(known) <= LONGEST_ID else key, key, value))
     if len(items) < len(given):
-        frame.open.warn(f"{name}: {len(given) - len(items)} of {len(given)} items are there twice, and count once")
-    for twice in (known for known, number in times.items() if number > 1):
-        ids = ", ".join(item.id for item in items if item.id.startswith(_start(twice)))
-        frame.open.warn(f"{name}: {times[twice]} items have the id {quoted(twice)}; they are told apart as {ids}")
+        frame.phase.warn(f"{name}: {len(given) - len(items)} of {len(given)} items are there twice, and count once")
+    for duplicate_id in (known for known, number in times.items() if number > 1):
+        ids = ", ".join(item.id for item in items if item.id.startswith(_start(duplicate_id)))
+        frame.phase.warn(
+            f"{name}: {times[duplicate_id]} items have the id {quote_value(duplicate_id)}; they are told apart as {ids}"
+        )
     return items
 
 
-def _written(value: Any) -> str:
+def _canonical_json(value: Any) -> str:
     """What an item holds, in one spelling."""
     return json.dumps(plain_data(value), sort_keys=True, ensure_ascii=False, default=str)
 

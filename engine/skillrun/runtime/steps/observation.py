@@ -11,34 +11,34 @@ from skillrun.runtime.frame import Frame
 from skillrun.store.files import sha256_of
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 
 Look = Callable[[], Awaitable[ToolBody]]
 
 
-async def observe(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
+async def read_once(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
     """What `look` finds for a question, or has found. Raises StepFailed where it raises SkillrunError."""
-    phase, where = frame.open, f"{frame.at(step)}@{frame.open.rounds}"
+    phase, where = frame.phase, f"{frame.at(step)}@{frame.phase.round_path}"
     fingerprint = sha256_of(question)
     key = f"{where} {fingerprint}"
-    while key not in phase.attempts.answers:
+    while key not in phase.attempts.results:
         attempt = phase.attempts.tries[key] = phase.attempts.tries.get(key, 0) + 1
         result = await _attempt(frame, f"{where}.{attempt}", fingerprint, look)
         if "error" not in result:
-            phase.attempts.answers[key] = result
-        elif attempt > phase.forgiven(key):
+            phase.attempts.results[key] = result
+        elif attempt > phase.voided_attempts(key):
             raise StepFailed(result["error"], frame.at(step))
-    return cast(ToolBody, phase.attempts.answers[key])
+    return cast(ToolBody, phase.attempts.results[key])
 
 
 async def _attempt(frame: Frame, address: str, fingerprint: str, look: Look) -> ToolBody:
     """What was found, or an `error`: what was not there is missing again when the phase is resumed."""
     journal = frame.run.journal
     known = cast("ToolBody | None", journal.find("tool", address, fingerprint))
-    if known is not None and frame.run.session.keeps_reads:
+    if known is not None and frame.run.session.reuse_reads:
         return known
     try:
-        result: ToolBody = clean(await look())
+        result: ToolBody = sanitize(await look())
     except SkillrunError as error:
         result = {"error": str(error)}
     if known != result:

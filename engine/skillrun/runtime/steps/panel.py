@@ -8,28 +8,28 @@ from typing import Any
 from skillrun.definitions.definitions import Protocol, Step
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame, Task
-from skillrun.runtime.members import seat_all
+from skillrun.runtime.members import resolve_members
 from skillrun.runtime.scope import frame_names, new_frame
 from skillrun.templates.absent import Absent
-from skillrun.types.input_values import given_values
+from skillrun.types.input_values import resolve_inputs
 
 
-async def act(step: Step, frame: Frame) -> Mapping[str, object]:
+async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
     """The protocol's outputs, and `.degraded`. What it stops with fails the step."""
     name = frame.text(step, "protocol")
     protocol = frame.run.program.library.protocol(name)
     if protocol is None:
         raise StepFailed(f"there is no protocol `{name}`", frame.at(step))
     value = step.values.get("protocol")
-    literal = value is not None and value.template is not None and value.template.constant
+    literal = value is not None and value.template is not None and value.template.is_constant
     given = frame.value(step, "with", {})
     names = {
         "inputs": _inputs(protocol, given if isinstance(given, Mapping) else {}, frame, strict=literal),
-        "seats": await _seats(protocol, frame.main(step), frame),
+        "seats": await _assign_seats(protocol, frame.main(step), frame),
         **{key: frame.names[key] for key in ("config", "features", "run")},
     }
     inner = new_frame(
-        frame.open,
+        frame.phase,
         frame.at(step),
         protocol,
         names,
@@ -37,7 +37,7 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
         task=Task(step, frame, frame.shape(step)),
         fresh=frame.fresh or frame.value(step, "fresh", False) is True,
         criteria=frame.text(step, "criteria") or frame.criteria,
-        in_turn=frame.in_turn,
+        in_turn=frame.sequential,
     )
     try:
         for inner_step in protocol.steps:
@@ -47,8 +47,8 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     names = frame_names(inner)
     outputs = {name: value.evaluate(names) for name, value in protocol.outputs.items()}
     outputs = {name: value for name, value in outputs.items() if not isinstance(value, Absent)}
-    outputs["degraded"] = bool(inner.degraded) or bool(outputs.get("degraded"))
-    frame.degraded.extend(inner.degraded)
+    outputs["degraded"] = bool(inner.degraded_steps) or bool(outputs.get("degraded"))
+    frame.degraded_steps.extend(inner.degraded_steps)
     return outputs
 
 
@@ -56,15 +56,15 @@ def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, stric
     """The protocol's inputs; what it does not know is an error, or is dropped where its name is computed."""
     known = {field.name for field in protocol.inputs}
     taken = {name: value for name, value in given.items() if strict or name in known}
-    values, errors, warnings = given_values(protocol.inputs, taken, {"config": frame.names.get("config")})
+    values, errors, warnings = resolve_inputs(protocol.inputs, taken, {"config": frame.names.get("config")})
     for text in warnings:
-        frame.open.warn(text)
+        frame.phase.warn(text)
     if errors:
         raise StepFailed(f"the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)
     return values
 
 
-async def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, object]:
+async def _assign_seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, object]:
     """Named seats hold members in their written form; a range of seats gives the list of members."""
     seats = protocol.seats
     if isinstance(value, Mapping):
@@ -74,9 +74,9 @@ async def _seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, obje
         missing = [name for name in seats.names if name not in value]
         if missing:
             raise StepFailed(f"nobody sits on `{missing[0]}` of `{protocol.name}`")
-        members = await seat_all(frame, list(value.values()))
+        members = await resolve_members(frame, list(value.values()))
         return {name: member.id for name, member in zip(value, members, strict=True)}
-    members = await seat_all(frame, value if isinstance(value, list) else [value])
+    members = await resolve_members(frame, value if isinstance(value, list) else [value])
     if not members:
         raise StepFailed(f"nobody was seated in `{protocol.name}`")
     if seats.names:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Partial:
+class PartialResult:
     """A result all the same, and a reason for each that is missing: the step's breaker decides whether it stands."""
 
     result: Any

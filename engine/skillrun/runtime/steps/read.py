@@ -8,23 +8,29 @@ from pathlib import Path
 from typing import Final
 
 from skillrun.definitions.definitions import Step
-from skillrun.repository.confined_folder import LONGEST, Tree
-from skillrun.repository.paths import PathRefused, checked_slug
-from skillrun.repository.readable_folder import SECONDS, Readable, parts_of
-from skillrun.repository.wildcards import NoPattern, wildcard
-from skillrun.runtime.calls.tools import below_project, opened_project, typed_paths, typed_place, withheld_names
+from skillrun.repository.confined_folder import LONGEST, ConfinedFolder
+from skillrun.repository.paths import PathRefused, require_slug
+from skillrun.repository.readable_folder import SECONDS, ReadableFolder, split_path
+from skillrun.repository.wildcards import InvalidPattern, compile_wildcard
+from skillrun.runtime.calls.tools import (
+    open_project,
+    project_relative_path,
+    resolve_user_path,
+    user_paths,
+    withheld_names,
+)
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.steps.observation import observe
+from skillrun.runtime.steps.observation import read_once
 from skillrun.store.frontmatter import from_frontmatter
 from skillrun.store.journal_bodies import ToolBody
-from skillrun.store.run_data import RunStore
+from skillrun.store.run_data import RunData
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.schemas import Shape, quoted
+from skillrun.types.schemas import Shape, quote_value
 
 MOST: Final = 5_000_000  # bytes that one step reads
 
 
-async def act(step: Step, frame: Frame) -> Mapping[str, object]:
+async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
     """`.text` of all files, `.data` (frontmatter), `.files`, `.documents`; a resumed phase reads the same again."""
     pattern = frame.text(step)
     origin = frame.text(step, "from")
@@ -38,7 +44,7 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
             body["run"] = origin
         return body
 
-    return _value(await observe(step, frame, f"{origin}\n{pattern}", look))
+    return _value(await read_once(step, frame, f"{origin}\n{pattern}", look))
 
 
 def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
@@ -47,66 +53,68 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
     try:
         if origin == "project":
             where = "the project"
-            if (typed := typed_place(frame.run, pattern)) is not None:
+            if (user_path := resolve_user_path(frame.run, pattern)) is not None:
                 where = "what was typed"
-                with Readable(Tree(typed[0], links=True), withheld_names(frame.run)) as folder:
-                    names = [typed[1]] if pattern in typed_paths(frame.run) else _matching(folder, typed[1])
+                with ReadableFolder(ConfinedFolder(user_path[0], links=True), withheld_names(frame.run)) as folder:
+                    names = [user_path[1]] if pattern in user_paths(frame.run) else _matching(folder, user_path[1])
                     return _contents(folder, names)
-            with opened_project(frame.run) as folder:
-                names = _matching(folder, below_project(frame.run, pattern))
+            with open_project(frame.run) as folder:
+                names = _matching(folder, project_relative_path(frame.run, pattern))
                 return _contents(folder, names)
         if origin:
-            with Readable(store.files.other(checked_slug(origin)), ignores=False) as folder:
+            with ReadableFolder(store.files.open_other_run(require_slug(origin)), use_gitignore=False) as folder:
                 return _contents(folder, _matching(folder, pattern))
-        return _stored(store, store.matching(pattern))
+        return _read_run_files(store, store.matching(pattern))
     except (FileNotFoundError, NotADirectoryError):
-        raise SkillrunError(f"there is no file {quoted(pattern)} in {where}") from None
+        raise SkillrunError(f"there is no file {quote_value(pattern)} in {where}") from None
     except TimeoutError:
-        raise SkillrunError(f"the search for {quoted(pattern)} in {where} took more than {SECONDS:g} seconds") from None
+        raise SkillrunError(
+            f"the search for {quote_value(pattern)} in {where} took more than {SECONDS:g} seconds"
+        ) from None
     except OSError as error:
-        raise SkillrunError(f"{quoted(pattern)} in {where} cannot be read: {error.strerror}") from None
+        raise SkillrunError(f"{quote_value(pattern)} in {where} cannot be read: {error.strerror}") from None
 
 
-def _stored(store: RunStore, names: list[str]) -> list[tuple[str, bytes]]:
+def _read_run_files(store: RunData, names: list[str]) -> list[tuple[str, bytes]]:
     """What is in files of this run."""
     read, left = [], MOST
     for name in names:
         read.append((name, store.files.read(name, left)))
-        left = _left(name, read[-1][1], left)
+        left = _remaining_bytes(name, read[-1][1], left)
     if not read:
         raise FileNotFoundError
     return read
 
 
-def _matching(folder: Readable, pattern: str) -> list[str]:
+def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
     """The names of the files that a pattern means. One without wildcards may be a file that git ignores."""
     if not any(sign in pattern for sign in "*?["):
-        with folder.opened(pattern, ignored=True) as file:
-            return [] if file.is_folder else ["/".join(parts_of(pattern)) or file.name]
+        with folder.open_path(pattern, allow_ignored=True) as file:
+            return [] if file.is_folder else ["/".join(split_path(pattern)) or file.name]
     if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:
-        raise PathRefused(f"{quoted(pattern)} leads out of its folder, or is too long to be a path")
+        raise PathRefused(f"{quote_value(pattern)} leads out of its folder, or is too long to be a path")
     plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
     try:
-        return sorted(folder.files(wanted=wildcard(plain.replace("\\", r"\\")), runs=True))
-    except NoPattern:
-        raise SkillrunError(f"{quoted(pattern)} is no pattern") from None
+        return sorted(folder.files(pattern=compile_wildcard(plain.replace("\\", r"\\")), include_runs=True))
+    except InvalidPattern:
+        raise SkillrunError(f"{quote_value(pattern)} is no pattern") from None
 
 
-def _contents(folder: Readable, names: list[str]) -> list[tuple[str, bytes]]:
+def _contents(folder: ReadableFolder, names: list[str]) -> list[tuple[str, bytes]]:
     read, left = [], MOST
     for name in names:
-        with folder.opened(name, ignored=True) as opened, open(opened.descriptor, "rb", closefd=False) as file:
+        with folder.open_path(name, allow_ignored=True) as opened, open(opened.descriptor, "rb", closefd=False) as file:
             read.append((name, file.read(left + 1)))
-        left = _left(name, read[-1][1], left)
+        left = _remaining_bytes(name, read[-1][1], left)
     if not read:
         raise FileNotFoundError
     return read
 
 
-def _left(name: str, content: bytes, left: int) -> int:
+def _remaining_bytes(name: str, content: bytes, left: int) -> int:
     """How much more a step may read. Raises SkillrunError where that is nothing."""
     if len(content) > left:
-        raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {quoted(name)} is beyond that")
+        raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {quote_value(name)} is beyond that")
     return left - len(content)
 
 

@@ -8,47 +8,47 @@ from skillrun.definitions.definitions import Step
 from skillrun.events import Tripped
 from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.scope import frame_names, locals_of, truth
+from skillrun.runtime.scope import frame_names, is_true, locals_of
 
 
-async def act(step: Step, frame: Frame) -> Mapping[str, object]:
+async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
     """`.times`, and `.exhausted` when the cap ended it. At the cap, a breaker that asks offers another pass."""
     if step.until is None and "at_most" not in step.values:
         for inner in step.steps:
             await frame.evaluate(inner)
         return {"times": 1, "exhausted": False}
     most = frame.cap(step)
-    with frame.scoped("pass"):
+    with frame.name_scope("pass"):
         return await _passes(step, frame, most)
 
 
 async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
     """The passes, until the condition holds or there are no more; each sees what the one before has come to."""
-    bound = locals_of(step.steps)
+    bound_names = locals_of(step.steps)
     previous: dict[str, object] = {}
     times, done = 0, False
     while not done:
-        if times >= most and not await _once_more(step, frame, times):
+        if times >= most and not await _offer_extra_pass(step, frame, times):
             break
         times += 1
         frame.names["pass"] = {"index": times, "previous": previous}
-        for name in bound.ids:
+        for name in bound_names.ids:
             frame.names.pop(name, None)
-        frame.absent(bound.ids)
-        with frame.below(f"{step.id or 'repeat'}#{times}"):
+        frame.mark_absent(bound_names.ids)
+        with frame.address_scope(f"{step.id or 'repeat'}#{times}"):
             for inner in step.steps:
                 await frame.evaluate(inner)
-        done = step.until is not None and truth(step.until.render(frame_names(frame)))
-        previous = {name: frame.names[name] for name in (*bound.ids, *bound.names) if name in frame.names}
+        done = step.until is not None and is_true(step.until.render(frame_names(frame)))
+        previous = {name: frame.names[name] for name in (*bound_names.ids, *bound_names.names) if name in frame.names}
     return {"times": times, "exhausted": not done and step.until is not None}
 
 
-async def _once_more(step: Step, frame: Frame, times: int) -> bool:
+async def _offer_extra_pass(step: Step, frame: Frame, times: int) -> bool:
     """Whether the person wants another pass behind the cap; only a breaker whose `then` is `ask` has it asked."""
-    name = step.retry or frame.breaker(step)
-    if name is None or step.until is None or frame.open.breakers.limit(name).then != "ask":
+    name = step.retry or frame.breaker_name(step)
+    if name is None or step.until is None or frame.phase.breakers.settings_for(name).then != "ask":
         return False
-    limit = frame.open.breakers.limit(name)
-    frame.run.emit(Tripped(name, frame.open.name, times, "ask", limit.limit))
+    limit = frame.phase.breakers.settings_for(name)
+    frame.run.emit(Tripped(name, frame.phase.name, times, "ask", limit.limit))
     what = f"`{step.id or 'repeat'}` has run {times} times without coming to its end."
-    return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, limit, can_go_on=True)
+    return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, limit, can_continue=True)

@@ -10,15 +10,15 @@ from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun, Run
-from skillrun.runtime.summaries import bare_summary, degraded_of
-from skillrun.runtime.usage_totals import Spent
-from skillrun.store.errors import Waiting
+from skillrun.runtime.summaries import base_summary, degraded_flags
+from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.store.errors import WaitingForUser
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
-from skillrun.types.input_values import given_values
+from skillrun.types.input_values import resolve_inputs
 
 
-async def act(step: Step, frame: Frame) -> Mapping[str, object]:
+async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
     """The workflow's outputs. It is always evaluated from its first phase, over the journal.
 
     What its phases warned of and asked, and what they went on without, is in the summary of the phase around it.
@@ -30,12 +30,12 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
     workflow = program.workflow
     given = frame.value(step, "with", {})
     given = given if isinstance(given, Mapping) else {}
-    inputs, errors, warnings = given_values(workflow.inputs, given, {"config": program.config})
-    state, more, warned = given_values(workflow.state, {}, {"config": program.config, "inputs": inputs})
+    inputs, errors, warnings = resolve_inputs(workflow.inputs, given, {"config": program.config})
+    state, more, warned = resolve_inputs(workflow.state, {}, {"config": program.config, "inputs": inputs})
     if errors or more:
         raise StepFailed("; ".join(errors + more), address)
     for text in (*warnings, *warned):
-        frame.open.warn(text)
+        frame.phase.warn(text)
     inner = replace(
         outer,
         program=program,
@@ -50,44 +50,44 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
             project=outer.state.project,
             override=outer.state.override,
         ),
-        lost=set(),
-        inline=address,
-        within=frame.open,
+        lost_phases=set(),
+        inline_address=address,
+        parent_phase=frame.phase,
     )
-    evaluation = frame.evaluator.workflow(inner)
+    evaluation = frame.evaluator.inline_run(inner)
     try:
         outcome = await evaluation.run()
     finally:
-        _hand_over(frame, inner, evaluation.failed)
+        _merge_inline_records(frame, inner, evaluation.failed_phases)
     if outcome.status == "waiting":
-        raise Waiting(outcome.reason, outcome.next_step, evaluation.pause or "interactive")
+        raise WaitingForUser(outcome.reason, outcome.next_step, evaluation.pause_type or "interactive")
     if outcome.status != "completed":
         raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
     return dict(outcome.outputs)
 
 
-def _hand_over(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
+def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
     """Put what the phases of an inline workflow have on record on that of the phase around it."""
-    phase, account = frame.open, frame.open.account
-    ended = inner.store.summaries.all(inner.state.round, inner.program.workflow.phases)
-    account.spent += Spent.of(ended)
-    account.prompts.made += sum(1 for summary in ended if summary.usage.get("calls"))
-    at = inner.inline.removeprefix(f"{phase.address()}/")
-    for record in (*ended, *map(_record_of, failed)):
+    phase, account = frame.phase, frame.phase.record
+    ended = inner.store.summaries.all_summaries(inner.state.round, inner.program.workflow.phases)
+    account.usage += UsageTotals.from_summaries(ended)
+    account.prompts.count += sum(1 for summary in ended if summary.usage.get("calls"))
+    at = inner.inline_address.removeprefix(f"{phase.address()}/")
+    for record in (*ended, *map(_failed_phase_summary, failed)):
         again = f" (round {record.round})" if record.round > 1 else ""
         place, flags = f"{at}/{record.phase}{again}", record.flags
         warnings = (f"{place}: {text}" for text in record.quality_warnings)
         account.warnings.extend(text for text in warnings if text not in account.warnings)
         if flags.get("degraded"):
             account.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
-            frame.degraded.append(place)
+            frame.degraded_steps.append(place)
         if isinstance(dropped := flags.get("dropped"), int) and dropped:
-            account.dropped[place] = dropped
-        account.asked.extend(question for question in record.asked if question not in account.asked)
+            account.dropped_counts[place] = dropped
+        account.question_ids.extend(question for question in record.asked if question not in account.question_ids)
 
 
-def _record_of(failed: PhaseRun) -> Summary:
+def _failed_phase_summary(failed: PhaseRun) -> Summary:
     """What a phase that has failed would have had as its summary."""
-    return bare_summary(failed, "failed").with_fields(
-        flags=degraded_of(failed), quality_warnings=failed.account.warnings, asked=failed.account.asked
+    return base_summary(failed, "failed").with_fields(
+        flags=degraded_flags(failed), quality_warnings=failed.record.warnings, asked=failed.record.question_ids
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from skillrun.definitions.definitions import Step
 from skillrun.events import Said
-from skillrun.questions.punctuation import one_stop
+from skillrun.questions.punctuation import remove_double_stops
 from skillrun.runtime.frame import Frame
 
 
-async def act(step: Step, frame: Frame) -> None:
-    text = one_stop(" ".join(frame.text(step).split()))
+async def execute(step: Step, frame: Frame) -> None:
+    text = remove_double_stops(" ".join(frame.text(step).split()))
     level = frame.text(step, "level", "info")
-    if level == "warn" and text not in frame.open.account.warnings:
-        frame.open.account.warnings.append(text)
-    frame.run.emit(Said(frame.open.name, text, level))
+    if level == "warn" and text not in frame.phase.record.warnings:
+        frame.phase.record.warnings.append(text)
+    frame.run.emit(Said(frame.phase.name, text, level))

@@ -6,12 +6,12 @@ from skillrun.definitions.definitions import Step
 from skillrun.definitions.verbs import VERBS
 from skillrun.runtime.errors import StepFailed, Stopped
 from skillrun.runtime.frame import Frame
-from skillrun.syntax.diagnostics import allowed
-from skillrun.types.schemas import quoted
+from skillrun.syntax.diagnostics import allowed_hint
+from skillrun.types.schemas import quote_value
 
 
-async def act(step: Step, frame: Frame) -> None:
+async def execute(step: Step, frame: Frame) -> None:
     status = frame.text(step)
     if status not in VERBS["stop"].main.values:
-        raise StepFailed(f"`stop` is {quoted(status)}; {allowed(VERBS['stop'].main.values)}", frame.at(step))
+        raise StepFailed(f"`stop` is {quote_value(status)}; {allowed_hint(VERBS['stop'].main.values)}", frame.at(step))
     raise Stopped(status, frame.text(step, "reason"))

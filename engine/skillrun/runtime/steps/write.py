@@ -8,11 +8,11 @@ from skillrun.definitions.definitions import Step
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names
-from skillrun.runtime.steps.writing import put_text
+from skillrun.runtime.steps.writing import write_artifact
 from skillrun.store.frontmatter import to_frontmatter
 
 
-async def act(step: Step, frame: Frame) -> Mapping[str, object]:
+async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
     path = frame.text(step)
     names = frame_names(frame)
     name = frame.text(step, "template")
@@ -34,4 +34,4 @@ async def act(step: Step, frame: Frame) -> Mapping[str, object]:
                 f"the frontmatter of `{path}` has not the shape that it has to have: {why}", frame.at(step)
             )
         body = to_frontmatter(data, body)
-    return {"path": path, "text": await put_text(frame, step, path, body)}
+    return {"path": path, "text": await write_artifact(frame, step, path, body)}

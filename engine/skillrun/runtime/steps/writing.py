@@ -9,95 +9,95 @@ from skillrun.definitions.definitions import Step
 from skillrun.events import Wrote
 from skillrun.questions.answers import Question
 from skillrun.repository.paths import PathRefused
-from skillrun.runtime.asking.asking import put_questions
+from skillrun.runtime.asking.asking import ask_questions
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import PhaseRun
-from skillrun.runtime.scope import overwritten
-from skillrun.store.artifact_names import names_beside
-from skillrun.store.artifacts import Written
+from skillrun.runtime.scope import overwritten_text_address
+from skillrun.store.artifact_names import variant_names
+from skillrun.store.artifacts import WriteOutcome
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import to_frontmatter
-from skillrun.syntax.sanitizing import clean
-from skillrun.types.schemas import quoted
+from skillrun.syntax.sanitizing import sanitize
+from skillrun.types.schemas import quote_value
 
-IMPOSSIBLE: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
+INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
 """What a file system says of a name: too long, or a folder has it, or a file stands where a folder would have to be."""
 KEEP, TAKE = "keep mine", "take the new one"
 
 
-async def put_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
+async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
     """Write a member's reply: a structured one as frontmatter, with its `body` field as the body."""
     if isinstance(data, dict):
         front = {key: value for key, value in data.items() if key != "body"}
-        return await put_text(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
-    return await put_text(frame, step, path, text.strip() + "\n")
+        return await write_artifact(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
+    return await write_artifact(frame, step, path, text.strip() + "\n")
 
 
-async def put_text(frame: Frame, step: Step, path: str, text: str) -> str:
+async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
     """Write an artifact and give its text: the person's, where they changed it and keep it.
 
     Raises StepFailed for a name that no artifact can have; it may come from a model.
     """
-    phase, store, text = frame.open, frame.run.store, clean(text)
+    phase, store, text = frame.phase, frame.run.store, sanitize(text)
     path = _name(frame, step, path)
-    before = _before(phase, path)
+    before = _earlier_text(phase, path)
     if before not in (None, text):
-        address = overwritten(phase.run, phase.name, path)
+        address = overwritten_text_address(phase.run, phase.name, path)
         await phase.run.journal.record("note", address, sha256_of(text), {"text": before})
     try:
-        outcome = await store.ledger.put(path, text)
+        outcome = await store.artifacts.put(path, text)
         if outcome == "conflict":
-            outcome = await _conflict(frame, step, path, text)
+            outcome = await _resolve_conflict(frame, step, path, text)
     except OSError as error:
-        if error.errno not in IMPOSSIBLE:
+        if error.errno not in INVALID_NAME_ERRNOS:
             raise
-        raise _refused(frame, step, path, error.strerror or "it cannot be written") from None
-    phase.wrote(path)
+        raise _write_error(frame, step, path, error.strerror or "it cannot be written") from None
+    phase.add_artifact(path)
     frame.run.emit(Wrote(path, phase.name, outcome == "written"))
     if outcome == "kept":
-        return store.ledger.text(path) or ""
+        return store.artifacts.text(path) or ""
     return text
 
 
 def _name(frame: Frame, step: Step, path: str) -> str:
     """The one name of an artifact, however its path is written."""
     try:
-        return frame.run.store.ledger.name(path)
+        return frame.run.store.artifacts.name(path)
     except PathRefused as error:
-        raise _refused(frame, step, path, error.message) from None
+        raise _write_error(frame, step, path, error.message) from None
 
 
-def _refused(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
-    return StepFailed(f"`{step.id or step.verb}` cannot write {quoted(path)}: {why}", frame.at(step))
+def _write_error(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
+    return StepFailed(f"`{step.id or step.verb}` cannot write {quote_value(path)}: {why}", frame.at(step))
 
 
-def _before(phase: PhaseRun, path: str) -> str | None:
+def _earlier_text(phase: PhaseRun, path: str) -> str | None:
     """An earlier phase's artifact, as it was when this phase was opened."""
     texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
     before: str | None = next((text for text in texts if text is not None), None)
     return before
 
 
-async def _conflict(frame: Frame, step: Step, path: str, text: str) -> Written:
+async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> WriteOutcome:
     """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
     store = frame.run.store
-    beside = next(name for name in names_beside(path) if store.ledger.text(name) in (None, text))
-    store.ledger.put_beside(beside, text)
+    copy_name = next(name for name in variant_names(path) if store.artifacts.text(name) in (None, text))
+    store.artifacts.write_user_file(copy_name, text)
     question: Question = {
         "id": f"keep-{path}",
-        "text": f"{path} was changed by hand, and there is a new version of it in {beside}.",
+        "text": f"{path} was changed by hand, and there is a new version of it in {copy_name}.",
         "choices": [KEEP, TAKE],
         "default": KEEP,
-        "round": frame.open.round,
+        "round": frame.phase.round,
         "version": sha256_of(text)[:16],  # what was decided of another one does not count
     }
-    answers = (await put_questions(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
+    answers = (await ask_questions(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
     if answers[0].get("answer") == TAKE:
-        store.ledger.remove(beside)
-        await store.ledger.replace(path, text)
+        store.artifacts.remove(copy_name)
+        await store.artifacts.replace(path, text)
         return "written"
-    await store.ledger.keep(path)
-    note = f"{path} was changed by hand and stays as it is; the new version is in {beside}"
-    frame.open.warn(note)
+    await store.artifacts.keep_user_version(path)
+    note = f"{path} was changed by hand and stays as it is; the new version is in {copy_name}"
+    frame.phase.warn(note)
     return "kept"

@@ -11,40 +11,40 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from skillrun.repository.confined_folder import PRIVATE, Tree
+from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.checkpoints import reached
-from skillrun.store.files import encoded, folders
+from skillrun.store.checkpoints import kill_point
+from skillrun.store.files import encode, walk_folders
 
 SHARED: Final = 0o755  # of a folder, less the umask
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
-def tree_of(folder: Tree | Path) -> Tree:
+def open_tree(folder: ConfinedFolder | Path) -> ConfinedFolder:
     """The folder, opened where it is not yet."""
-    return folder if isinstance(folder, Tree) else Tree(folder)
+    return folder if isinstance(folder, ConfinedFolder) else ConfinedFolder(folder)
 
 
 def folder_mode(*, shared: bool) -> int:
     """The mode of a new folder: for its owner alone, or what the umask allows."""
-    return SHARED if shared else PRIVATE
+    return SHARED if shared else PRIVATE_MODE
 
 
 def write_atomic(
-    folder: Tree,
+    folder: ConfinedFolder,
     name: str,
     content: str | bytes,
     *,
     shared: bool = False,
-    last: Callable[[], None] = lambda: None,
+    precondition: Callable[[], None] = lambda: None,
 ) -> None:
     """Replace a file below `folder` by one with this content; it has reached the disk when this returns.
 
     It can be read by its owner alone, or with `shared` by whom the umask allows; so are folders made on the way.
     `last` is asked at the last moment; where it raises FileChanged, the file stays.
     """
-    data = encoded(content)
-    with folder.place(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
+    data = encode(content)
+    with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
         temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
         mode = folder_mode(shared=shared) & 0o666
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=parent)
@@ -54,21 +54,21 @@ def write_atomic(
                 file.flush()
                 os.fsync(file.fileno())
             folder.check()
-            reached(f"rename {leaf}: before")
-            last()
+            kill_point(f"rename {leaf}: before")
+            precondition()
             os.rename(temporary, leaf, src_dir_fd=parent, dst_dir_fd=parent)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=parent)
             raise
-        reached(f"rename {leaf}: after")
+        kill_point(f"rename {leaf}: after")
         os.fsync(parent)
 
 
-def write_new(folder: Tree, name: str, content: str | bytes, *, shared: bool = False) -> bool:
+def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool = False) -> bool:
     """The same where nothing has the name; what is there is left as it is, and then this is False."""
-    data = encoded(content)
-    with folder.place(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
+    data = encode(content)
+    with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
         temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
         mode = folder_mode(shared=shared) & 0o666
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -78,13 +78,13 @@ def write_new(folder: Tree, name: str, content: str | bytes, *, shared: bool = F
                 file.flush()
                 os.fsync(file.fileno())
             folder.check()
-            return _placed(parent, temporary, leaf)
+            return _link_new(parent, temporary, leaf)
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=parent)
 
 
-def _placed(folder: int, temporary: str, name: str) -> bool:
+def _link_new(folder: int, temporary: str, name: str) -> bool:
     """Give a finished file its name in a folder, unless there is one of that name."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -98,35 +98,35 @@ def _placed(folder: int, temporary: str, name: str) -> bool:
     return True
 
 
-def move(folder: Tree, name: str, target: str, *, shared: bool = False) -> None:
+def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False) -> None:
     """Give a file another name below the same folder, durably."""
     with (
-        folder.place(name) as (source, old),
-        folder.place(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
+        folder.open_parent(name) as (source, old),
+        folder.open_parent(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
     ):
         folder.check()
-        reached(f"rename {name}: before")
+        kill_point(f"rename {name}: before")
         os.rename(old, new, src_dir_fd=source, dst_dir_fd=parent)
-        reached(f"rename {name}: after")
+        kill_point(f"rename {name}: after")
         os.fsync(parent)
         os.fsync(source)
 
 
-def share(folder: Tree) -> None:
+def apply_shared_modes(folder: ConfinedFolder) -> None:
     """Give what is in a run folder, but for `.run`, at least the modes that new files of a shared run have."""
     umask = os.umask(0o077)
     os.umask(umask)
-    for name in folders(folder):
+    for name in walk_folders(folder):
         if name == ".run" or name.startswith(".run/"):
             continue
-        folder.allow(name, SHARED & ~umask)
+        folder.add_mode(name, SHARED & ~umask)
         for leaf, kind in folder.entries(name):
             if kind == "file":
                 with contextlib.suppress(PathRefused, FileNotFoundError):
-                    folder.allow(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666 & ~umask)
+                    folder.add_mode(leaf if name == "." else f"{name}/{leaf}", SHARED & 0o666 & ~umask)
 
 
-def sweep(folder: Tree, name: str = ".") -> list[str]:
+def remove_leftovers(folder: ConfinedFolder, name: str = ".") -> list[str]:
     """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
     at = "" if name == "." else f"{name}/"
     leftovers = [f"{at}{leaf}" for leaf, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(leaf)]

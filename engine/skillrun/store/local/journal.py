@@ -13,23 +13,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.base_journal import KEPT, ChainedJournal, anything
+from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, accept_any_body
 from skillrun.store.index import Index
-from skillrun.store.journal import Fits, JournalDamaged, JournalRow
-from skillrun.store.local.atomic import tree_of
+from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
+from skillrun.store.local.atomic import open_tree
 from skillrun.store.local.journal_files import JournalFiles, make_journal
-from skillrun.store.local.lock import FolderLease, held_error, own
+from skillrun.store.local.lock import LocalLease, ensure_engine_folder, held_error
 from skillrun.store.local.verification import (
     JOURNAL,
     WITNESS,
     check_journal_files,
-    doubts,
-    journal_copy,
-    line_of_witness,
+    copy_journal,
+    format_witness,
+    read_witness,
     verify,
-    witness_of,
+    witness_warning,
 )
 from skillrun.store.memory import MemoryJournal
 from skillrun.store.rows import TEXT
@@ -39,8 +39,8 @@ _PERMISSIONS: Final = (
     "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
 )
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
-TRIES: Final = 20  # copies of a journal that somebody writes
-BETWEEN: Final = 0.05  # seconds
+MAX_COPY_ATTEMPTS: Final = 20  # copies of a journal that somebody writes
+RETRY_SECONDS: Final = 0.05  # seconds
 _UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
 
 
@@ -59,43 +59,43 @@ class SqliteJournal(ChainedJournal):
         self,
         database: sqlite3.Connection,
         index: Index,
-        fits: Fits,
+        fits: BodyCheck,
         files: JournalFiles,
-        doubt: str = "",
+        warning: str = "",
     ) -> None:
-        super().__init__(index, fits, doubt)
+        super().__init__(index, fits, warning)
         self._database, self._files = database, files
         self._synchronous = ""
 
     @classmethod
-    def create(cls, run_folder: Tree | Path, fits: Fits = anything) -> SqliteJournal:
+    def create(cls, run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> SqliteJournal:
         """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there, PathRefused for links."""
-        folder = tree_of(run_folder)
-        own(folder)
-        if check_journal_files(folder) or folder.known(WITNESS) is not None:
+        folder = open_tree(run_folder)
+        ensure_engine_folder(folder)
+        if check_journal_files(folder) or folder.stat_file(WITNESS) is not None:
             raise FileExistsError(folder.path / JOURNAL)
         make_journal(folder)
         return cls.open(folder, fits)
 
     @classmethod
-    def open(cls, run_folder: Tree | Path, fits: Fits = anything) -> SqliteJournal:
+    def open(cls, run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> SqliteJournal:
         """The verified journal of a run. JournalDamaged, JournalNewer, JournalOlder, JournalShortened leave it."""
-        folder = tree_of(run_folder)
+        folder = open_tree(run_folder)
         path = folder.path / JOURNAL
-        own(folder)
+        ensure_engine_folder(folder)
         try:
             check_journal_files(folder)
-            witness = witness_of(folder)
+            witness = read_witness(folder)
             index = verify(path, witness, path)
             database = sqlite3.connect(path, isolation_level=None)
-            _check_same(folder, path)
+            _check_same_file(folder, path)
             database.execute("PRAGMA trusted_schema=OFF")
             database.execute("PRAGMA wal_autocheckpoint=256")  # pages: keeps the log at about 1 MB
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA wal_checkpoint")  # syncs what a killed run left in the log, before it is witnessed
-            files = JournalFiles(folder, line_of_witness(index))
-            journal = cls(database, index, fits, files, doubts(folder, witness, index))
-            files.attest(line_of_witness(index))
+            files = JournalFiles(folder, format_witness(index))
+            journal = cls(database, index, fits, files, witness_warning(folder, witness, index))
+            files.attest(format_witness(index))
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{path} cannot be opened: {error}", _PERMISSIONS) from error
         return journal
@@ -106,12 +106,12 @@ class SqliteJournal(ChainedJournal):
         if not self._failure:
             with contextlib.suppress(sqlite3.Error, OSError):
                 self._database.execute("PRAGMA wal_checkpoint")
-                self._files.attest(line_of_witness(self._index))
+                self._files.attest(format_witness(self._index))
         self._database.close()
         self._files.close()
 
     def _check_place(self) -> None:
-        self._files.check_here()
+        self._files.check_location()
 
     def _check_rows(self, rows: Sequence[JournalRow]) -> None:
         synced = _is_synced(rows)
@@ -123,7 +123,7 @@ class SqliteJournal(ChainedJournal):
                 self._database.execute(f"PRAGMA synchronous={synchronous}")
             self._synchronous = synchronous
 
-    def _keep(self, rows: Sequence[JournalRow]) -> None:
+    def _persist(self, rows: Sequence[JournalRow]) -> None:
         with _as_os_error():
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany(_INSERT, rows)
@@ -131,7 +131,7 @@ class SqliteJournal(ChainedJournal):
 
     def _attest(self, rows: Sequence[JournalRow]) -> None:
         if _is_synced(rows):
-            self._files.attest(line_of_witness(self._index))
+            self._files.attest(format_witness(self._index))
 
     def _undo(self) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -141,57 +141,57 @@ class SqliteJournal(ChainedJournal):
         try:
             row = self._database.execute("SELECT * FROM records WHERE seq = ?", (seq,)).fetchone()
         except sqlite3.Error as error:
-            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", KEPT) from None
+            raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
         if row is None:
-            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", KEPT)
+            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", RESTORE_HINT)
         return JournalRow(*row)
 
 
-def read_journal(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJournal:
+def read_journal(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
     """The verified journal of a run for who only looks: nothing of the run is changed, whatever is recorded here.
 
     Raises as opening it does, and SkillrunError, naming the holder, while another process has the run.
     """
-    folder = tree_of(run_folder)
-    if FolderLease(folder).is_held():
+    folder = open_tree(run_folder)
+    if LocalLease(folder).is_held():
         raise held_error(folder)
     try:
-        return _copied(folder, fits)
+        return _read_copy(folder, fits)
     except SkillrunError:
-        if FolderLease(folder).is_held():  # since it was looked at; the copy is of two moments
+        if LocalLease(folder).is_held():  # since it was looked at; the copy is of two moments
             raise held_error(folder) from None
         raise
 
 
-def read_so_far(run_folder: Tree | Path, fits: Fits = anything) -> MemoryJournal:
+def read_snapshot(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
     """What the journal of a run holds by now, also while a process adds to it; see `read_journal`.
 
     A copy that was made while the log was moved into the database is of two moments, which its chain tells: it is made
     again. One whose chain is whole, with no fewer records than were witnessed before, is the journal of a moment.
     """
-    folder = tree_of(run_folder)
-    for _ in range(TRIES):
+    folder = open_tree(run_folder)
+    for _ in range(MAX_COPY_ATTEMPTS):
         try:
-            return _copied(folder, fits)
+            return _read_copy(folder, fits)
         except SkillrunError:
-            if not FolderLease(folder).is_held():
+            if not LocalLease(folder).is_held():
                 raise
-            time.sleep(BETWEEN)
+            time.sleep(RETRY_SECONDS)
     raise held_error(folder)
 
 
-def _copied(folder: Tree, fits: Fits) -> MemoryJournal:
+def _read_copy(folder: ConfinedFolder, fits: BodyCheck) -> MemoryJournal:
     """The verified journal, from a copy of its files. Raises SkillrunError."""
     place = folder.path / JOURNAL
     check_journal_files(folder)
-    witness = witness_of(folder)
+    witness = read_witness(folder)
     rows: list[JournalRow] = []
-    with tempfile.TemporaryDirectory(prefix="skillrun-") as private:
+    with tempfile.TemporaryDirectory(prefix="skillrun-") as folder_name:
         try:
-            index = verify(journal_copy(folder, Path(private)), witness, place, rows.append)
+            index = verify(copy_journal(folder, Path(folder_name)), witness, place, rows.append)
         except (sqlite3.Error, OSError) as error:
             raise SkillrunError(f"{place} cannot be read: {error}", _PERMISSIONS) from error
-    return MemoryJournal(rows, index, fits, doubts(folder, witness, index))
+    return MemoryJournal(rows, index, fits, witness_warning(folder, witness, index))
 
 
 def _is_synced(rows: Sequence[JournalRow]) -> bool:
@@ -209,8 +209,8 @@ class _as_os_error:  # noqa: N801 (a function to who reads it; as one it would c
             raise OSError(str(error)) from error
 
 
-def _check_same(folder: Tree, path: Path) -> None:
+def _check_same_file(folder: ConfinedFolder, path: Path) -> None:
     """Raises PathRefused where the name by which SQLite has opened the journal leads elsewhere than the folder."""
-    there, known = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
-    if (there.st_dev, there.st_ino) != (known.st_dev, known.st_ino):
+    opened, expected = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
+    if (opened.st_dev, opened.st_ino) != (expected.st_dev, expected.st_ino):
         raise PathRefused(f"{path} was exchanged while it was opened", "nothing was recorded; look who writes there")

@@ -7,43 +7,43 @@ import os
 import sqlite3
 from typing import Final
 
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.checkpoints import reached
-from skillrun.store.lease import RunLost
+from skillrun.store.checkpoints import kill_point
+from skillrun.store.lease import LeaseLost
 from skillrun.store.local.atomic import write_atomic
-from skillrun.store.local.verification import BESIDE, JOURNAL, SCHEMA, SCHEMA_VERSION, WITNESS
+from skillrun.store.local.verification import DATABASE_SUFFIXES, JOURNAL, SCHEMA, SCHEMA_VERSION, WITNESS
 from skillrun.syntax.diagnostics import SkillrunError
 
 UNFINISHED: Final = JOURNAL + ".new"
-ROOM: Final = "nothing was begun; see whether there is room on the disk, and type the command again"
+DISK_HINT: Final = "nothing was begun; see whether there is room on the disk, and type the command again"
 
 
 class JournalFiles:
     """What is on the disk of a journal that is open for writing."""
 
-    def __init__(self, folder: Tree, line: bytes) -> None:
+    def __init__(self, folder: ConfinedFolder, line: bytes) -> None:
         """Watch the files from now on, which have to be there; a witness with this line is made where none is whole."""
         self._folder = folder
-        witness = folder.known(WITNESS)
+        witness = folder.stat_file(WITNESS)
         if witness is None or witness.st_size != len(line):
             write_atomic(folder, WITNESS, line)
         self._witness = folder.open(WITNESS, os.O_WRONLY)
-        self._known = {name: folder.identity(name) for name in (JOURNAL, JOURNAL + BESIDE[0])}
+        self._known = {name: folder.identity(name) for name in (JOURNAL, JOURNAL + DATABASE_SUFFIXES[0])}
         self._itself = folder.identity(WITNESS)
 
     def check(self) -> None:
-        """Raises RunLost where nothing may be committed any more: what is written now would be found nowhere."""
-        self._folder.check(here=False)
-        for name, was in self._known.items():
-            if self._folder.identity(name) != was:
-                raise RunLost(
+        """Raises LeaseLost where nothing may be committed any more: what is written now would be found nowhere."""
+        self._folder.check(verify_path=False)
+        for name, identity in self._known.items():
+            if self._folder.identity(name) != identity:
+                raise LeaseLost(
                     f"{self._folder.path / name} was removed or exchanged while the run went on",
                     "put `.run` back from a backup to go on with this run, or start a new one",
                 )
 
-    def check_here(self) -> None:
-        """Raises RunLost where the run is not where it was, so that nothing new may be asked for it."""
+    def check_location(self) -> None:
+        """Raises LeaseLost where the run is not where it was, so that nothing new may be asked for it."""
         self._folder.check()
 
     def attest(self, line: bytes) -> None:
@@ -59,9 +59,9 @@ class JournalFiles:
         os.close(self._witness)
 
 
-def make_journal(folder: Tree) -> None:
+def make_journal(folder: ConfinedFolder) -> None:
     """Make an empty journal in `.run`, whole or not at all. Raises SkillrunError where there is no room for it."""
-    _sweep(folder)
+    _remove_leftovers(folder)
     try:
         os.close(folder.open(UNFINISHED, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         with contextlib.closing(sqlite3.connect(folder.path / UNFINISHED, isolation_level=None)) as database:
@@ -71,24 +71,24 @@ def make_journal(folder: Tree) -> None:
             database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
             database.execute("PRAGMA journal_mode=WAL")
         _check_closed(folder)
-        with folder.place(UNFINISHED) as (parent, leaf):
-            reached("rename journal.db: before")
+        with folder.open_parent(UNFINISHED) as (parent, leaf):
+            kill_point("rename journal.db: before")
             os.rename(leaf, "journal.db", src_dir_fd=parent, dst_dir_fd=parent)
-            reached("rename journal.db: after")
+            kill_point("rename journal.db: after")
             os.fsync(parent)
     except (sqlite3.Error, OSError) as error:
         with contextlib.suppress(OSError, PathRefused):
-            _sweep(folder)
-        raise SkillrunError(f"{folder.path / JOURNAL} cannot be made: {error}", ROOM) from error
+            _remove_leftovers(folder)
+        raise SkillrunError(f"{folder.path / JOURNAL} cannot be made: {error}", DISK_HINT) from error
 
 
-def _check_closed(folder: Tree) -> None:
-    log = folder.known(UNFINISHED + BESIDE[0])
+def _check_closed(folder: ConfinedFolder) -> None:
+    log = folder.stat_file(UNFINISHED + DATABASE_SUFFIXES[0])
     if log is not None and log.st_size:
         raise OSError(f"{UNFINISHED} could not be closed")
 
 
-def _sweep(folder: Tree) -> None:
-    for suffix in ("", *BESIDE):
-        if folder.known(UNFINISHED + suffix) is not None:
+def _remove_leftovers(folder: ConfinedFolder) -> None:
+    for suffix in ("", *DATABASE_SUFFIXES):
+        if folder.stat_file(UNFINISHED + suffix) is not None:
             folder.remove(UNFINISHED + suffix)

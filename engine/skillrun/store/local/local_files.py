@@ -7,27 +7,27 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from skillrun.repository.confined_folder import Kind, Tree
-from skillrun.repository.matching import matching
+from skillrun.repository.confined_folder import ConfinedFolder, EntryKind
+from skillrun.repository.matching import find_matching_files
 from skillrun.repository.paths import PathRefused
 from skillrun.store.artifact_names import SUMMARIES
-from skillrun.store.files import LARGEST, check_other, folders
+from skillrun.store.files import LARGEST, check_run_exists, walk_folders
 from skillrun.store.journal import Journal
-from skillrun.store.local.atomic import folder_mode, move, sweep, tree_of, write_atomic, write_new
-from skillrun.store.run_data import RunStore
+from skillrun.store.local.atomic import folder_mode, move, open_tree, remove_leftovers, write_atomic, write_new
+from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE
 from skillrun.store.summaries import ROUND
 
 
-class FolderFiles:
+class LocalFiles:
     """The `Files` of a run on the disk. With `shared`, what it writes can be read by whom the umask allows."""
 
-    def __init__(self, tree: Tree, *, shared: bool = False) -> None:
+    def __init__(self, tree: ConfinedFolder, *, shared: bool = False) -> None:
         self._tree, self._shared = tree, shared
         self.path = tree.path
 
     def has(self, name: str) -> bool:
-        return self._tree.known(name) is not None
+        return self._tree.stat_file(name) is not None
 
     def is_file(self, name: str) -> bool:
         return self._tree.is_file(name)
@@ -41,14 +41,14 @@ class FolderFiles:
     def read(self, name: str, limit: int = LARGEST) -> bytes:
         return self._tree.read(name, limit)
 
-    def entries(self, name: str = ".") -> list[tuple[str, Kind]]:
+    def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
         return self._tree.entries(name)
 
     def matching(self, pattern: str) -> list[str]:
-        return matching(self._tree, pattern)
+        return find_matching_files(self._tree, pattern)
 
-    def write(self, name: str, content: str | bytes, *, last: Callable[[], None] = lambda: None) -> None:
-        write_atomic(self._tree, name, content, shared=self._shared, last=last)
+    def write(self, name: str, content: str | bytes, *, precondition: Callable[[], None] = lambda: None) -> None:
+        write_atomic(self._tree, name, content, shared=self._shared, precondition=precondition)
 
     def write_new(self, name: str, content: str | bytes) -> bool:
         return write_new(self._tree, name, content, shared=self._shared)
@@ -62,32 +62,32 @@ class FolderFiles:
         self._tree.remove(name)
 
     def make_folder(self, name: str) -> None:
-        self._tree.make(name, folder_mode(shared=self._shared))
+        self._tree.make_folder(name, folder_mode(shared=self._shared))
 
-    def other(self, name: str) -> Tree:
-        check_other(self.path.parent, name)
+    def open_other_run(self, name: str) -> ConfinedFolder:
+        check_run_exists(self.path.parent, name)
         return self._tree.sibling(name)
 
-    def sweep(self) -> None:
-        for folder in folders(self._tree):
-            sweep(self._tree, folder)
+    def remove_leftovers(self) -> None:
+        for folder in walk_folders(self._tree):
+            remove_leftovers(self._tree, folder)
 
 
-def stored(folder: Tree | Path, journal: Journal | None = None, *, shared: bool = False) -> RunStore:
+def open_run_data(folder: ConfinedFolder | Path, journal: Journal | None = None, *, shared: bool = False) -> RunData:
     """What the folder of a run holds; without a journal it can be looked at."""
-    return RunStore(FolderFiles(tree_of(folder), shared=shared), journal)
+    return RunData(LocalFiles(open_tree(folder), shared=shared), journal)
 
 
-def check_folder(folder: Tree | Path) -> None:
+def check_folder(folder: ConfinedFolder | Path) -> None:
     """Raises PathRefused where something that a run's own files should be is a link or nothing regular."""
-    tree = tree_of(folder)
+    tree = open_tree(folder)
     for name, kind in tree.entries():
         if name in (".run", SUMMARIES) or ROUND.fullmatch(name):
             if kind != "folder":
                 raise PathRefused(f"`{name}` in {tree.path} is no folder", "skillrun makes one there: remove it")
         elif name == STATE:
-            tree.known(name)
+            tree.stat_file(name)
     if tree.is_folder(".run"):
         for name, kind in tree.entries(".run"):
             if kind != "folder":
-                tree.known(f".run/{name}")
+                tree.stat_file(f".run/{name}")

@@ -8,37 +8,37 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from skillrun.checker.program import Program
-from skillrun.repository.confined_folder import Tree
-from skillrun.store.base_journal import KEPT
-from skillrun.store.errors import file_trouble
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.store.base_journal import RESTORE_HINT
+from skillrun.store.errors import file_error
 from skillrun.store.event_lines import Record
-from skillrun.store.files import LARGEST, Files, folders
+from skillrun.store.files import LARGEST, Files, walk_folders
 from skillrun.store.journal import Journal
 from skillrun.store.journal_bodies import body_fits
-from skillrun.store.local.atomic import share
-from skillrun.store.local.journal import SqliteJournal, read_journal, read_so_far
-from skillrun.store.local.local_files import FolderFiles, check_folder
-from skillrun.store.local.lock import INSIDE, FolderLease
-from skillrun.store.local.migration import migrate, old_state
-from skillrun.store.local.signing_key import known_key, own_key
-from skillrun.store.local.transcript import Transcript, events, lines
+from skillrun.store.local.atomic import apply_shared_modes
+from skillrun.store.local.journal import SqliteJournal, read_journal, read_snapshot
+from skillrun.store.local.local_files import LocalFiles, check_folder
+from skillrun.store.local.lock import ENGINE_FOLDER, LocalLease
+from skillrun.store.local.migration import migrate_from_v1, read_v1_state
+from skillrun.store.local.signing_key import ensure_signing_key, read_signing_key
+from skillrun.store.local.transcript import LocalTranscript, read_events, read_lines
 from skillrun.store.local.verification import JOURNAL, WITNESS, JournalShortened, check_journal_files
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.run_data import RunStore, run_argument
+from skillrun.store.run_data import RunData, format_run_argument
 from skillrun.store.seal import is_sealed
 from skillrun.store.state import STATE, State
 from skillrun.syntax.diagnostics import SkillrunError
 
-MOST_COPIED: Final = 500_000_000  # bytes
-NOT_BEGUN: Final = "nothing was begun; mend that, and type the command again"
+MAX_COPY_BYTES: Final = 500_000_000  # bytes
+NOT_STARTED_HINT: Final = "nothing was begun; mend that, and type the command again"
 
 
-class RunFolder:
+class LocalRun:
     """The folder of a run. Nobody holds it by this alone."""
 
-    def __init__(self, folder: Tree | Path) -> None:
-        self._tree = folder if isinstance(folder, Tree) else Tree(folder)
-        self.lease = FolderLease(self._tree)
+    def __init__(self, folder: ConfinedFolder | Path) -> None:
+        self._tree = folder if isinstance(folder, ConfinedFolder) else ConfinedFolder(folder)
+        self.lease = LocalLease(self._tree)
 
     def __enter__(self) -> Self:
         return self
@@ -59,22 +59,22 @@ class RunFolder:
         return self._tree.path
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where people find it."""
         return str(self._tree.path)
 
-    def is_of(self, project: Path) -> bool:
+    def belongs_to(self, project: Path) -> bool:
         """Whether it is kept where that project keeps its runs."""
         return self._tree.path.parent == project.resolve() / "runs"
 
-    def called(self, project: Path) -> str:
+    def command_argument(self, project: Path) -> str:
         """What a command takes for this run when it is typed in the project."""
-        return run_argument(self._tree.path, project)
+        return format_run_argument(self._tree.path, project)
 
     @property
     def has_state(self) -> bool:
         """Whether the run has begun."""
-        return self._tree.known(STATE) is not None
+        return self._tree.stat_file(STATE) is not None
 
     @property
     def has_journal(self) -> bool:
@@ -87,51 +87,53 @@ class RunFolder:
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
         """Whether this user's own run has written the state, in this project. A broken key seals nothing."""
         try:
-            key = known_key()
+            key = read_signing_key()
         except (OSError, SkillrunError):
             return False
         return is_sealed(program, state, project, key)
 
     def sealing_key(self) -> bytes:
         """The user's key, made where there is none. Raises OSError, SkillrunError where it cannot be had."""
-        return own_key()
+        return ensure_signing_key()
 
-    def check_here(self) -> None:
-        """Raises RunLost where this process held the run and has lost it."""
+    def check_lease(self) -> None:
+        """Raises LeaseLost where this process held the run and has lost it."""
         self._tree.check()
 
-    def check_inside(self) -> None:
+    def check_engine_files(self) -> None:
         """Raises JournalShortened where what the engine keeps was removed: made anew by the lock, it would stand in the
         way of the one that is put back."""
-        if self._tree.identity(INSIDE) is None:
-            raise JournalShortened(f"{self._tree.path / INSIDE} is missing, and the journal with it", KEPT)
+        if self._tree.identity(ENGINE_FOLDER) is None:
+            raise JournalShortened(
+                f"{self._tree.path / ENGINE_FOLDER} is missing, and the journal with it", RESTORE_HINT
+            )
 
     # what is in it
 
-    def new_journal(self) -> Journal:
+    def open_or_create_journal(self) -> Journal:
         """The journal, made when there is none."""
-        there = any(self._tree.known(name) is not None for name in (JOURNAL, WITNESS))
+        there = any(self._tree.stat_file(name) is not None for name in (JOURNAL, WITNESS))
         return SqliteJournal.open(self._tree, body_fits) if there else SqliteJournal.create(self._tree, body_fits)
 
-    def journal(self) -> Journal:
+    def open_journal(self) -> Journal:
         """The journal, for who holds the run. Raises SkillrunError where it is not whole."""
         return SqliteJournal.open(self._tree, body_fits)
 
-    def journal_to_read(self) -> MemoryJournal:
+    def read_only_journal(self) -> MemoryJournal:
         """The journal for who only looks. Raises SkillrunError, also while another process has the run."""
         return read_journal(self._tree, body_fits)
 
-    def journal_so_far(self) -> MemoryJournal:
+    def journal_snapshot(self) -> MemoryJournal:
         """The journal for who only looks, as far as it has come where a process has the run. Raises SkillrunError."""
-        return read_so_far(self._tree, body_fits)
+        return read_snapshot(self._tree, body_fits)
 
-    def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:
+    def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
         """Artifacts, summaries and state; without a journal they can be looked at."""
-        return RunStore(FolderFiles(self._tree, shared=shared), journal)
+        return RunData(LocalFiles(self._tree, shared=shared), journal)
 
     def state(self) -> State:
         """The state that `state.md` holds. Raises SkillrunError."""
-        return self.store().state.read()[0]
+        return self.data().state.read()[0]
 
     def status(self, state: State) -> str:
         """The status; a run that says it is running and that no process holds was cut off."""
@@ -139,56 +141,56 @@ class RunFolder:
 
     def copy_files(self, target: Files) -> None:
         """Copy what it holds but `.run`: regular files only. Raises SkillrunError where they are too many."""
-        left = MOST_COPIED
-        for folder in folders(self._tree):
+        remaining = MAX_COPY_BYTES
+        for folder in walk_folders(self._tree):
             if folder == ".run" or folder.startswith(".run/"):
                 continue
             for name, kind in self._tree.entries(folder):
                 path = name if folder == "." else f"{folder}/{name}"
                 if kind != "file" or not self._tree.is_file(path):
                     continue
-                content = self._tree.read(path, min(left, LARGEST))
-                left -= len(content)
-                if left < 0 or len(content) > LARGEST:
+                content = self._tree.read(path, min(remaining, LARGEST))
+                remaining -= len(content)
+                if remaining < 0 or len(content) > LARGEST:
                     message = f"the files in {self._tree.path} are too large to be looked through"
                     raise SkillrunError(message, f"move {path} away")
                 target.write(path, content)
 
-    def transcript(self) -> Transcript:
+    def open_transcript(self) -> LocalTranscript:
         """What hears the events of the run from now on."""
-        return Transcript(self._tree)
+        return LocalTranscript(self._tree)
 
-    def lines(self) -> Iterator[str]:
+    def transcript_lines(self) -> Iterator[str]:
         """The events so far, as they are kept. Raises OSError, SkillrunError."""
-        return (line.decode() for line in lines(self._tree))
+        return (line.decode() for line in read_lines(self._tree))
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """The events so far, and with `follow` those that come until the run ends."""
-        return events(self._tree, follow=follow)
+        return read_events(self._tree, follow=follow)
 
     # while it is begun, or gone on with
 
-    def old_state(self) -> Mapping[str, Any] | None:
+    def v1_state(self) -> Mapping[str, Any] | None:
         """The state of a run of the first version; None for any other."""
-        return old_state(self._tree)
+        return read_v1_state(self._tree)
 
-    def bring_forward(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
+    def migrate_v1_run(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
         """Hold a run of the first version and bring it forward; what was done, a line each. Raises SkillrunError."""
         with self.lease.hold():
-            return migrate(self._tree, old, program, now)
+            return migrate_from_v1(self._tree, old, program, now)
 
-    def settle_modes(self, *, shared: bool) -> None:
+    def apply_permissions(self, *, shared: bool) -> None:
         """Have the folder be its owner's alone or, with `shared`, readable by whom the umask allows."""
         with suppress(PermissionError):  # file systems of other machines, where modes mean nothing
             if shared:  # it may have begun as a private one
-                share(self._tree)
+                apply_shared_modes(self._tree)
             else:
-                self._tree.restrict()
+                self._tree.make_private()
 
     @contextmanager
-    def undone(self) -> Iterator[None]:
+    def rollback_on_failure(self) -> Iterator[None]:
         """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
-        is_new = self._tree.known(JOURNAL) is None and self._tree.known(WITNESS) is None
+        is_new = self._tree.stat_file(JOURNAL) is None and self._tree.stat_file(WITNESS) is None
         try:
             yield
         except BaseException as error:
@@ -198,7 +200,7 @@ class RunFolder:
                 self._tree.remove(".run")
                 self._tree.path.rmdir()
             if isinstance(error, OSError):
-                raise SkillrunError(file_trouble(error).message, NOT_BEGUN) from error
+                raise SkillrunError(file_error(error).message, NOT_STARTED_HINT) from error
             if type(error) is SkillrunError:
-                raise SkillrunError(error.message, NOT_BEGUN) from error
+                raise SkillrunError(error.message, NOT_STARTED_HINT) from error
             raise

@@ -17,43 +17,45 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from skillrun.repository.confined_folder import PRIVATE, Tree
+from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.clock import moment
-from skillrun.store.lease import RunLost
-from skillrun.store.local.atomic import tree_of, write_atomic
+from skillrun.store.clock import utc_timestamp
+from skillrun.store.lease import LeaseLost
+from skillrun.store.local.atomic import open_tree, write_atomic
 from skillrun.syntax.diagnostics import SkillrunError
 
-INSIDE: Final = ".run"
+ENGINE_FOLDER: Final = ".run"
 LOCK: Final = ".run/lock"
 OWNER: Final = ".run/owner.json"
 LONGEST: Final = 1_000_000  # bytes of the note, which has the command line
-PATIENCE: Final = 0.2  # seconds: whoever only looks whether a run is held lets go at once
-NO_LOCKS: Final = frozenset({errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS})
+LOCK_TIMEOUT: Final = 0.2  # seconds: whoever only looks whether a run is held lets go at once
+LOCKS_UNSUPPORTED: Final = frozenset(
+    {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
+)
 """What file systems of other machines say that lock no folders: there the file alone has to do."""
 
 
-class Held:
+class LockGuard:
     """What this process holds of a run, and whether it still does."""
 
-    def __init__(self, folder: Tree, lock: int) -> None:
+    def __init__(self, folder: ConfinedFolder, lock: int) -> None:
         """`lock` is the descriptor of the lock's file."""
         self._folder, self._lock = folder, lock
         status = os.fstat(lock)
         self._path = str(folder.path / LOCK)
-        self._itself, self._inside = (status.st_dev, status.st_ino), folder.identity(INSIDE)
+        self._itself, self._inside = (status.st_dev, status.st_ino), folder.identity(ENGINE_FOLDER)
 
-    def check(self, *, here: bool = True) -> None:
-        """Raises RunLost where the lock is another's now, and with `here` where the folder is not where it was."""
-        if here and self._is_at_its_path():
+    def check(self, *, verify_path: bool = True) -> None:
+        """Raises LeaseLost where the lock is another's now, and with `here` where the folder is not where it was."""
+        if verify_path and self._is_in_place():
             return
-        lost = self._folder.identity(LOCK) != self._itself
-        if (lost or here) and not self._folder.is_here():
-            raise _moved(self._folder)
-        if lost:
-            raise self._lost()
+        is_lost = self._folder.identity(LOCK) != self._itself
+        if (is_lost or verify_path) and not self._folder.is_at_path():
+            raise _moved_error(self._folder)
+        if is_lost:
+            raise self._lost_error()
 
-    def _is_at_its_path(self) -> bool:
+    def _is_in_place(self) -> bool:
         """Whether the lock is where it was, and so the folder: one look before every call, where all is well."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
@@ -61,75 +63,77 @@ class Held:
             return False
         return (status.st_dev, status.st_ino) == self._itself
 
-    def _lost(self) -> RunLost:
-        path, now = self._folder.path, _path_of(self._lock)
+    def _lost_error(self) -> LeaseLost:
+        path, current_path = self._folder.path, _current_path(self._lock)
         resume = f"`skillrun resume {quote(str(path))}`"
-        if self._folder.identity(INSIDE) == self._inside:
+        if self._folder.identity(ENGINE_FOLDER) == self._inside:
             text = "was removed or exchanged while the run went on, so that another process could have taken it up"
-            return RunLost(f"{path / LOCK} {text}", f"see who did that; then go on with {resume}")
-        if now is None:
-            way = "what the run has written is kept; put `.run` back from a backup, or begin the run again"
-            return RunLost(f"{path / INSIDE} was removed while the run went on, and its journal with it", way)
-        way = f"move it back with `mv {quote(str(now.parent))} {quote(str(path / INSIDE))}`"
-        return RunLost(f"{path / INSIDE} was moved while the run went on", f"{way}; then {resume} goes on")
+            return LeaseLost(f"{path / LOCK} {text}", f"see who did that; then go on with {resume}")
+        if current_path is None:
+            hint = "what the run has written is kept; put `.run` back from a backup, or begin the run again"
+            return LeaseLost(f"{path / ENGINE_FOLDER} was removed while the run went on, and its journal with it", hint)
+        hint = f"move it back with `mv {quote(str(current_path.parent))} {quote(str(path / ENGINE_FOLDER))}`"
+        return LeaseLost(f"{path / ENGINE_FOLDER} was moved while the run went on", f"{hint}; then {resume} goes on")
 
 
-def _moved(folder: Tree) -> RunLost:
-    descriptor = folder.descriptor()
+def _moved_error(folder: ConfinedFolder) -> LeaseLost:
+    descriptor = folder.open_descriptor()
     try:
-        now = _path_of(descriptor)
+        current_path = _current_path(descriptor)
     finally:
         os.close(descriptor)
-    if now is None:
-        return RunLost(f"{folder.path} was removed while the run went on", "begin the run again")
-    text = f"{folder.path} was moved while the run went on; it is {now} now"
-    return RunLost(text, f"what was done is kept there; resume with `skillrun resume {quote(str(now))}`")
+    if current_path is None:
+        return LeaseLost(f"{folder.path} was removed while the run went on", "begin the run again")
+    text = f"{folder.path} was moved while the run went on; it is {current_path} now"
+    return LeaseLost(text, f"what was done is kept there; resume with `skillrun resume {quote(str(current_path))}`")
 
 
-def _path_of(descriptor: int) -> Path | None:
+def _current_path(descriptor: int) -> Path | None:
     """Where an open file is now, as far as the system tells; None where it has no name any more."""
     try:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
-        there = path.stat()
+        expected = path.stat()
     except OSError:
         return None
     status = os.fstat(descriptor)
-    return path if (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino) else None
+    return path if (expected.st_dev, expected.st_ino) == (status.st_dev, status.st_ino) else None
 
 
-class FolderLease:
+class LocalLease:
     """The `Lease` of a run folder."""
 
-    def __init__(self, run_folder: Tree | Path) -> None:
-        self._folder = tree_of(run_folder)
+    def __init__(self, run_folder: ConfinedFolder | Path) -> None:
+        self._folder = open_tree(run_folder)
 
     @contextlib.contextmanager
-    def hold(self) -> Iterator[Held]:
+    def hold(self) -> Iterator[LockGuard]:
         """Hold the lock of the run, and guard its folder. Raises SkillrunError, naming the holder, where it is held;
         PathRefused for links."""
         folder = self._folder
         with contextlib.ExitStack() as opened:
-            itself = folder.descriptor()
+            itself = folder.open_descriptor()
             opened.callback(os.close, itself)
-            if not _locked(itself):
+            if not _try_lock(itself):
                 raise held_error(folder)
-            own(folder)
+            ensure_engine_folder(folder)
             lock = folder.open(LOCK, os.O_RDWR | os.O_CREAT)
             opened.callback(os.close, lock)
-            if not _locked(lock):
+            if not _try_lock(lock):
                 raise held_error(folder)
-            mine = Held(folder, lock)
-            mine.check()
-            folder.known(OWNER)
+            guard = LockGuard(folder, lock)
+            guard.check()
+            folder.stat_file(OWNER)
             with contextlib.suppress(OSError):  # it only says who this is
-                write_atomic(folder, OWNER, json.dumps(_self(), indent=2) + "\n")
-            before, folder.guard = folder.guard, mine
+                write_atomic(folder, OWNER, json.dumps(_owner_record(), indent=2) + "\n")
+            previous_guard, folder.guard = folder.guard, guard
             try:
-                yield mine
+                yield guard
             finally:
-                with contextlib.suppress(OSError, PathRefused, RunLost):  # a note that stays is that of a dead process
+                with contextlib.suppress(
+                    OSError, PathRefused, LeaseLost
+                ):  # a note that stays is that of a dead process
                     folder.remove(OWNER)
-                folder.guard = before
+                folder.guard = previous_guard
 
     def is_held(self) -> bool:
         """Whether a process is running this run now; changes nothing. True where only its owner may look."""
@@ -139,21 +143,21 @@ class FolderLease:
         except PermissionError:
             return True
         except FileNotFoundError:  # it may have been removed under who holds it
-            return _is_locked(folder.descriptor())
-        return _is_locked(lock) or _is_locked(folder.descriptor())
+            return _is_locked(folder.open_descriptor())
+        return _is_locked(lock) or _is_locked(folder.open_descriptor())
 
 
-def own(folder: Tree) -> None:
+def ensure_engine_folder(folder: ConfinedFolder) -> None:
     """Make `.run` where there is none, for its owner alone. Raises SkillrunError where it is another user's."""
-    _check_own(folder, ".")
-    folder.make(INSIDE, PRIVATE)
-    _check_own(folder, INSIDE)
+    _check_owner(folder, ".")
+    folder.make_folder(ENGINE_FOLDER, PRIVATE_MODE)
+    _check_owner(folder, ENGINE_FOLDER)
     with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
-        folder.restrict(INSIDE)
+        folder.make_private(ENGINE_FOLDER)
 
 
-def _check_own(folder: Tree, name: str) -> None:
-    if not folder.is_own(name):
+def _check_owner(folder: ConfinedFolder, name: str) -> None:
+    if not folder.is_user_owned(name):
         owner = folder.stat(name).st_uid
         raise SkillrunError(
             f"{folder.path} belongs to another user (number {owner}), who could change it while it is run",
@@ -167,49 +171,49 @@ def _is_locked(descriptor: int) -> bool:
     except BlockingIOError:
         return True
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in LOCKS_UNSUPPORTED:
             raise
     finally:
         os.close(descriptor)
     return False
 
 
-def held_error(folder: Tree) -> SkillrunError:
+def held_error(folder: ConfinedFolder) -> SkillrunError:
     """What is said of a run that another process holds."""
     return SkillrunError(
-        f"{folder.path} is being run by {_holder(folder)}",
+        f"{folder.path} is being run by {_describe_holder(folder)}",
         "Wait for it to end or stop it there; then type the command again.",
     )
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     """Whether the lock was had; waits a moment for those who only look."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
                 return False
-            time.sleep(PATIENCE / 20)
+            time.sleep(LOCK_TIMEOUT / 20)
         except OSError as error:
-            if error.errno not in NO_LOCKS:
+            if error.errno not in LOCKS_UNSUPPORTED:
                 raise
             return True
         else:
             return True
 
 
-def _self() -> dict[str, object]:
+def _owner_record() -> dict[str, object]:
     return {
         "pid": os.getpid(),
         "host": platform.node(),
-        "started_at": moment(),
+        "started_at": utc_timestamp(),
         "command": sys.argv,
     }
 
 
-def _holder(folder: Tree) -> str:
+def _describe_holder(folder: ConfinedFolder) -> str:
     try:
         who = json.loads(folder.read(OWNER, LONGEST))
         return f"process {int(who['pid'])} on {str(who['host'])[:80]} since {str(who['started_at'])[:40]}"

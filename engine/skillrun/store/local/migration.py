@@ -9,42 +9,42 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.local.atomic import write_atomic
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.verification import JOURNAL
-from skillrun.store.state import MOST_ROUNDS, SCHEMA_VERSION, STATE
-from skillrun.syntax.diagnostics import SkillrunError, allowed
+from skillrun.store.state import MAX_ROUNDS, SCHEMA_VERSION, STATE
+from skillrun.syntax.diagnostics import SkillrunError, allowed_hint
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.input_values import given_values
+from skillrun.types.input_values import resolve_inputs
 from skillrun.types.records import is_whole
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 BACKUP: Final = "state.v1.md"
 ENDED: Final = ("completed", "done")
 
 
-def old_state(folder: Tree) -> dict[str, Any] | None:
+def read_v1_state(folder: ConfinedFolder) -> dict[str, Any] | None:
     """The state of a run of the first version; None for any other."""
-    there = folder.known(STATE) is not None
+    there = folder.stat_file(STATE) is not None
     data = from_frontmatter(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0] if there else {}
     return data if data.get("schema_version") == 1 else None
 
 
-def migrate(folder: Tree, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
+def migrate_from_v1(folder: ConfinedFolder, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
     """Write the state anew and begin a journal where there is none; what was done, a line each.
 
     Raises SkillrunError, with nothing changed, when the phase is none of the workflow's or an input is missing.
     """
     workflow = program.workflow
     phase = _phase(old, program)
-    inputs, state = _known(old, "inputs", workflow.inputs), _known(old, "state", workflow.state)
+    inputs, state = _declared_values(old, "inputs", workflow.inputs), _declared_values(old, "state", workflow.state)
     names: dict[str, Any] = {"config": program.config}
-    wrong = [*given_values(workflow.inputs, inputs, names)[1]]
-    wrong += given_values(workflow.state, state, {**names, "inputs": inputs})[1] if not wrong else []
-    if wrong:
-        raise SkillrunError(f"{folder.path / STATE}: {'; '.join(wrong)}", "put it right in its frontmatter")
+    errors = [*resolve_inputs(workflow.inputs, inputs, names)[1]]
+    errors += resolve_inputs(workflow.state, state, {**names, "inputs": inputs})[1] if not errors else []
+    if errors:
+        raise SkillrunError(f"{folder.path / STATE}: {'; '.join(errors)}", "put it right in its frontmatter")
     over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
     data = {
         "schema_version": SCHEMA_VERSION,
@@ -57,9 +57,9 @@ def migrate(folder: Tree, old: Mapping[str, Any], program: Program, now: str) ->
         "round": _round(old),
         "project": str(old.get("project") or ""),
     }
-    if folder.known(BACKUP) is None:
+    if folder.stat_file(BACKUP) is None:
         write_atomic(folder, BACKUP, folder.read(STATE, MAX_BYTES))
-    if folder.known(JOURNAL) is None:
+    if folder.stat_file(JOURNAL) is None:
         SqliteJournal.create(folder).close()
     write_atomic(folder, STATE, to_frontmatter(data, f"# Log\n\n- {now} brought forward from schema version 1\n"))
     return [
@@ -71,8 +71,8 @@ def migrate(folder: Tree, old: Mapping[str, Any], program: Program, now: str) ->
 def _round(old: Mapping[str, Any]) -> int:
     """The round that the old state is in. Raises SkillrunError for what is none."""
     number = old.get("current_round") or old.get("round") or 1
-    if not is_whole(number) or not 1 <= number <= MOST_ROUNDS:
-        raise SkillrunError(f"the old state is in round {quoted(number)}", f"rounds are from 1 to {MOST_ROUNDS:,}")
+    if not is_whole(number) or not 1 <= number <= MAX_ROUNDS:
+        raise SkillrunError(f"the old state is in round {quote_value(number)}", f"rounds are from 1 to {MAX_ROUNDS:,}")
     return int(number)
 
 
@@ -88,11 +88,13 @@ def _phase(old: Mapping[str, Any], program: Program) -> str:
         return next(iter(phases))
     if not matching:
         every = [old_name for known in names.values() for old_name in known]
-        raise SkillrunError(f"the old state is in `{current}`, which no phase has been called", allowed(sorted(every)))
+        raise SkillrunError(
+            f"the old state is in `{current}`, which no phase has been called", allowed_hint(sorted(every))
+        )
     return matching[0]
 
 
-def _known(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:
+def _declared_values(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:
     """The values of declared names: below `inputs` or `state`, or at the top, where the first version kept them."""
     nested = old.get(part)
     given = {**old, **(nested if isinstance(nested, Mapping) else {})}

@@ -7,24 +7,24 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-from skillrun.definitions.verbs import OWN_FILES
-from skillrun.repository.confined_folder import NO_LINKS, Tree
-from skillrun.repository.paths import PathRefused, checked_slug
+from skillrun.definitions.verbs import ENGINE_FILES
+from skillrun.repository.confined_folder import NO_LINKS_HINT, ConfinedFolder
+from skillrun.repository.paths import PathRefused, require_slug
 from skillrun.store.local.atomic import SHARED, folder_mode
 from skillrun.store.local.verification import JOURNAL
 from skillrun.store.state import STATE
-from skillrun.store.stored_run import base_slug
+from skillrun.store.stored_run import slug_from_request
 from skillrun.syntax.diagnostics import UsageError, did_you_mean
 
-IGNORED: Final = ".gitignore"
+IGNORE_FILE: Final = ".gitignore"
 IGNORE_ALL: Final = "# runs hold prompts and replies; remove this file to have them committed\n*\n"
 
 
-def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
+def reserve_run_name(runs: Path, request: str, *, shared: bool = False) -> str:
     """A slug that no run has yet, made from the request; its folder is made too, so that no other process takes it."""
-    base = base_slug(words)
-    check_place(runs, base)
-    _make(runs)
+    base = slug_from_request(request)
+    check_location(runs, base)
+    _make_runs_folder(runs)
     for number in count(1):
         name = base if number == 1 else f"{base}-{number}"
         with suppress(FileExistsError):
@@ -33,38 +33,38 @@ def new_slug(runs: Path, words: str, *, shared: bool = False) -> str:
     raise AssertionError("numbers have ended")
 
 
-def new_folder(runs: Path, name: str, *, shared: bool) -> Tree:
+def create_run_folder(runs: Path, name: str, *, shared: bool) -> ConfinedFolder:
     """The folder of a new run, made with that of all runs where they are not there. Raises PathRefused for a link."""
-    checked_slug(name)
-    check_place(runs, name)
-    _make(runs)
-    with Tree(runs.resolve()) as all_runs:
-        all_runs.make(name, folder_mode(shared=shared))
-        return all_runs.folder(name)
+    require_slug(name)
+    check_location(runs, name)
+    _make_runs_folder(runs)
+    with ConfinedFolder(runs.resolve()) as all_runs:
+        all_runs.make_folder(name, folder_mode(shared=shared))
+        return all_runs.open_folder(name)
 
 
-def _make(runs: Path) -> None:
+def _make_runs_folder(runs: Path) -> None:
     """Make the folder of the runs where it is not there. Git leaves one alone that is made here."""
     try:
         runs.mkdir(SHARED, parents=True)  # also for private runs: a shared one may follow
     except FileExistsError:
         return
     try:
-        (runs / IGNORED).write_text(IGNORE_ALL, encoding="utf-8")
+        (runs / IGNORE_FILE).write_text(IGNORE_ALL, encoding="utf-8")
     except OSError:  # a full disk: the next run makes both
-        (runs / IGNORED).unlink(missing_ok=True)
+        (runs / IGNORE_FILE).unlink(missing_ok=True)
         with suppress(OSError):
             runs.rmdir()
         raise
 
 
-def check_place(runs: Path, name: str) -> None:
+def check_location(runs: Path, name: str) -> None:
     """Raises UsageError where a run that lies inside another would stand where that one keeps its own."""
     place = runs.resolve() / name
-    around = next((folder for folder in place.parents if (folder / JOURNAL).is_file()), None)
-    own = place.relative_to(around).parts[0] if around is not None else ""
-    if own in OWN_FILES or own.startswith("round-"):
-        message = f"`{own}` in {around} is kept for the run there"
+    enclosing_run = next((folder for folder in place.parents if (folder / JOURNAL).is_file()), None)
+    first_part = place.relative_to(enclosing_run).parts[0] if enclosing_run is not None else ""
+    if first_part in ENGINE_FILES or first_part.startswith("round-"):
+        message = f"`{first_part}` in {enclosing_run} is kept for the run there"
         raise UsageError(message, "choose another `--name`, or another folder for `--out`")
 
 
@@ -73,11 +73,11 @@ def is_run(folder: Path) -> bool:
     return (folder / STATE).is_file()
 
 
-def existing(runs: Path, name: str) -> Path:
+def find_run_folder(runs: Path, name: str) -> Path:
     """The folder of a run. Raises UsageError where there is none, PathRefused where its name is a link."""
-    path = runs.resolve() / checked_slug(name)
+    path = runs.resolve() / require_slug(name)
     if path.is_symlink():
-        raise PathRefused(f"{path} is a symbolic link", NO_LINKS)
+        raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT)
     if not is_run(path):
         if (path / ".run").is_dir():
             raise UsageError(f"{path} has no {STATE}", "put it back, or begin the run again under another `--name`")

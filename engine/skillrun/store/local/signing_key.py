@@ -10,21 +10,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from skillrun.repository.confined_folder import PRIVATE, Tree
-from skillrun.repository.ownership import is_own
+from skillrun.repository.confined_folder import PRIVATE_MODE, ConfinedFolder
+from skillrun.repository.ownership import is_user_owned
 from skillrun.store.local.atomic import write_atomic
 from skillrun.syntax.diagnostics import SkillrunError
 
 KEY: Final = "seal.key"
 SIZE: Final = 32  # bytes of the key
-ANOTHER: Final = "remove it; a new one is made"
-MODES: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a folder on one that does"
+REPLACE_KEY_HINT: Final = "remove it; a new one is made"
+MODES_HINT: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a folder on one that does"
 
 
-def known_key() -> bytes | None:
+def read_signing_key() -> bytes | None:
     """The user's key; None where there is none yet. Raises SkillrunError for one that others could have put there."""
     try:
-        with Tree(key_folder()) as tree:
+        with ConfinedFolder(key_folder()) as tree:
             return _read(tree)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -33,7 +33,7 @@ def known_key() -> bytes | None:
 def key_trouble() -> str:
     """Why the user's key seals nothing, where it cannot be used; empty where it can, or where there is none."""
     try:
-        known_key()
+        read_signing_key()
     except OSError as error:
         return str(error)
     except SkillrunError as error:
@@ -41,17 +41,17 @@ def key_trouble() -> str:
     return ""
 
 
-def own_key() -> bytes:
+def ensure_signing_key() -> bytes:
     """The user's key, made where there is none. Raises OSError where it cannot be kept."""
-    key = known_key()
+    key = read_signing_key()
     if key is not None:
         return key
     folder = key_folder()
-    folder.mkdir(PRIVATE, parents=True, exist_ok=True)
-    with Tree(folder) as tree:
+    folder.mkdir(PRIVATE_MODE, parents=True, exist_ok=True)
+    with ConfinedFolder(folder) as tree:
         made = f".{secrets.token_hex(8)}.new"
         write_atomic(tree, made, secrets.token_bytes(SIZE))
-        with tree.place(made) as (parent, leaf):
+        with tree.open_parent(made) as (parent, leaf):
             try:
                 os.link(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
             except FileExistsError:  # another process was faster, and its key is the key
@@ -72,25 +72,25 @@ def key_folder() -> Path:
     return Path(os.path.realpath(user_data_path("skillrun")))
 
 
-def _read(tree: Tree) -> bytes | None:
+def _read(tree: ConfinedFolder) -> bytes | None:
     """The key. It may have a second name: that of a making which was killed half-way, in the same folder."""
     path = tree.path / KEY
-    with tree.place(KEY) as (folder, leaf):
+    with tree.open_parent(KEY) as (folder, leaf):
         try:
             descriptor = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:
-                raise SkillrunError(f"{path} is a symbolic link", ANOTHER) from None
+                raise SkillrunError(f"{path} is a symbolic link", REPLACE_KEY_HINT) from None
             raise
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise SkillrunError(f"{path} is no regular file", ANOTHER)
-        if status.st_mode & 0o077 or not is_own(status, tree.path):
-            raise SkillrunError(f"{path} can be read by others", f"{ANOTHER}: rm {path}; {MODES}")
+            raise SkillrunError(f"{path} is no regular file", REPLACE_KEY_HINT)
+        if status.st_mode & 0o077 or not is_user_owned(status, tree.path):
+            raise SkillrunError(f"{path} can be read by others", f"{REPLACE_KEY_HINT}: rm {path}; {MODES_HINT}")
         key = file.read(SIZE + 1)
     if len(key) != SIZE:
-        raise SkillrunError(f"{path} is damaged", ANOTHER)
+        raise SkillrunError(f"{path} is damaged", REPLACE_KEY_HINT)
     return key

@@ -13,9 +13,9 @@ from typing import Final
 
 from skillrun import events as kinds
 from skillrun.events import Event
-from skillrun.repository.confined_folder import Tree
-from skillrun.store.event_lines import Record, event_of, line_of
-from skillrun.store.local.lock import FolderLease
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.store.event_lines import Record, format_event_line, parse_event_line
+from skillrun.store.local.lock import LocalLease
 from skillrun.syntax.diagnostics import SkillrunError
 
 TRANSCRIPT: Final = ".run/transcript.ndjson"
@@ -25,12 +25,12 @@ LONGEST: Final = 16_000_000  # bytes of a line
 SIZE: Final = 1 << 20  # bytes that are read at once
 
 
-class Transcript:
+class LocalTranscript:
     """What hears every event of a run and has it on disk within a moment."""
 
     what = f"the transcript ({TRANSCRIPT})"
 
-    def __init__(self, folder: Tree) -> None:
+    def __init__(self, folder: ConfinedFolder) -> None:
         """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
         self._folder = folder
         self._file: int | None = None
@@ -45,11 +45,11 @@ class Transcript:
         except OSError as error:
             self._error = error
 
-    def heard(self, event: Event) -> None:
+    def write_event(self, event: Event) -> None:
         """Raises why the file could not be opened, or an earlier line not be written."""
         if self._error is not None:
             raise self._error
-        self._lines.append(line_of(event) + "\n")
+        self._lines.append(format_event_line(event) + "\n")
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
 
@@ -62,7 +62,7 @@ class Transcript:
         self._flush = None
         data, self._lines = "".join(self._lines).encode(), []
         try:
-            self._folder.check(here=False)
+            self._folder.check(verify_path=False)
             while data and self._file is not None and self._error is None:
                 data = data[os.write(self._file, data) :]
         except (OSError, SkillrunError) as error:
@@ -78,12 +78,12 @@ class Transcript:
         return self._error
 
 
-def events(folder: Tree, *, follow: bool = False) -> Iterator[Record]:
+def read_events(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[Record]:
     """The transcript, oldest first, and with `follow` what comes until the run ends; a line that is no event is left
     out. Where a line never ends, the rest is not read, and that is the last event.
     """
     try:
-        yield from filter(None, map(event_of, lines(folder, follow=follow)))
+        yield from filter(None, map(parse_event_line, read_lines(folder, follow=follow)))
     except PermissionError:
         yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
     except EndlessLine as error:
@@ -94,7 +94,7 @@ class EndlessLine(SkillrunError):
     """A transcript has a line that no run writes."""
 
 
-def lines(folder: Tree, *, follow: bool = False) -> Iterator[bytes]:
+def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[bytes]:
     """The lines of the transcript without their ends, and with `follow` what comes until the run ends; one that is cut
     off is left out. Raises PermissionError, EndlessLine."""
     try:
@@ -104,13 +104,13 @@ def lines(folder: Tree, *, follow: bool = False) -> Iterator[bytes]:
     with file:
         rest = b""
         while True:
-            held = follow and FolderLease(folder).is_held()
+            is_held = follow and LocalLease(folder).is_held()
             while chunk := file.read(SIZE):
                 *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
                 yield from whole
                 if len(rest) > LONGEST:
                     text = f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which no run writes; it ends here"
                     raise EndlessLine(text)
-            if not held:
+            if not is_held:
                 return
             time.sleep(POLL)

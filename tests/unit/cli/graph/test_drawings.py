@@ -8,9 +8,9 @@ import pytest
 from skillrun.cli.graph.labels import LabelPart
 from skillrun.cli.graph.mermaid import draw_mermaid
 from skillrun.cli.graph.model import PhaseNode, StepNode, WorkflowGraph
-from skillrun.cli.graph.svg import MOST_PHASES, draw_svg
+from skillrun.cli.graph.svg import MAX_PHASES, draw_svg
 from skillrun.cli.graph.text import draw_text
-from skillrun.cli.graph.typesetting import break_lines, set_lines, text_width
+from skillrun.cli.graph.typesetting import break_lines, layout_parts, text_width
 
 HOSTILE = [
     "end",
@@ -84,7 +84,7 @@ def test_text_has_at_most_100_columns_and_nothing_that_steers_a_terminal(text: s
 
 def test_a_huge_workflow_is_drawn_up_to_a_limit_that_the_drawing_names() -> None:
     many = tuple(StepNode(verb="agent", id=f"s{number}", members=("a",)) for number in range(40))
-    graph = workflow(*(phase(f"p{number}", *many) for number in range(MOST_PHASES + 30)))
+    graph = workflow(*(phase(f"p{number}", *many) for number in range(MAX_PHASES + 30)))
     svg, mermaid = draw_svg(graph), draw_mermaid(graph)
     assert "not shown: 30 phases beyond the size of a picture" in svg
     assert "40 steps more, not shown" in svg
@@ -102,7 +102,9 @@ def test_no_line_is_wider_than_its_place(style: str) -> None:
 
 
 def test_roles_stay_whole_on_a_line() -> None:
-    lines = set_lines([LabelPart("name", "draft"), *(LabelPart("role", f"role number {at}") for at in range(5))], 250)
+    lines = layout_parts(
+        [LabelPart("name", "draft"), *(LabelPart("role", f"role number {at}") for at in range(5))], 250
+    )
     assert [run.text for line in lines for run in line if run.style == "role"] == [
         f"role number {at}" for at in range(5)
     ]

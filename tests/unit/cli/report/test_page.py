@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.extensions.report.markdown_html import Prose
+from skillrun.extensions.report.markdown_html import MarkdownRenderer
 from skillrun.extensions.report.page import _environment
 
 TREE = '{% import "calls.html" as told with context %}{{ told.tree(value) }}'
@@ -18,7 +18,7 @@ def test_a_value_as_deep_as_a_model_likes_is_laid_out_as_far_as_it_can_be_read(d
     value: Any = "<b>deep</b>"
     for _ in range(depth):
         value = {"items": [value]}
-    html = _environment(Prose({})).from_string(TREE).render(value=value, anchors={}, limit=100)
+    html = _environment(MarkdownRenderer({})).from_string(TREE).render(value=value, anchors={}, limit=100)
     assert ("&lt;b&gt;deep&lt;/b&gt;" in html) is (depth < 400)
     assert html.count('<dl class="tree">') <= 5
     assert ("too deep" in html) is (depth == 400)

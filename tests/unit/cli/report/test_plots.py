@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from skillrun.extensions.report.plots import convergence_of, courses_of, timeline, token_bar
-from skillrun.extensions.report.timeline import CallSpan, happenings
+from skillrun.extensions.report.plots import (
+    build_convergence_cards,
+    build_output_trends,
+    build_timeline_chart,
+    token_bar,
+)
+from skillrun.extensions.report.timeline import CallSpan, build_timeline
 
 SPAN = CallSpan("w/one/a/1.1", "one", 1, "a", "m", 0.0, 1, 10.0)
 
@@ -16,7 +21,7 @@ pytestmark = pytest.mark.row("A6")
 
 def test_calls_at_the_same_time_lie_in_lanes_and_one_after_another_in_one() -> None:
     spans = [SPAN, replace(SPAN, member="b", start=2.0, end=6.0), replace(SPAN, start=11.0, end=20.0)]
-    drawn = timeline(spans, 20.0)
+    drawn = build_timeline_chart(spans, 20.0)
     assert drawn is not None
     (row,) = drawn.rows
     assert [(round(bar.start), round(bar.width), bar.lane) for bar in row.bars] == [
@@ -29,7 +34,7 @@ def test_calls_at_the_same_time_lie_in_lanes_and_one_after_another_in_one() -> N
 
 def test_a_pause_of_days_takes_a_sliver() -> None:
     days = 3 * 86_400.0
-    drawn = timeline([SPAN, replace(SPAN, phase="two", start=days, end=days + 30)], days + 30)
+    drawn = build_timeline_chart([SPAN, replace(SPAN, phase="two", start=days, end=days + 30)], days + 30)
     assert drawn is not None
     assert drawn.seconds == 40.0
     ((place, seconds),) = drawn.pauses
@@ -41,7 +46,7 @@ def test_a_pause_of_days_takes_a_sliver() -> None:
 
 def test_a_hundred_pauses_still_leave_room_for_calls() -> None:
     spans = [replace(SPAN, start=1_000.0 * number, end=1_000.0 * number + 1) for number in range(100)]
-    drawn = timeline(spans, 99_001.0)
+    drawn = build_timeline_chart(spans, 99_001.0)
     assert drawn is not None
     (row,) = drawn.rows
     assert all(bar.start >= 0 and bar.start + bar.width <= 100.001 for bar in row.bars)
@@ -49,7 +54,7 @@ def test_a_hundred_pauses_still_leave_room_for_calls() -> None:
 
 
 def test_a_call_without_an_answer_lasts_until_now() -> None:
-    drawn = timeline([SPAN, replace(SPAN, start=10.0, end=None)], 40.0)
+    drawn = build_timeline_chart([SPAN, replace(SPAN, start=10.0, end=None)], 40.0)
     assert drawn is not None
     assert round(drawn.rows[0].bars[1].width) == 75
 
@@ -66,7 +71,7 @@ def test_tokens_are_told_apart_by_where_they_came_from() -> None:
 
 def test_only_what_convergence_gives_is_drawn_as_such() -> None:
     measured = {"score": 0.5, "ratio": 0.25, "stability": 0.5, "level": "medium", "agree": 1, "disagree": 3}
-    (card,) = convergence_of({"agreed": measured, "other": {"score": 1}, "text": "x"})
+    (card,) = build_convergence_cards({"agreed": measured, "other": {"score": 1}, "text": "x"})
     (scale,) = card.scales
     assert (card.title, scale.note) == ("agreed", "medium")
     assert [(mark.who, mark.place, mark.level) for mark in scale.marks] == [
@@ -81,7 +86,7 @@ def test_a_number_that_changes_from_round_to_round_has_a_course() -> None:
         {"phase": "judge", "round": number, "outputs": {"score": value, "same": 1, "sure": True}}
         for number, value in ((1, 10.0), (2, 14.0), (3, 12.0))
     ]
-    (course,) = courses_of(phases)
+    (course,) = build_output_trends(phases)
     assert course.title == "judge › score"
     assert [(number, value, top) for number, value, _, top in course.points] == [
         (1, 10.0, 85.0),
@@ -109,7 +114,7 @@ def test_replayed_calls_and_answers_are_told_once() -> None:
         event("Answered", 9, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=True),
         event("CallStarted", 10, **{**call, "address": "w/one/b/x/1.1"}),
     ]
-    told = happenings(events)
+    told = build_timeline(events)
     assert [(span.address, span.number, span.end is None) for span in told.spans] == [
         ("w/one/a/x/1.1", 1, False),
         ("w/one/b/x/1.1", 1, True),

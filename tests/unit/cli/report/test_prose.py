@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.extensions.report.markdown_html import Prose
+from skillrun.extensions.report.markdown_html import MarkdownRenderer
 
-PROSE: Final = Prose({"spec.md": "document-2"})
+PROSE: Final = MarkdownRenderer({"spec.md": "document-2"})
 ALLOWED: Final = frozenset(
     (
         "p",
@@ -96,7 +96,7 @@ class Tags(HTMLParser):
 
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=25).map("".join))
 def test_no_text_becomes_more_than_markdown(text: str) -> None:
-    for html in (PROSE.document(text, 2, "document-1"), PROSE.reply(text), PROSE.line(text)):
+    for html in (PROSE.render_document(text, 2, "document-1"), PROSE.render_reply(text), PROSE.render_line(text)):
         told = Tags(html)
         assert set(told.tags) <= ALLOWED
         assert {name for name, _ in told.attributes} <= ATTRIBUTES
@@ -106,31 +106,31 @@ def test_no_text_becomes_more_than_markdown(text: str) -> None:
 
 
 def test_headings_stand_below_the_pages_own_and_skip_no_level() -> None:
-    html = PROSE.document("# a\n\n### b\n\n###### c\n\n# d\n", 2, "document-1")
+    html = PROSE.render_document("# a\n\n### b\n\n###### c\n\n# d\n", 2, "document-1")
     assert Tags(html).tags == ["h3", "h4", "h5", "h3"]
-    assert Tags(PROSE.reply("# a\n\n### b\n")).tags == ["p", "p"]
+    assert Tags(PROSE.render_reply("# a\n\n### b\n")).tags == ["p", "p"]
 
 
 def test_links_inside_of_a_document_lead_to_its_headings_and_others_are_text() -> None:
     text = "# One, *two*\n\n[up](#one-two) [no](#three) [**so**](#%6fne-two)\n\n# One two\n"
-    told = Tags(PROSE.document(text, 2, "document-7"))
+    told = Tags(PROSE.render_document(text, 2, "document-7"))
     assert [value for name, value in told.attributes if name == "id"] == ["document-7-one-two"]
     assert [value for name, value in told.attributes if name == "href"] == ["#document-7-one-two"] * 2
-    assert Tags(PROSE.reply(text)).tags.count("a") == 0
+    assert Tags(PROSE.render_reply(text)).tags.count("a") == 0
 
 
 def test_aligned_cells_have_a_class_and_no_style() -> None:
-    html = PROSE.reply("| a | b |\n|---|--:|\n| 1 | 2 |\n")
+    html = PROSE.render_reply("| a | b |\n|---|--:|\n| 1 | 2 |\n")
     assert '<td class="right">2</td>' in html
     assert "style" not in html
 
 
 def test_a_link_to_a_document_leads_to_its_place_and_others_to_the_web_alone() -> None:
     text = "[a](spec.md) [b](./spec.md#x) [c](../etc/passwd) [d](https://e.org) [e](file:///etc/passwd) [f](//e.org)"
-    hrefs = [value for name, value in Tags(PROSE.reply(text)).attributes if name == "href"]
+    hrefs = [value for name, value in Tags(PROSE.render_reply(text)).attributes if name == "href"]
     assert hrefs == ["#document-2", "#document-2", "https://e.org"]
 
 
 def test_a_text_beyond_measure_stands_as_it_is() -> None:
-    html = PROSE.reply("# <b>\n" * 100_000)
+    html = PROSE.render_reply("# <b>\n" * 100_000)
     assert html.startswith("<pre># &lt;b&gt;")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from skillrun.extensions.report.call_views import _letters
+from skillrun.extensions.report.call_views import _choose_letters
 
 
 @pytest.mark.row("A6")
 def test_members_that_begin_alike_have_letters_of_their_own() -> None:
     taken: list[str] = []
     for member in ("safety", "security", "judge:risk", "judge:reach", "judge@openai:gpt", "s", "s2"):
-        taken.append(_letters(member, taken))
+        taken.append(_choose_letters(member, taken))
     assert taken == ["SA", "SE", "JR", "JE", "JG", "S2", "S3"]

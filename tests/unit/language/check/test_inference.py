@@ -7,8 +7,8 @@ import pytest
 from skillrun.checker.inference import Inference
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Text
-from skillrun.templates.expressions import compile_bare, compile_string
-from skillrun.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, of_value, record
+from skillrun.templates.expressions import compile_condition, compile_string
+from skillrun.types.types import ANY, NUMBER, TEXT, Type, infer_type, list_of, map_of, record
 
 MODE = TEXT._replace(values=("rapid", "deep"))
 NAMES: dict[str, Type] = {
@@ -19,7 +19,9 @@ NAMES: dict[str, Type] = {
     "findings": list_of(record({"title": TEXT, "level": MODE, "note": TEXT.maybe()}, "the finding")),
     "answers": list_of(NUMBER, filled=True),
     "artifacts": map_of(TEXT),
-    "config": of_value({"mode": "rapid", "most": 3, "teams": {"a": ["x"], "b": ["y", "z"]}}, ("config",), tunable=True),
+    "config": infer_type(
+        {"mode": "rapid", "most": 3, "teams": {"a": ["x"], "b": ["y", "z"]}}, ("config",), tunable=True
+    ),
     "anything": ANY,
     "score": NUMBER._replace(bounds=(0, 10)),
 }
@@ -51,13 +53,13 @@ LET_THROUGH = [
 
 def problems(template: str, *, bare: bool = False) -> list[str]:
     found = Problems()
-    compiled = (compile_bare if bare else compile_string)(Text.of(template), found)
+    compiled = (compile_condition if bare else compile_string)(Text.of(template), found)
     assert compiled is not None, list(found)
     inference = Inference(compiled, dict(NAMES), found)
     if compiled.expression is not None and not bare:
-        inference.printed(compiled.expression)
+        inference.check_printed_expression(compiled.expression)
     else:
-        inference.result()
+        inference.infer_template()
     return [f"{one.code} {one.column}" for one in found]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.checker.checker import check_library
-from skillrun.checker.rechecking import CheckedLibrary, Outdated, recheck
+from skillrun.checker.rechecking import CheckedLibrary, CheckOutdated, recheck
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 
@@ -29,7 +29,7 @@ def test_parts_have_the_problems_of_the_whole(folder: Path) -> None:
     more = [problem for problem in told if problem not in {*whole.problems}]
     # Two workflows that run one another are told of once where they are checked together, from the first one.
     assert all(problem.severity == "warning" or problem.code == "cycle" for problem in more)
-    assert whole.problems.errors or not more
+    assert whole.problems.has_errors or not more
 
 
 @pytest.mark.slow
@@ -64,5 +64,5 @@ def test_a_mended_file_leaves_no_problem_behind(tmp_path: Path) -> None:
 
 
 def test_a_check_that_nobody_waits_for_ends() -> None:
-    with pytest.raises(Outdated):
-        recheck(library(CASES[-1]), (), outdated=lambda: True)
+    with pytest.raises(CheckOutdated):
+        recheck(library(CASES[-1]), (), is_outdated=lambda: True)

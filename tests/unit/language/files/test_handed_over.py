@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.definitions.deliverables import documents_handed_over
+from skillrun.definitions.deliverables import list_deliverables
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 
@@ -36,9 +36,9 @@ def test_outputs_that_are_artifacts_are_documents_in_their_order(tmp_path: Path)
     workflow = Library([Root(tmp_path, "", "project")]).workflow("w")
     assert workflow is not None
     there = ["one.md", "two.md", "00-notes.md", "other.md"]
-    handed_over = documents_handed_over(workflow, {"request": "one.md", "prefix": "00"}, there)
+    handed_over = list_deliverables(workflow, {"request": "one.md", "prefix": "00"}, there)
     assert handed_over == ["two.md", "one.md", "00-notes.md"]
-    assert documents_handed_over(workflow, {}, ["other.md"]) == []
+    assert list_deliverables(workflow, {}, ["other.md"]) == []
 
 
 WRITES_NOTHING = {"judge-pair"}  # it gives a verdict
@@ -53,7 +53,7 @@ def test_every_shipped_workflow_says_what_it_hands_over(name: str) -> None:
     workflow = library.workflow(name)
     assert workflow is not None
     if name in WRITES_NOTHING:
-        assert not documents_handed_over(workflow, {}, ["plan.md"])
+        assert not list_deliverables(workflow, {}, ["plan.md"])
         return
     written = ["plan.md", "PRD.md", "summary.md", "00-brainstorming.md", "decision-record.md", "ImplementationPlan.md"]
-    assert documents_handed_over(workflow, {"prefix": "00"}, [*written, "plan-review.md"])
+    assert list_deliverables(workflow, {"prefix": "00"}, [*written, "plan-review.md"])

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.finding("FZ2", "FZ10"), pytest.mark.row("Z2")]
 )
 def test_it_is_on_this_machine(url: str) -> None:
     address = parse_address(url)
-    assert address.on_this_machine
-    assert not address.is_open
+    assert address.is_local
+    assert not address.is_insecure
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_it_is_on_this_machine(url: str) -> None:
      "localhost.", "a.localhost", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[::2]", "example.org"],
 )  # fmt: skip
 def test_every_other_spelling_is_another_machine(host: str) -> None:
-    assert parse_address(f"http://{host}/v1").is_open
+    assert parse_address(f"http://{host}/v1").is_insecure
     address = parse_address(f"https://{host}:8443/v1/a.b~c/%20")
-    assert not address.on_this_machine
-    assert not address.is_open
+    assert not address.is_local
+    assert not address.is_insecure
 
 
 @pytest.mark.parametrize(

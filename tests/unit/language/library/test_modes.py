@@ -9,11 +9,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.library.configuration import laid_over, resolve_features
-from skillrun.library.modes import merge_by_mode, varying
-from skillrun.library.renamed_keys import in_new_places, moves_of
+from skillrun.library.configuration import overlay, resolve_features
+from skillrun.library.modes import merge_by_mode, mode_dependent_keys
+from skillrun.library.renamed_keys import apply_renames, read_renamed_keys
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.source import plain
+from skillrun.syntax.source import to_plain
 from tests.unit.language.library.test_configuration import layer
 
 SHIPPED = """
@@ -41,7 +41,7 @@ def test_a_mode_says_what_is_special_about_it() -> None:
     assert (data["hours"], data["bag"]) == (4, {"least": 1, "most": 3})
     assert (modes["long"]["hours"], modes["long"]["bag"]) == (10, {"least": 1, "most": 12})
     assert (modes["short"]["hours"], modes["short"]["bag"]) == (4, {"least": 1, "most": 3})
-    assert varying(data, modes) == {"hours", "bag"}
+    assert mode_dependent_keys(data, modes) == {"hours", "bag"}
 
 
 def test_an_entry_has_all_that_any_mode_says_and_what_is_its_own() -> None:
@@ -110,8 +110,8 @@ def test_a_feature_is_on_in_the_modes_that_it_lists_or_else_in_those_that_list_i
 
 def moved(text: str, was: str) -> tuple[dict[str, Any], list[str]]:
     problems = Problems()
-    new = in_new_places(layer(text), moves_of(layer(f"was: {was}"), problems), problems)
-    return plain(new), [f"{one.severity} {one.line}:{one.column} {one.message}" for one in problems]
+    new = apply_renames(layer(text), read_renamed_keys(layer(f"was: {was}"), problems), problems)
+    return to_plain(new), [f"{one.severity} {one.line}:{one.column} {one.message}" for one in problems]
 
 
 def test_what_stands_at_an_old_place_is_read_at_the_new_one() -> None:
@@ -156,9 +156,9 @@ LAYERS = st.dictionaries(st.sampled_from("abc"), VALUES, max_size=3)
 
 @given(LAYERS, LAYERS)
 def test_what_is_laid_over_holds_and_nothing_else_changes(base: dict[str, Any], over: dict[str, Any]) -> None:
-    found = laid_over(base, over)
-    assert laid_over(found, over) == found
-    assert laid_over(base, {}) == base == laid_over({}, base)
+    found = overlay(base, over)
+    assert overlay(found, over) == found
+    assert overlay(base, {}) == base == overlay({}, base)
     assert found.keys() == base.keys() | over.keys()
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from skillrun.library.library import Library
-from skillrun.library.models_yaml import providers_of, vetted
-from skillrun.library.privileged_settings import consent_digest, origins, wishes
+from skillrun.library.models_yaml import provider_entries, sanitize_layers
+from skillrun.library.privileged_settings import consent_digest, find_privileged_settings, origins
 from skillrun.library.roots import Root, package_library
 from skillrun.syntax.document import parse_config
 from skillrun.syntax.source import Source
@@ -24,7 +24,7 @@ def library(folder: Path, project: str = "", user: str = "") -> Library:
         path.write_text(text, encoding="utf-8")
     return Library(
         (
-            Root(folder / "project", "", "project", confined=True),
+            Root(folder / "project", "", "project", is_confined=True),
             Root(folder / "user", "~config/", "user"),
             Root(package_library(), "skillrun:", "library"),
         )
@@ -32,7 +32,9 @@ def library(folder: Path, project: str = "", user: str = "") -> Library:
 
 
 def wanted(folder: Path, project: str, user: str = "") -> list[str]:
-    return [f"{one.place} {one.key} = {one.value}" for one in wishes(library(folder, project, user))]
+    return [
+        f"{one.location} {one.key} = {one.value}" for one in find_privileged_settings(library(folder, project, user))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_what_the_users_own_config_says_is_no_wish(tmp_path: Path) -> None:
 
 def test_the_digest_is_of_what_would_hold_and_not_of_lines(tmp_path: Path) -> None:
     def of(project: str, user: str = "") -> str:
-        return consent_digest(wishes(library(tmp_path, project, user)))
+        return consent_digest(find_privileged_settings(library(tmp_path, project, user)))
 
     text = "providers: {anthropic: {base_url: https://h}}\n"
     assert of(text) == of(f"# a comment\n{text}retry: {{attempts: 1}}\n")
@@ -92,7 +94,7 @@ def test_the_origin_is_the_weakest_file_that_says_what_holds(tmp_path: Path) -> 
     same = "providers:\n  google: {base_url: https://g}\n  anthropic: {base_url: https://p}\n"
     models = library(tmp_path, same, text).config("models")
     assert models is not None
-    found = {name: origin.place for name, origin in origins(models).items()}
+    found = {name: origin.location for name, origin in origins(models).items()}
     assert found["openai"] == "shipped"
     assert found["anthropic"] == "~config/config/models.yaml:2"
     assert found["google"] == "config/models.yaml:2"
@@ -135,6 +137,6 @@ def test_the_work_grows_with_the_file(tmp_path: Path) -> None:
     layer = parse_config(source, found.problems)
     assert layer is not None
     started = time.process_time()
-    [(_, kept)] = vetted((("project", layer),), found.problems)
+    [(_, kept)] = sanitize_layers((("project", layer),), found.problems)
     assert time.process_time() - started < 8
-    assert len(list(providers_of(kept))) == 5_000
+    assert len(list(provider_entries(kept))) == 5_000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.structured_output.trailing_record import _last, attach, last_block, take_off
-from skillrun.syntax.sanitizing import clean
+from skillrun.structured_output.trailing_record import _find_block, append_record, find_last_block, split_record
+from skillrun.syntax.sanitizing import sanitize
 from skillrun.types.schemas import Shape
 from skillrun.types.skeletons import notes, skeleton
 from tests.unit.language.types.test_picoschema import schema
@@ -40,11 +40,11 @@ LINES = st.sampled_from(
 )
 def test_what_is_attached_comes_off_again(document: str, summary: str, files: list[str]) -> None:
     """Any document, also with fences that are left open, but for one that ends in a record of the shape itself."""
-    record = clean({"summary": summary, "files": files})
-    document = clean(document)
-    found = take_off(attach(document, record), SHAPE)
-    inner = _last(document)
-    if inner is None or not inner.closed or take_off(document, SHAPE).errors:
+    record = sanitize({"summary": summary, "files": files})
+    document = sanitize(document)
+    found = split_record(append_record(document, record), SHAPE)
+    inner = _find_block(document)
+    if inner is None or not inner.closed or split_record(document, SHAPE).errors:
         assert (found.document, found.value, found.errors) == (document.rstrip(), record, ())
     else:
         assert found.value in (None, record)
@@ -52,8 +52,8 @@ def test_what_is_attached_comes_off_again(document: str, summary: str, files: li
 
 @given(st.lists(LINES, max_size=12).map("\n".join))
 def test_a_reply_without_a_record_stays_as_it_is(document: str) -> None:
-    found = take_off(document, SHAPE)
-    if last_block(document) is None:
+    found = split_record(document, SHAPE)
+    if find_last_block(document) is None:
         assert found.document == document.strip()
         assert found.errors
 
@@ -79,7 +79,7 @@ def test_a_reply_without_a_record_stays_as_it_is(document: str) -> None:
     ],
 )
 def test_the_record_is_the_block_at_the_end(text: str, document: str) -> None:
-    found = take_off(text, SHAPE)
+    found = split_record(text, SHAPE)
     assert (found.document, found.errors) == (document, ())
     assert found.value["summary"].startswith("All is")
 
@@ -101,7 +101,7 @@ def test_the_record_is_the_block_at_the_end(text: str, document: str) -> None:
     ],
 )
 def test_what_is_no_record_says_why_and_leaves_the_document(text: str, document: str, reason: str) -> None:
-    found = take_off(text, SHAPE)
+    found = split_record(text, SHAPE)
     assert (found.document, found.value) == (document, None)
     assert any(reason in one.message for one in found.errors), found.errors
 
@@ -122,5 +122,5 @@ def test_the_form_is_short_and_says_what_the_shape_says() -> None:
 @pytest.mark.row("Q7")
 def test_a_reply_that_was_cut_off_within_an_example_of_a_record_is_not_a_whole_document() -> None:
     example = "# A\n\nIt ends like this:\n\n````markdown\n```record\n{"
-    assert last_block(example) is None
-    assert last_block(example.replace("````markdown\n", "")) is not None
+    assert find_last_block(example) is None
+    assert find_last_block(example.replace("````markdown\n", "")) is not None

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skillrun.structured_output.lenient_json import MAX_DEPTH
-from skillrun.structured_output.salvaging import gather, list_field
+from skillrun.structured_output.salvaging import find_list_field, salvage_items
 from skillrun.structured_output.values import MAX_REPLY
 
 QUESTION = {
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.row("B4", "B3")
 
 
 def texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
-    value = gather(reply, schema).value
+    value = salvage_items(reply, schema).value
     return [] if value is None else [one["text"] if isinstance(one, dict) else one for one in value["questions"]]
 
 
@@ -104,7 +104,7 @@ TWICE = '{"text": "x", "text": "y", "priority": 1}'
 )
 @pytest.mark.row("Z4")
 def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
-    found = gather(reply, SCHEMA)
+    found = salvage_items(reply, SCHEMA)
     assert texts(reply) == [A["text"]]
     assert any(one.path == path and one.text.endswith(text) and one.reason for one in found.dropped), found.dropped
 
@@ -128,15 +128,15 @@ def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
     ],
 )
 def test_without_an_item_there_are_reasons(reply: str, reason: str) -> None:
-    found = gather(reply, SCHEMA)
+    found = salvage_items(reply, SCHEMA)
     assert found.value is None
     assert any(reason in error.message for error in found.errors)
 
 
 def test_an_empty_list_is_a_reply_and_a_long_one_ends_at_its_length() -> None:
     for reply in ('{"questions": []}', "[]", "```\n[ ]\n```", "Nothing is open: `[]`."):
-        assert gather(reply, SCHEMA).value == {"questions": []}
-    found = gather(json.dumps([{"text": f"t{n}", "priority": 1} for n in range(23)]), SCHEMA)
+        assert salvage_items(reply, SCHEMA).value == {"questions": []}
+    found = salvage_items(json.dumps([{"text": f"t{n}", "priority": 1} for n in range(23)]), SCHEMA)
     assert found.value is not None
     assert len(found.value["questions"]) == 20
     assert [one.reason for one in found.dropped] == ["at most 20 are taken"] * 3
@@ -147,9 +147,9 @@ def test_half_a_pair_becomes_valid_text() -> None:
 
 
 def test_the_shape_is_one_list() -> None:
-    assert list_field(SCHEMA) == "questions"
-    assert list_field({**SCHEMA, "properties": {**SCHEMA["properties"], "why": {"type": "string"}}}) == ""
-    assert list_field({}) == ""
+    assert find_list_field(SCHEMA) == "questions"
+    assert find_list_field({**SCHEMA, "properties": {**SCHEMA["properties"], "why": {"type": "string"}}}) == ""
+    assert find_list_field({}) == ""
 
 
 FIELDS = st.fixed_dictionaries({"text": st.text(min_size=1), "priority": st.integers(1, 5)})
@@ -165,16 +165,16 @@ def test_no_valid_item_is_lost_among_prose(parts: list[tuple[str, list[dict[str,
 
     reply = "\n".join(f"{prose}\n{written(items, how)}" for prose, items, how in parts)
     wanted = [one for _, items, _ in parts for one in items]
-    found = gather(reply, SCHEMA).value
+    found = salvage_items(reply, SCHEMA).value
     kept = [json.dumps(one, sort_keys=True) for one in (found or {"questions": []})["questions"]]
     clean = [json.dumps(one, sort_keys=True) for one in _valid(wanted)]
     assert set(kept) == set(clean)
 
 
 def _valid(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    from skillrun.syntax.sanitizing import clean
+    from skillrun.syntax.sanitizing import sanitize
 
-    return [one for one in clean(items) if one["text"]]
+    return [one for one in sanitize(items) if one["text"]]
 
 
 @given(st.lists(FIELDS, min_size=1, max_size=4), st.integers(0, 400))
@@ -182,7 +182,7 @@ def test_a_cut_costs_only_what_is_behind_it(items: list[dict[str, Any]], at: int
     written = [json.dumps(one) for one in items]
     reply = f'{{"questions": [{", ".join(written)}]}}'[:at]
     whole = sum(len(", ".join(written[: n + 1])) + len('{"questions": [') <= at for n in range(len(written)))
-    found = gather(reply, SCHEMA).value
+    found = salvage_items(reply, SCHEMA).value
     kept = {json.dumps(one, sort_keys=True) for one in (found or {"questions": []})["questions"]}
     assert kept == {json.dumps(one, sort_keys=True) for one in _valid(items[:whole])}
 
@@ -195,7 +195,7 @@ JUNK = st.text(alphabet=st.sampled_from(list("{}[]:,\"'\\/*#-0159.eE truefalsn`\
 @example("{'a': -}")
 def test_nothing_raises(reply: str) -> None:
     for schema in (SCHEMA, TEXTS):
-        value, dropped, errors = gather(reply, schema)
+        value, dropped, errors = salvage_items(reply, schema)
         assert (value is None) == bool(errors)
         assert json.dumps([value, [vars(one) for one in dropped]]) is not None
 
@@ -204,10 +204,10 @@ def test_an_item_may_be_defined_elsewhere_in_the_schema() -> None:
     question = {"$ref": "#/$defs/question"}
     fields = {"questions": {"type": "array", "items": question}}
     schema = {"type": "object", "properties": fields, "$defs": {"question": QUESTION}, "required": ["questions"]}
-    assert gather(f"{JA} and {JB}", schema).value == {"questions": [A, B]}
-    assert gather('[{"text": 1}]', schema).value is None
+    assert salvage_items(f"{JA} and {JB}", schema).value == {"questions": [A, B]}
+    assert salvage_items('[{"text": 1}]', schema).value is None
     recursive = {**schema, "$defs": {"question": {"$ref": "#/properties/questions"}}}
-    assert list_field(recursive) == "", "it is told to its author instead"
+    assert find_list_field(recursive) == "", "it is told to its author instead"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_flood_of_fields_that_nobody_asked_for_is_described_once(monkeypatch: 
 
     monkeypatch.setattr(schemas, "did_you_mean", near)
     more = ", ".join(f'"x{at}": 1' for at in range(200))
-    value, dropped, _ = gather(f"{JA[:-1]}, {more}}}", SCHEMA)
+    value, dropped, _ = salvage_items(f"{JA[:-1]}, {more}}}", SCHEMA)
     assert value == {"questions": [A]}
     assert {one.path for one in dropped} == {f"questions[0].x{at}" for at in range(200)}
     assert len(compared) < 1_000, "by the square it would be 40,000"

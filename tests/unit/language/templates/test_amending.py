@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.templates.absent import ABSENT
-from skillrun.templates.limits import Fault, budget
-from skillrun.templates.text_edits import amended
+from skillrun.templates.limits import TemplateError, render_budget
+from skillrun.templates.text_edits import apply_text_edits
 
 WORDS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12)
 
@@ -38,8 +38,8 @@ def change(says: str, instead: str = "NEW") -> dict[str, Any]:
 def test_what_stands_once_is_replaced_and_the_rest_is_missed(
     text: Any, changes: Any, expected: str, missed: int
 ) -> None:
-    with budget():
-        found = amended(text, changes)
+    with render_budget():
+        found = apply_text_edits(text, changes)
     assert (found["text"], len(found["missed"])) == (expected, missed)
     assert len(found["made"]) + missed == (0 if changes is ABSENT else len(changes))
 
@@ -50,18 +50,18 @@ def test_words_that_stand_once_are_changed_whatever_the_space_and_all_else_stays
 ) -> None:
     before, after = words[: at % len(words)], words[at % len(words) :]
     text = " ".join([*before, f"X{space}Y", *after])
-    with budget():
-        found = amended(text, [change("X Y")])
+    with render_budget():
+        found = apply_text_edits(text, [change("X Y")])
     assert found["text"] == " ".join([*before, "NEW", *after])
 
 
 def test_a_change_that_is_no_record_is_a_fault() -> None:
-    with budget(), pytest.raises(Fault, match="records with `says` and `instead`"):
-        amended("a", ["b"])
+    with render_budget(), pytest.raises(TemplateError, match="records with `says` and `instead`"):
+        apply_text_edits("a", ["b"])
 
 
 def test_what_stands_around_the_words_stays() -> None:
     text = 'a:\n  "b": 1,\nc\n'
-    assert amended(text, [{"says": '  "b": 1,', "instead": '  "b": 2,'}])["text"] == 'a:\n  "b": 2,\nc\n'
-    assert amended(text, [{"says": '"b": 1,\n', "instead": '"b": 2,\n'}])["text"] == 'a:\n  "b": 2,\nc\n'
-    assert amended(text, [{"says": "c", "instead": "c\n  d"}])["text"] == 'a:\n  "b": 1,\nc\n  d\n'
+    assert apply_text_edits(text, [{"says": '  "b": 1,', "instead": '  "b": 2,'}])["text"] == 'a:\n  "b": 2,\nc\n'
+    assert apply_text_edits(text, [{"says": '"b": 1,\n', "instead": '"b": 2,\n'}])["text"] == 'a:\n  "b": 2,\nc\n'
+    assert apply_text_edits(text, [{"says": "c", "instead": "c\n  d"}])["text"] == 'a:\n  "b": 1,\nc\n  d\n'

@@ -13,7 +13,7 @@ from skillrun.syntax.source import Text
 from skillrun.templates.document_search import hits_in
 from skillrun.templates.expressions import RenderError, compile_string
 from skillrun.templates.ids import ids_in, links_between
-from skillrun.templates.limits import Fault
+from skillrun.templates.limits import TemplateError
 from skillrun.templates.numbers import numbers_in
 from skillrun.templates.paths import paths_in
 
@@ -363,5 +363,5 @@ def test_all_of_a_megabyte_is_looked_through() -> None:
     text = "word " * 199_990 + "\n- AC-7: `src/last.py`, 99 MB\n"
     found = rendered("[ids_in(t, k) | length, paths_in(t) | length, (numbers_in(t) | first).number]", t=text, k=KINDS)
     assert found == [1, 1, "99 MB"]
-    with pytest.raises(Fault):
+    with pytest.raises(TemplateError):
         ids_in("a", "(")

@@ -7,12 +7,12 @@ import pytest
 
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Text
-from skillrun.templates.expressions import Absent, RenderError, Template, compile_bare, compile_string
+from skillrun.templates.expressions import Absent, RenderError, Template, compile_condition, compile_string
 
 
 def template(value: str, bare: bool = False) -> Template:
     problems = Problems()
-    made = compile_bare(Text.of(value), problems) if bare else compile_string(Text.of(value), problems)
+    made = compile_condition(Text.of(value), problems) if bare else compile_string(Text.of(value), problems)
     assert made is not None, list(problems)
     return made
 

@@ -14,7 +14,7 @@ from skillrun.templates.expressions import (
     TESTS,
     Absent,
     RenderError,
-    compile_bare,
+    compile_condition,
     compile_string,
 )
 
@@ -34,7 +34,7 @@ def rendered(value: str, **names: Any) -> Any:
 
 def condition(value: str, **names: Any) -> Any:
     problems = Problems()
-    made = compile_bare(Text.of(value), problems)
+    made = compile_condition(Text.of(value), problems)
     assert made is not None, list(problems)
     return made.render(names)
 

@@ -8,12 +8,12 @@ from jinja2 import nodes
 from skillrun.syntax.diagnostics import Problem, Problems
 from skillrun.syntax.source import Scalar, Source, Text
 from skillrun.syntax.yaml import parse_yaml
-from skillrun.templates.expressions import FILTERS, FUNCTIONS, RenderError, compile_bare, compile_string
+from skillrun.templates.expressions import FILTERS, FUNCTIONS, RenderError, compile_condition, compile_string
 
 
 def problem(value: str, bare: bool = False) -> Problem:
     problems = Problems()
-    made = compile_bare(Text.of(value), problems) if bare else compile_string(Text.of(value), problems)
+    made = compile_condition(Text.of(value), problems) if bare else compile_string(Text.of(value), problems)
     assert made is None
     assert len(problems) == 1, list(problems)
     return next(iter(problems))

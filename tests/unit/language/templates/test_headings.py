@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.syntax.document import headings_of
+from skillrun.syntax.document import find_headings
 from skillrun.templates.absent import ABSENT
 from skillrun.templates.functions import section
 
 
 def names(text: str) -> list[str]:
-    return [heading.name for heading in headings_of(text, 0)[0]]
+    return [heading.name for heading in find_headings(text, 0)[0]]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_headings_stand_in_the_first_column_outside_fences(text: str, found: lis
     ],
 )
 def test_an_escape_counts_outside_code_only(text: str, escapes: list[int]) -> None:
-    assert headings_of(text, 0)[1] == escapes
+    assert find_headings(text, 0)[1] == escapes
 
 
 LINES = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 
 ANY = st.text(alphabet=st.characters(codec=None) | st.sampled_from("\ud83d\ude00\udfff\r\n\x1b[]\x07\u2028\u202e"))
 
@@ -30,23 +30,23 @@ pytestmark = pytest.mark.finding("FZ9", "FM3")
     ],
 )
 def test_what_enters_is_valid_and_steers_nothing(given: str, found: str) -> None:
-    assert clean(given) == found
+    assert sanitize(given) == found
 
 
 def test_keys_and_texts_inside_of_data_are_made_valid_too() -> None:
-    assert clean({"k\ud800": ["a\ud800", {"b": ("\r", 1, None, True)}]}) == {
+    assert sanitize({"k\ud800": ["a\ud800", {"b": ("\r", 1, None, True)}]}) == {
         "k\ufffd": ["a\ufffd", {"b": ("\n", 1, None, True)}]
     }
 
 
 @given(ANY)
 def test_once_is_enough_and_the_result_can_be_written(text: str) -> None:
-    found = clean(text)
-    assert clean(found) == found
+    found = sanitize(text)
+    assert sanitize(found) == found
     assert found.encode("utf-8").decode("utf-8") == found
     assert not set(found) & {"\x1b", "\r", "\u2028", "\u2029", "\x85", "\u202e", "\x9b", "\0"}
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"]) | st.sampled_from("\n\t")))
 def test_ordinary_text_is_left_as_it_is(text: str) -> None:
-    assert clean(text) is text
+    assert sanitize(text) is text

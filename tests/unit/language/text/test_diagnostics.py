@@ -9,7 +9,7 @@ from skillrun.syntax.diagnostics import (
     Problems,
     SkillrunError,
     UsageError,
-    allowed,
+    allowed_hint,
     did_you_mean,
     render_problem,
 )
@@ -98,9 +98,9 @@ def test_problems_are_sorted_and_each_is_kept_once() -> None:
 def test_warnings_are_no_errors() -> None:
     problems = Problems()
     problems.report(Span(Source.of("x"), 0), "style", "odd", severity="warning")
-    assert not problems.errors
+    assert not problems.has_errors
     problems.report(Span(Source.of("x"), 0), "key", "wrong")
-    assert problems.errors
+    assert problems.has_errors
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_nothing_is_suggested_when_nothing_is_near_or_the_name_is_right(name: st
 
 
 def test_what_is_allowed_is_listed_in_its_order_and_a_long_list_is_counted() -> None:
-    assert allowed(["b", "a"]) == "allowed: b, a"
-    assert allowed([]) == ""
-    assert allowed(str(number) for number in range(40)).endswith("28, 29, and 10 more")
+    assert allowed_hint(["b", "a"]) == "allowed: b, a"
+    assert allowed_hint([]) == ""
+    assert allowed_hint(str(number) for number in range(40)).endswith("28, 29, and 10 more")
 
 
 def test_an_error_says_what_happened_and_what_to_do() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillrun.syntax.diagnostics import Problem, Problems
 from skillrun.syntax.document import check_sections, parse_config, parse_document
-from skillrun.syntax.source import Document, Mapping, Source, plain
+from skillrun.syntax.source import Document, Mapping, Source, to_plain
 
 
 def parse(text: str) -> tuple[Document | None, list[Problem]]:
@@ -23,7 +23,7 @@ def document(text: str) -> Document:
 
 def test_a_file_has_frontmatter_a_preface_and_sections() -> None:
     found = document("---\nkind: phase\n---\nHelp.\n\n## one\nFirst.\n\n\n## two ##\n\nSecond.\n")
-    assert plain(found.front) == {"kind": "phase"}
+    assert to_plain(found.frontmatter) == {"kind": "phase"}
     assert found.preface.value == "Help."
     assert [(section.name, section.text.value) for section in found.sections] == [
         ("one", "First."),
@@ -37,20 +37,20 @@ def test_a_file_has_frontmatter_a_preface_and_sections() -> None:
 @pytest.mark.parametrize("text", ["", "Just text.\n", "\n---\nnot: frontmatter\n---\n"])
 def test_a_file_without_frontmatter_has_an_empty_mapping(text: str) -> None:
     found = document(text)
-    assert found.front.entries == {}
+    assert found.frontmatter.entries == {}
     assert found.body.value == text
 
 
 @pytest.mark.parametrize("text", ["---\n---\nBody\n", "---\n# nothing yet\n---  \nBody\n"])
 def test_frontmatter_may_be_empty(text: str) -> None:
     found = document(text)
-    assert found.front.entries == {}
+    assert found.frontmatter.entries == {}
     assert found.body.value == "Body\n"
 
 
 def test_line_ends_and_a_byte_order_mark_of_windows_are_tolerated() -> None:
     found = document("\N{ZERO WIDTH NO-BREAK SPACE}---\r\nname: x\r\n---\r\n## a\r\ntext\r\n")
-    assert plain(found.front) == {"name": "x"}
+    assert to_plain(found.frontmatter) == {"name": "x"}
     assert (found.sections[0].name, found.sections[0].text.value) == ("a", "text")
     assert (found.sections[0].heading.line, found.sections[0].heading.column) == (4, 1)
 
@@ -99,7 +99,7 @@ def test_a_config_file_is_a_mapping() -> None:
     problems = Problems()
     found = parse_config(Source.of("tiers:\n  strong: x\n"), problems)
     assert isinstance(found, Mapping)
-    assert plain(found) == {"tiers": {"strong": "x"}}
+    assert to_plain(found) == {"tiers": {"strong": "x"}}
     assert parse_config(Source.of(""), problems) == Mapping({}, found.span) or not len(problems)
     assert parse_config(Source.of("- a\n"), problems) is None
     assert [problem.code for problem in problems] == ["yaml"]

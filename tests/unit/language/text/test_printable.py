@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.syntax.diagnostics import printable
+from skillrun.syntax.diagnostics import make_printable
 
 BIDI_CONTROLS = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"])
 
@@ -30,12 +30,12 @@ BIDI_CONTROLS = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI
     ],
 )
 def test_what_steers_a_terminal_is_taken_out(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert make_printable(text) == shown
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x07\x9d[]\\m0;\r\n\u202e"))))
 def test_nothing_is_left_that_controls_or_reorders(text: str) -> None:
-    shown = printable(text)
+    shown = make_printable(text)
     assert all(c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cs", "Zl", "Zp"} for c in shown)
     assert BIDI_CONTROLS.isdisjoint(unicodedata.bidirectional(c) for c in shown)
-    assert printable(shown) == shown
+    assert make_printable(shown) == shown

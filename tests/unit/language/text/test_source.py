@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.syntax.diagnostics import Problem, Problems
-from skillrun.syntax.opening import LeadsOut, _walk, open_file
+from skillrun.syntax.opening import PathEscapes, _walk, open_file
 from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import MAX_BYTES, Source, Text
 
@@ -72,11 +72,11 @@ def test_pieces_and_parts_of_a_text_keep_the_places_of_their_characters(text: st
     places = st.integers(0, len(text))
     cuts = sorted(data.draw(st.lists(places, min_size=2, max_size=8)))
     pieces = list(zip(cuts[::2], cuts[1::2], strict=False))
-    whole = Text.pieces(Source.of(text), pieces)
+    whole = Text.from_ranges(Source.of(text), pieces)
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(whole.value))] * 2)))
-    for part in (whole, whole.part(start, end)):
+    for part in (whole, whole.substring(start, end)):
         assert [text[part.at(offset).offset] for offset in range(len(part.value))] == list(part.value)
-    assert whole.part(start, end).value == whole.value[start:end]
+    assert whole.substring(start, end).value == whole.value[start:end]
 
 
 @pytest.mark.parametrize("offset", [3, 10, -1])
@@ -99,7 +99,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) 
         assert file.read() == b"roles"
     (inside / "roles").unlink()
     (inside / "roles").symlink_to(outside)
-    with pytest.raises(LeadsOut):
+    with pytest.raises(PathEscapes):
         open_file(inside / "roles/a.md", inside)
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         _walk(inside, ("roles", "a.md"))
@@ -112,5 +112,5 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) 
 def test_what_is_no_regular_file_is_not_read_and_makes_nobody_wait(tmp_path: Path, inside: bool) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     problems = Problems()
-    assert read_source(tmp_path / "pipe.md", "pipe.md", problems, inside=tmp_path if inside else None) is None
+    assert read_source(tmp_path / "pipe.md", "pipe.md", problems, boundary=tmp_path if inside else None) is None
     assert [problem.message for problem in problems] == ["this is not a file"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.syntax.diagnostics import Problem, Problems
-from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source, plain
+from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Source, to_plain
 from skillrun.syntax.yaml import MAX_DEPTH, parse_yaml
 
 
@@ -21,7 +21,7 @@ def value(text: str) -> Any:
     node, problems = parse(text)
     assert not problems
     assert node
-    return plain(node)
+    return to_plain(node)
 
 
 def refused(text: str) -> list[tuple[int, int, str]]:
@@ -96,7 +96,7 @@ def test_duplicate_keys_anchors_tags_and_aliases_are_all_reported() -> None:
         (8, 1, "key"),
     ]
     assert node
-    assert plain(node) == {"a": 1, "b": "text", "c": ["d"], "d": None, "e": {"f": "g"}}
+    assert to_plain(node) == {"a": 1, "b": "text", "c": ["d"], "d": None, "e": {"f": "g"}}
     assert problems[0].hint == "it is given on line 1 already"
 
 

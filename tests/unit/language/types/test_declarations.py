@@ -10,8 +10,8 @@ from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Source
 from skillrun.syntax.yaml import parse_yaml
 from skillrun.templates.expressions import Template
-from skillrun.types.fields import Field, input_type
-from skillrun.types.json_schema import schema_of
+from skillrun.types.fields import Field, parse_fields
+from skillrun.types.json_schema import to_json_schema
 
 
 def read(text: str) -> tuple[tuple[Field, ...], list[tuple[int, int, str, str]]]:
@@ -19,7 +19,7 @@ def read(text: str) -> tuple[tuple[Field, ...], list[tuple[int, int, str, str]]]
     source = Source.of(text, "workflow.md")
     node = parse_yaml(source, 0, len(source.text), problems)
     assert node is not None
-    fields = input_type(node, problems)
+    fields = parse_fields(node, problems)
     return fields, [(each.line, each.column, each.message, each.hint) for each in problems]
 
 
@@ -93,7 +93,7 @@ def test_a_default_is_a_value_whose_templates_can_be_rendered() -> None:
 
 def test_a_shape_is_kept() -> None:
     field = one("gaps(array): {shape: {id: string, round?: integer}, default: []}")
-    assert schema_of(field.item, None)["required"] == ["id"]
+    assert to_json_schema(field.item, None)["required"] == ["id"]
 
 
 @pytest.mark.row("A4")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Source
 from skillrun.syntax.yaml import parse_yaml
-from skillrun.types.fields import MEMBER, SLUG, Coerced, Field, coerce, input_type
+from skillrun.types.fields import MEMBER, SLUG, CoercedValue, Field, coerce, parse_fields
 
 
 def field(text: str) -> Field:
@@ -19,8 +19,8 @@ def field(text: str) -> Field:
     source = Source.of(text)
     node = parse_yaml(source, 0, len(source.text), problems)
     assert node is not None
-    (found,) = input_type(node, problems)
-    assert not problems.errors
+    (found,) = parse_fields(node, problems)
+    assert not problems.has_errors
     return found
 
 
@@ -53,7 +53,7 @@ def field(text: str) -> Field:
 )
 def test_a_value_is_taken_as_the_fields_type(declared: str, given_value: Any, meant: Any) -> None:
     got = coerce(field(declared), given_value)
-    assert got == Coerced(meant)
+    assert got == CoercedValue(meant)
     assert type(got.value) is type(meant)
 
 
@@ -98,7 +98,7 @@ def test_an_error_names_the_value_and_what_is_allowed(declared: str, given_value
 def test_an_unknown_value_is_replaced_by_the_fallback_with_a_warning() -> None:
     preset = field('preset: {type: enum, values: "{{ presets }}", default: balanced, fallback: balanced}')
     names: dict[str, Any] = {"presets": {"balanced": {}, "rapid_prototype": {}}}
-    assert coerce(preset, "rapid_prototype", names) == Coerced("rapid_prototype")
+    assert coerce(preset, "rapid_prototype", names) == CoercedValue("rapid_prototype")
     got = coerce(preset, "large", names)
     assert got.value == "balanced"
     assert got.warnings == ("`preset` is `large`; allowed: balanced, rapid_prototype; `balanced` is used",)
@@ -116,7 +116,7 @@ def test_a_fallback_that_is_itself_unknown_is_an_error() -> None:
 
 
 def test_values_that_a_template_gives_are_not_checked_without_it() -> None:
-    assert coerce(field('a: {type: enum, values: "{{ x }}"}'), "anything") == Coerced("anything")
+    assert coerce(field('a: {type: enum, values: "{{ x }}"}'), "anything") == CoercedValue("anything")
 
 
 @pytest.mark.row("B12")

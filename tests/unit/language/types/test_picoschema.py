@@ -26,7 +26,7 @@ def read(text: str) -> tuple[ShapeSpec | None, list[tuple[int, int, str, str]]]:
 def schema(text: str) -> dict[str, Any]:
     spec, problems = read(text)
     assert spec is not None, problems
-    return spec.outline
+    return spec.static_schema
 
 
 def closed(required: list[str], **fields: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_records_nest() -> None:
 def test_the_callers_shape_is_named_task() -> None:
     spec, problems = read("task")
     assert spec is not None
-    assert spec.task
+    assert spec.is_task
     assert not problems
 
 
@@ -109,7 +109,7 @@ def test_templates_are_given_with_their_places_and_rendered_later() -> None:
     assert not problems
     assert [one.text.value for one in spec.templates] == ["{{ inputs.severities }}", "{{ other }}", "for {{ reader }}"]
     assert [(one.text.at(0).line, one.text.at(0).column) for one in spec.templates] == [(1, 18), (2, 18), (3, 15)]
-    assert spec.outline["properties"]["severity"] == {"type": "string"}
+    assert spec.static_schema["properties"]["severity"] == {"type": "string"}
     names = {"inputs": {"severities": ["HIGH", "LOW", "HIGH"]}, "other": "you", "reader": "all"}
     fields = spec.resolve(names).schema["properties"]
     assert fields["severity"] == {"type": "string", "enum": ["HIGH", "LOW"]}

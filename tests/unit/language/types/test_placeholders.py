@@ -83,7 +83,7 @@ def test_dropping_leaves_what_was_filled_in() -> None:
         "decisions": [{"id": "string", "decision": "string"}, {"id": "D-1", "decision": "Keep the file."}],
         "notes": ["string"],
     }
-    value, dropped = SHAPE.prune(given)
+    value, dropped = SHAPE.drop_invalid(given)
     assert value == {"summary": "It works.", "decisions": [{"id": "D-1", "decision": "Keep the file."}], "notes": []}
     assert sorted(item.path for item in dropped) == ["decisions[0]", "notes[0]"]
 

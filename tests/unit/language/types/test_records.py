@@ -30,25 +30,25 @@ from skillrun.store.state import State
 from skillrun.store.summary import Summary
 from skillrun.types.records import (
     Bounds,
-    Number,
-    Whole,
-    checks_of,
-    closed,
-    fits,
-    misfits,
-    required,
-    words_of,
+    NonNegativeFloat,
+    NonNegativeInt,
+    describe_field,
+    field_checks,
+    forbid_extra_keys,
+    invalid_keys,
+    matches_record,
+    required_fields,
 )
 
 
 class Open(TypedDict):
     name: str
-    size: NotRequired[Whole]
+    size: NotRequired[NonNegativeInt]
 
 
-@closed
+@forbid_extra_keys
 class Closed(TypedDict, total=False):
-    size: Whole
+    size: NonNegativeInt
 
 
 @dataclass
@@ -57,31 +57,31 @@ class Record:
     of: Annotated[int, Bounds(1, 3)] = 1
     way: Literal["up", "down"] = "up"
     parts: Sequence[Open] = field(default_factory=list)
-    sizes: Mapping[str, Number | None] = field(default_factory=dict)
+    sizes: Mapping[str, NonNegativeFloat | None] = field(default_factory=dict)
 
 
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
         (str, ["", "a"], [None, 1, b"a"]),
-        (Whole, [0, 7], [-1, 1.0, True, "1"]),
-        (Number, [0, 0.5], [-0.1, float("nan"), float("inf"), True]),
+        (NonNegativeInt, [0, 7], [-1, 1.0, True, "1"]),
+        (NonNegativeFloat, [0, 0.5], [-0.1, float("nan"), float("inf"), True]),
         (bool, [True], [1, "yes"]),
         (object, [None, 1, []], []),
         (str | None, ["a", None], [1]),
         (Literal["a", "b"], ["a"], ["c", ["a"], None]),
         (Annotated[int, Bounds(1, 3)], [1, 3], [0, 4, "1", True]),
         (list[str], [[], ["a"]], ["a", [1], ("a",)]),
-        (Sequence[Whole], [[1], (1,)], [["a"], 1, "1"]),
-        (dict[str, Whole], [{}, {"a": 1}], [{"a": "b"}, []]),
+        (Sequence[NonNegativeInt], [[1], (1,)], [["a"], 1, "1"]),
+        (dict[str, NonNegativeInt], [{}, {"a": 1}], [{"a": "b"}, []]),
         (list[dict[str, object]], [[{"a": None}]], [[1]]),
         (Open, [{"name": "a"}, {"name": "a", "size": 1, "more": None}], [{}, {"name": 1}, {"name": "a", "size": -1}]),
         (Closed, [{}, {"size": 1}], [{"more": 1}]),
     ],
 )
 def test_a_type_allows_these_values_and_not_those(kind: Any, good: list[object], bad: list[object]) -> None:
-    assert [value for value in good if not fits(kind, value)] == []
-    assert [value for value in bad if fits(kind, value)] == []
+    assert [value for value in good if not matches_record(kind, value)] == []
+    assert [value for value in bad if matches_record(kind, value)] == []
 
 
 JUNK = st.sampled_from(
@@ -111,7 +111,9 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
     return {str: st.text(max_size=2), int: st.integers(-1, 9), float: st.floats(-1, 9)}.get(annotation, JUNK) | JUNK
 
 
-FIELDS = [(record, name) for record in (State, Summary, Open, Closed, *BODIES.values()) for name in checks_of(record)]
+FIELDS = [
+    (record, name) for record in (State, Summary, Open, Closed, *BODIES.values()) for name in field_checks(record)
+]
 MODELS = pydantic_models()
 
 
@@ -127,29 +129,29 @@ def test_a_check_allows_what_pydantic_allows(record: type, name: str) -> None:
         try:
             model.model_validate({"value": value})
         except ValidationError:
-            assert not checks_of(record)[name](value)
+            assert not field_checks(record)[name](value)
         else:
-            assert checks_of(record)[name](value)
+            assert field_checks(record)[name](value)
 
     holds()
 
 
 def test_what_a_record_needs_is_what_has_no_default() -> None:
-    assert required(Record) == {"name"}
+    assert required_fields(Record) == {"name"}
 
 
 def test_the_values_that_do_not_fit_are_named_and_what_may_stand_there() -> None:
     data = {"way": "left", "name": "a", "of": 9, "sizes": {"a": "b"}, "unknown": 1}
-    assert list(misfits(Record, data)) == ["way", "of", "sizes"]
-    assert [words_of(Record, name) for name in ("name", "of", "way", "parts")] == [
+    assert list(invalid_keys(Record, data)) == ["way", "of", "sizes"]
+    assert [describe_field(Record, name) for name in ("name", "of", "way", "parts")] == [
         "a text", "a whole number from 1 to 3", "one of up, down", "a list of values"
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("record", [State, Summary, *BODIES.values()])
 def test_every_record_of_a_run_can_be_checked(record: type) -> None:
-    assert checks_of(record)
-    assert list(misfits(record, dict.fromkeys(checks_of(record), object())))
+    assert field_checks(record)
+    assert list(invalid_keys(record, dict.fromkeys(field_checks(record), object())))
 
 
 def test_every_kind_of_record_with_a_body_is_one_of_the_journal() -> None:

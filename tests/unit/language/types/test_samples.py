@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.types.authored_schemas import written_shape
+from skillrun.types.authored_schemas import parse_json_schema
 from skillrun.types.samples import sample
 from skillrun.types.schemas import Shape
 
@@ -85,6 +85,6 @@ def test_seeds_reach_every_value_and_length_and_leave_optional_fields_out_at_tim
     ],
 )  # fmt: skip
 def test_an_authors_json_schema_is_sampled_too(schema: dict[str, Any]) -> None:
-    shape = written_shape(schema)
+    shape = parse_json_schema(schema)
     for seed in range(20):
         assert shape.check(sample(schema, str(seed))) == []

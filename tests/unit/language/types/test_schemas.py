@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.authored_schemas import written_shape
+from skillrun.types.authored_schemas import parse_json_schema
 from skillrun.types.schemas import Shape, ShapeError
 
 
@@ -82,7 +82,7 @@ def test_a_long_value_is_shortened_in_the_message() -> None:
 @pytest.mark.finding("FP1")
 def test_the_items_that_do_not_fit_are_dropped_and_named_each_with_its_reason_and_text() -> None:
     good = finding()
-    value, dropped = SHAPE.prune(reply(finding(severity="HUGE"), good, "text", finding(tags=["a", 7, "b"])))
+    value, dropped = SHAPE.drop_invalid(reply(finding(severity="HUGE"), good, "text", finding(tags=["a", 7, "b"])))
     assert value == reply(good, finding(tags=["a", "b"]))
     assert SHAPE.check(value) == []
     assert [(one.path, one.text) for one in dropped] == [
@@ -98,7 +98,9 @@ def test_a_field_too_many_and_an_optional_one_that_does_not_fit_are_dropped_with
     item = closed(["title"], title={"type": "string"}, confidence={"type": "integer", "maximum": 100})
     shape = Shape(closed(["findings"], findings={"type": "array", "items": {"$ref": "#/$defs/item"}}))
     shape.schema["$defs"] = {"item": item}
-    value, dropped = shape.prune({"findings": [{"title": "a", "file": "x.py", "line": 3, "confidence": 101}], "z": 1})
+    value, dropped = shape.drop_invalid(
+        {"findings": [{"title": "a", "file": "x.py", "line": 3, "confidence": 101}], "z": 1}
+    )
     assert value == {"findings": [{"title": "a"}]}
     assert sorted(one.path for one in dropped) == [
         "findings[0].confidence", "findings[0].file", "findings[0].line", "z",
@@ -118,23 +120,23 @@ def test_a_field_too_many_and_an_optional_one_that_does_not_fit_are_dropped_with
     ],
 )
 def test_what_can_only_be_meant_one_way_is_read(written: Any, meant: Any) -> None:
-    value = SHAPE.read(reply(written))
+    value = SHAPE.normalize(reply(written))
     assert value == reply(meant)
     assert SHAPE.check(value) == []
 
 
 @pytest.mark.parametrize("bad", [{"severity": "CRIT"}, {"confidence": "99 %"}, {"confidence": 99.5}, {"title": 7}])
 def test_what_could_be_meant_otherwise_is_left_as_it_is(bad: dict[str, Any]) -> None:
-    assert SHAPE.read(reply(finding(**bad))) == reply(finding(**bad))
+    assert SHAPE.normalize(reply(finding(**bad))) == reply(finding(**bad))
 
 
 def test_letter_case_is_left_alone_where_it_tells_two_values_apart() -> None:
-    assert Shape({"enum": ["a", "A"]}).read("A") == "A"
-    assert Shape({"enum": ["ab", "AB"]}).read("Ab") == "Ab"
+    assert Shape({"enum": ["a", "A"]}).normalize("A") == "A"
+    assert Shape({"enum": ["ab", "AB"]}).normalize("Ab") == "Ab"
 
 
 def test_what_is_wrong_outside_lists_stays() -> None:
-    value, dropped = SHAPE.prune({"findings": [1], "score": "x"})
+    value, dropped = SHAPE.drop_invalid({"findings": [1], "score": "x"})
     assert value == {"findings": [], "score": "x"}
     assert [one.path for one in dropped] == ["findings[0]"]
     assert [error.path for error in SHAPE.check(value)] == ["score"]
@@ -142,12 +144,12 @@ def test_what_is_wrong_outside_lists_stays() -> None:
 
 def test_pruning_leaves_the_value_it_was_given_alone() -> None:
     value = reply(1, finding(tags=[2]))
-    SHAPE.prune(value)
+    SHAPE.drop_invalid(value)
     assert value == reply(1, finding(tags=[2]))
 
 
 def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
-    shape = written_shape(
+    shape = parse_json_schema(
         {
             "$defs": {"name": {"type": "string", "pattern": "^[A-Z]"}},
             "type": "array",
@@ -173,7 +175,7 @@ def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
 )
 def test_what_is_no_schema_or_refers_elsewhere_is_refused(schema: Any, words: str) -> None:
     with pytest.raises(SkillrunError, match=words):
-        written_shape(schema)
+        parse_json_schema(schema)
 
 
 @pytest.mark.slow
@@ -187,7 +189,7 @@ def test_a_thousand_checks_take_a_moment() -> None:
 @pytest.mark.finding("FZ15")
 @pytest.mark.row("Z6")
 def test_a_pattern_of_a_schema_takes_time_in_line_with_the_text() -> None:
-    shape = written_shape({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
+    shape = parse_json_schema({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
     assert [error.path for error in shape.check({"a": "a" * 100_000 + "!"})] == ["a"]
     assert shape.check({"a": "a" * 100_000}) == []
 
@@ -202,7 +204,7 @@ def test_a_pattern_of_a_schema_takes_time_in_line_with_the_text() -> None:
 )
 def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(SkillrunError) as caught:
-        written_shape(schema)
+        parse_json_schema(schema)
     assert reason in caught.value.message
 
 
@@ -220,4 +222,4 @@ def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], r
 )
 def test_a_schema_that_no_reply_could_fit_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(SkillrunError, match="this schema cannot be used"):
-        written_shape(schema)
+        parse_json_schema(schema)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from skillrun.models.messages import Block, Message, ModelError, Request
-from skillrun.runtime.calls.model_call import OnRecord
-from skillrun.runtime.run_budget import Limits, Reservation
+from skillrun.runtime.calls.model_call import AttemptRecorder
+from skillrun.runtime.run_budget import Reservation, RunBudget
 from skillrun.store import checkpoints
 from skillrun.store.journal import Journal, JournalUnwritable
 from skillrun.store.memory import MemoryJournal
@@ -29,12 +29,12 @@ def journal() -> Iterator[Journal]:
         yield journal
 
 
-def attempts(journal: Journal, refused: dict[str, ModelError] | None = None, **budget: float) -> OnRecord:
-    limits = Limits(budget, journal)
+def attempts(journal: Journal, refused: dict[str, ModelError] | None = None, **budget: float) -> AttemptRecorder:
+    limits = RunBudget(budget, journal)
     run = SimpleNamespace(journal=journal, limits=limits, refused=refused or {}, heard=set(), emit=lambda _event: None)
     run.outermost = SimpleNamespace(sends=lambda: None)
     phase: Any = SimpleNamespace(run=run, name="phase", later=dict)
-    return OnRecord(phase, "w/phase/a", "a", REQUEST, Reservation(), None)
+    return AttemptRecorder(phase, "w/phase/a", "a", REQUEST, Reservation(), None)
 
 
 def kinds(journal: Journal) -> list[str]:
@@ -44,7 +44,7 @@ def kinds(journal: Journal) -> list[str]:
 
 def test_an_interrupt_while_it_is_put_on_record_leaves_nothing_unknown(journal: Journal) -> None:
     async def interrupted() -> None:
-        sending = asyncio.create_task(attempts(journal).sent(1))
+        sending = asyncio.create_task(attempts(journal).on_sent(1))
         await asyncio.sleep(0)
         sending.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -52,7 +52,7 @@ def test_an_interrupt_while_it_is_put_on_record_leaves_nothing_unknown(journal: 
 
     asyncio.run(interrupted())
     assert kinds(journal) == ["sent", "tried"]
-    assert journal.unanswered() == []
+    assert journal.pending_calls() == []
 
 
 @pytest.mark.finding("FM2")
@@ -65,20 +65,20 @@ def test_a_record_that_is_written_late_is_not_that_of_a_call_that_went_out(
 
     monkeypatch.setattr(checkpoints, "hook", full)
     with pytest.raises(JournalUnwritable):
-        asyncio.run(attempts(journal).sent(1))
+        asyncio.run(attempts(journal).on_sent(1))
     monkeypatch.setattr(checkpoints, "hook", None)
-    assert journal.unwritten() is not None
+    assert journal.write_error() is not None
     assert kinds(journal) == ["sent", "tried"]
-    assert journal.unanswered() == []
+    assert journal.pending_calls() == []
     with pytest.raises(JournalUnwritable):
-        asyncio.run(attempts(journal).sent(1))
+        asyncio.run(attempts(journal).on_sent(1))
     assert kinds(journal) == ["sent", "tried"]
 
 
 def test_a_call_to_a_model_that_has_refused_its_key_is_neither_sent_nor_on_record(journal: Journal) -> None:
     refused = ModelError("auth", "wrong key", next_step="Check it.")
     with pytest.raises(ModelError, match="wrong key; this call was not sent") as caught:
-        asyncio.run(attempts(journal, {"here:m": refused}).sent(1))
+        asyncio.run(attempts(journal, {"here:m": refused}).on_sent(1))
     assert (caught.value.kind, caught.value.next_step) == ("auth", "Check it.")
     assert kinds(journal) == []
 
@@ -87,11 +87,11 @@ def test_each_retry_is_on_record_with_its_number(journal: Journal) -> None:
     async def three() -> None:
         made = attempts(journal)
         for number in (1, 2, 3):
-            await made.sent(number)
-            await made.failed(number, ModelError("overloaded", "no such luck"))
+            await made.on_sent(number)
+            await made.on_failed(number, ModelError("overloaded", "no such luck"))
 
     asyncio.run(three())
     assert kinds(journal) == ["sent", "tried"] * 3
     assert [entry.body.get("attempt") for entry in journal.entries("sent")] == [None, 2, 3]
     assert [entry.body["attempt"] for entry in journal.entries("tried")] == [1, 2, 3]
-    assert journal.calls == 1
+    assert journal.call_count == 1

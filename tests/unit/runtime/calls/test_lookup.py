@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skillrun.runtime.calls.lookup import look_up, recorded_entries, tool_for
+from skillrun.runtime.calls.lookup import look_up, lookup_tool, recorded_entries
 from skillrun.scoring.compaction import estimate_tokens
 
 pytestmark = pytest.mark.row("P9")
@@ -30,7 +30,7 @@ def decided(name: Any, **more: Any) -> dict[str, Any]:
 
 def test_a_later_record_replaces_an_earlier_one_and_both_are_told() -> None:
     record = recorded_entries(phase(decided("D-1"), decided("D-1", confidence="HIGH")))
-    assert [one.standing for one in record] == ["replaced by that of p-1", ""]
+    assert [one.status for one in record] == ["replaced by that of p-1", ""]
     assert look_up(phase(decided("D-1"), decided("D-1")), {"id": "d-1"}, 500).count("decision of") == 2
 
 
@@ -53,12 +53,12 @@ def test_an_answer_has_no_more_than_its_room_and_ids_are_bounded() -> None:
 
 
 def test_it_is_offered_where_something_is_not_shown() -> None:
-    assert tool_for(phase(decided("D-1"))) == ()
-    assert tool_for(phase()) == ()
-    (spec,) = tool_for(phase({"risks_identified": [{"id": "R-1", "risk": "It breaks."}]}, dropped=("R-1",)))
+    assert lookup_tool(phase(decided("D-1"))) == ()
+    assert lookup_tool(phase()) == ()
+    (spec,) = lookup_tool(phase({"risks_identified": [{"id": "R-1", "risk": "It breaks."}]}, dropped=("R-1",)))
     assert (spec.name, spec.description) == ("Lookup", "Looks up.")
     assert spec.parameters["properties"]["id"]["description"] == "The id."
     asked = {"open_questions": [{"id": "Q-1", "question": "Who?"}]}
-    assert tool_for(phase(asked, decided("D-1", resolves=["Q-1"])))
-    assert tool_for(phase(asked, decided("D-1", resolves="Q-1")))
-    assert not tool_for(phase(asked, decided("D-1", resolves=["Q-2"])))
+    assert lookup_tool(phase(asked, decided("D-1", resolves=["Q-1"])))
+    assert lookup_tool(phase(asked, decided("D-1", resolves="Q-1")))
+    assert not lookup_tool(phase(asked, decided("D-1", resolves=["Q-2"])))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.runtime.prompts.fitting import LEFT_OUT, Outline, units
+from skillrun.runtime.prompts.fitting import OMISSION_MARK, Outline, units
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.fences import Fences
 
@@ -34,7 +34,11 @@ ANY = st.one_of(DOCUMENT, st.text(max_size=400), st.text(alphabet="#`~-|. \n\tab
 
 def kept(text: str) -> list[str]:
     """What stands in a shortened text, without the marks."""
-    return [line.removesuffix(LEFT_OUT).rstrip() for line in text.splitlines() if line.strip() not in ("", LEFT_OUT)]
+    return [
+        line.removesuffix(OMISSION_MARK).rstrip()
+        for line in text.splitlines()
+        if line.strip() not in ("", OMISSION_MARK)
+    ]
 
 
 @pytest.mark.slow
@@ -44,8 +48,8 @@ def test_sections_and_units_put_together_are_the_text(text: str) -> None:
     outline = Outline(text)
     assert "".join(part.heading + "".join(part.units) for part in outline.sections) == text
     assert "".join(units(text)) == text
-    whole = outline.at(outline.most)
-    assert (whole.text, whole.left_out, whole.sections) == (text.rstrip(), 0, ())
+    whole = outline.shorten(outline.most)
+    assert (whole.text, whole.omitted_tokens, whole.sections) == (text.rstrip(), 0, ())
 
 
 @pytest.mark.slow
@@ -53,7 +57,7 @@ def test_sections_and_units_put_together_are_the_text(text: str) -> None:
 @given(DOCUMENT, st.integers(0, 120))
 def test_every_heading_stays_and_no_sentence_is_cut(text: str, level: int) -> None:
     outline = Outline(text)
-    short = outline.at(level)
+    short = outline.shorten(level)
     assert [part.heading.strip() for part in Outline(short.text).sections if part.heading] == [
         part.heading.strip() for part in outline.sections if part.heading
     ]
@@ -64,9 +68,9 @@ def test_every_heading_stays_and_no_sentence_is_cut(text: str, level: int) -> No
     ends = [unit.rstrip()[-1] for part in outline.sections for unit in part.units if unit.strip()]
     for before in re.findall(r"(\S)\s*\[…\]", short.text):
         assert before in ends or any(part.heading.rstrip().endswith(before) for part in outline.sections)
-    assert (short.left_out > 0) == (LEFT_OUT in short.text)
+    assert (short.omitted_tokens > 0) == (OMISSION_MARK in short.text)
     assert set(short.sections) <= {part.name for part in outline.sections}
-    assert not Fences(f"{short.text}\n").hold(len(short.text)), "a code fence is left open"
+    assert not Fences(f"{short.text}\n").contains(len(short.text)), "a code fence is left open"
 
 
 @pytest.mark.row("Q1")
@@ -76,10 +80,10 @@ def test_a_higher_level_holds_all_that_a_lower_one_does_and_costs_are_upper_boun
 ) -> None:
     outline, (low, high) = Outline(text), sorted((one, other))
     assert outline.cost(low) <= outline.cost(high)
-    assert outline.at(low).left_out >= outline.at(high).left_out
+    assert outline.shorten(low).omitted_tokens >= outline.shorten(high).omitted_tokens
     for less, more in zip(outline.sections, outline.sections, strict=True):
-        assert less.kept(low) <= more.kept(high)
-    short = outline.at(low)
+        assert less.unit_count(low) <= more.unit_count(high)
+    short = outline.shorten(low)
     assert estimate_tokens(short.text) <= outline.cost(low) + 2
 
 
@@ -89,7 +93,7 @@ def test_what_it_looks_like() -> None:
         + [f"- the {name} case here" for name in ("first", "second", "third", "fourth")]
         + ["", "```", "code that is long enough", "```", ""]
     )
-    short = Outline(text).at(8)
+    short = Outline(text).shorten(8)
     assert short.text == "# Plan\n\nOne thing. […]\n\n## Cases\n\n- the first case here\n[…]"
     assert short.sections == ("Plan", "Cases")
-    assert Outline(text).at(0).text == "# Plan\n[…]\n\n## Cases\n[…]"
+    assert Outline(text).shorten(0).text == "# Plan\n[…]\n\n## Cases\n[…]"

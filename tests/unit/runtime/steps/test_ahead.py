@@ -13,13 +13,13 @@ from skillrun.checker.checker import check_workflow
 from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.messages import UNTOLD, AttemptListener, ErrorKind, Reply, Request, ToolCall
+from skillrun.models.messages import NULL_LISTENER, AttemptListener, ErrorKind, Reply, Request, ToolCall
 from skillrun.models.scripted import Rule, ScriptedGateway
-from skillrun.questions.responder import open_person
+from skillrun.questions.responder import open_responder
 from skillrun.runtime import session
 from skillrun.runtime.run import Session
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.local.local_store import LocalStore
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import render_problem
 
@@ -52,7 +52,7 @@ class Watched(ScriptedGateway):
         self.told: list[str] = []
         self.second = asyncio.Event()
 
-    async def send(self, request: Request, address: str, attempts: AttemptListener = UNTOLD) -> Reply:
+    async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         self.told.append(f"sent {address}")
         if address == f"{TWO}/1.1":
             self.second.set()
@@ -73,25 +73,25 @@ def ran(project: Path, gateway: Watched, *, cancel: bool = False, again: bool = 
     library = Library(search_path(project))
     program = check_workflow(library, "w")
     models = library.config("models")
-    assert not library.problems.errors, "\n".join(map(render_problem, library.problems))
+    assert not library.problems.has_errors, "\n".join(map(render_problem, library.problems))
     assert program is not None
     assert models is not None
     setting = Session(
         program,
-        Catalogue.of(models.data),
+        Catalogue.from_config(models.data),
         gateway,
-        open_person(unattended=True),
+        open_responder(unattended=True),
         project=project,
         override="scripted:x",
     )
     inputs = {"repo": "code"}
 
     async def process() -> Outcome:
-        runs = RunFolders(project / "runs")
+        runs = LocalStore(project / "runs")
         going = (
-            session.resume_run(setting, runs.existing("run"))
+            session.resume_run(setting, runs.open_run("run"))
             if again
-            else session.begin_run(setting, inputs, runs, "run")
+            else session.start_run(setting, inputs, runs, "run")
         )
         task = asyncio.ensure_future(going)
         if cancel:
@@ -115,10 +115,10 @@ def test_the_others_start_when_the_first_has_its_first_response_and_not_before(t
     assert (outcome.status, outcome.reason) == ("completed", "")
     assert firsts(gateway)[:2] == [f"sent {ONE}/1.1", f"back {ONE}/1.1"]
     assert max(map(gateway.told.index, others)) < gateway.told.index(f"back {ONE}/2.1")
-    asked = {address: request.fingerprint() for address, request in gateway.sent}
+    asked = {address: request.fingerprint() for address, request in gateway.calls}
     again = Watched(rules, {})
     assert ran(tmp_path / "again", again).status == "completed"
-    first = {address: request.fingerprint() for address, request in again.sent if "/1.1" in address}
+    first = {address: request.fingerprint() for address, request in again.calls if "/1.1" in address}
     assert first.items() <= asked.items()
 
 
@@ -148,7 +148,7 @@ def test_what_ends_the_run_later_loses_no_reply_of_the_others(tmp_path: Path) ->
         assert {entry.address for entry in journal.entries("reply")} == {f"{one}/1.1" for one in (ONE, TWO, THREE)}
     again = Watched([], {})
     assert ran(tmp_path, again, again=True).status == "completed"
-    assert [address for address, _ in again.sent if "/seen/" in address] == [f"{ONE}/2.1"]
+    assert [address for address, _ in again.calls if "/seen/" in address] == [f"{ONE}/2.1"]
 
 
 @pytest.mark.row("X4")
@@ -157,5 +157,5 @@ def test_an_interrupt_while_the_others_are_under_way_is_gone_on_with(tmp_path: P
     assert ran(tmp_path, gateway, cancel=True).status == "interrupted"
     again = Watched([], {})
     assert ran(tmp_path, again, again=True).status == "completed"
-    assert f"{ONE}/1.1" not in [address for address, _ in again.sent]
-    assert f"{TWO}/1.1" in [address for address, _ in again.sent]
+    assert f"{ONE}/1.1" not in [address for address, _ in again.calls]
+    assert f"{TWO}/1.1" in [address for address, _ in again.calls]

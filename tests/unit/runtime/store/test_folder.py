@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.store.local.local_files import stored
-from skillrun.store.local.run_names import new_slug
+from skillrun.store.local.local_files import open_run_data
+from skillrun.store.local.run_names import reserve_run_name
 from skillrun.syntax.diagnostics import SkillrunError
 
 SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
@@ -17,13 +17,13 @@ SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 @pytest.mark.parametrize("name", ["state.md", "State.md", ".run/x", ".RUN/x", "summaries/a.md", "Round-1/a.md", "."])
 def test_what_belongs_to_the_run_is_no_artifact_on_any_file_system(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="belongs to the run itself"):
-        stored(tmp_path).ledger.name(name)
+        open_run_data(tmp_path).artifacts.name(name)
 
 
 @pytest.mark.parametrize("name", ["a\nb.md", "a\x1b[31m.md", "a\u202eb.md"])
 def test_a_name_with_characters_that_are_not_seen_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="not seen"):
-        stored(tmp_path).ledger.name(name)
+        open_run_data(tmp_path).artifacts.name(name)
 
 
 @pytest.mark.row("Z3")
@@ -33,7 +33,7 @@ def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> No
     (folder / "summaries").mkdir(parents=True)
     mine.write_text("mine")
     (folder / "summaries" / "one.md").write_text(SUMMARY)
-    files = stored(folder)
+    files = open_run_data(folder)
     files.end_round(1, ["one"], [])
     assert mine.read_text() == "mine"
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]
@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_as_the_folder_of_runs_is_made_leaves_none_that_git_
     with monkeypatch.context() as patched:
         patched.setattr(Path, "write_text", full)
         with pytest.raises(OSError, match="No space"):
-            new_slug(tmp_path / "runs", "Ada")
+            reserve_run_name(tmp_path / "runs", "Ada")
     assert not (tmp_path / "runs").exists()
-    assert new_slug(tmp_path / "runs", "Ada") == "ada"
+    assert reserve_run_name(tmp_path / "runs", "Ada") == "ada"
     assert (tmp_path / "runs" / ".gitignore").is_file()

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from skillrun.events import Said
 from skillrun.questions.answers import Question
 from skillrun.questions.form import UnclearAnswers, read_form, write_form
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
 from skillrun.store.local.journal import SqliteJournal
-from skillrun.store.local.local_files import FolderFiles, stored
-from skillrun.store.local.transcript import Transcript
+from skillrun.store.local.local_files import LocalFiles, open_run_data
+from skillrun.store.local.transcript import LocalTranscript
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
-from skillrun.syntax.sanitizing import clean
+from skillrun.syntax.sanitizing import sanitize
 
 IMPORTANT = [
     *range(0x300),
@@ -101,7 +101,7 @@ def test_what_looks_like_a_number_stays_text_be_it_too_large_for_one(tmp_path: P
 @FIXTURE
 @given(st.dictionaries(TEXT, DATA, max_size=4), TEXT)
 def test_any_data_goes_through_frontmatter_and_back(tmp_path: Path, data: dict[str, Any], body: str) -> None:
-    assert written(tmp_path, data, clean(body)) == (data, clean(body))
+    assert written(tmp_path, data, sanitize(body)) == (data, sanitize(body))
 
 
 def test_nothing_that_steers_a_terminal_or_that_nobody_sees_stands_in_frontmatter() -> None:
@@ -122,17 +122,17 @@ def test_any_text_goes_through_the_state_a_summary_and_the_journal(
     tmp_path_factory: pytest.TempPathFactory, text: str, key: str
 ) -> None:
     path = tmp_path_factory.mktemp("run")
-    store = stored(path)
+    store = open_run_data(path)
     state = State("w", "2026-01-01", {"i": text}, {key: text}, reason=text)
     store.state.write(state, [text, f"a {text} b"])
-    read, log = stored(path).state.read()
+    read, log = open_run_data(path).state.read()
     assert (read.inputs, read.state, read.reason) == ({"i": text}, {key: text}, text)
     assert len(log) == 2
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
-    summary = {"phase": "p", "status": "completed", "summary": clean(text), "outputs": {key: text}}
-    asyncio.run(store.summaries.put("p", Summary.of(summary)))
-    found = stored(path).summaries.ended("p")
+    summary = {"phase": "p", "status": "completed", "summary": sanitize(text), "outputs": {key: text}}
+    asyncio.run(store.summaries.put("p", Summary.from_record(summary)))
+    found = open_run_data(path).summaries.find_completed("p")
     assert found is not None
     assert found.record == summary
 
@@ -152,8 +152,8 @@ def test_any_text_goes_through_the_transcript_which_is_ascii(tmp_path: Path, tex
     path.unlink(missing_ok=True)
 
     async def told() -> None:
-        with Tree(tmp_path) as folder, closing(Transcript(folder)) as transcript:
-            transcript.heard(Said("p", f"{text}\ud83d\u202e\x9b"))
+        with ConfinedFolder(tmp_path) as folder, closing(LocalTranscript(folder)) as transcript:
+            transcript.write_event(Said("p", f"{text}\ud83d\u202e\x9b"))
 
     asyncio.run(told())
     assert path.read_bytes().isascii()
@@ -165,8 +165,8 @@ def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
     tmp_path_factory: pytest.TempPathFactory, text: str, choices: list[str]
 ) -> None:
     questions: list[Question] = [{"id": "q", "text": text, "choices": choices, "default": ""}]
-    with Tree(tmp_path_factory.mktemp("form")) as folder:
-        files = FolderFiles(folder)
+    with ConfinedFolder(tmp_path_factory.mktemp("form")) as folder:
+        files = LocalFiles(folder)
         assert write_form(files, "form.md", questions)
         try:
             assert read_form(files, "form.md", questions).answers == [{}]

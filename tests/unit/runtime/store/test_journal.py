@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from skillrun.store import checkpoints
 from skillrun.store.journal import Journal, JournalUnwritable, Kind
 from skillrun.store.local.journal import SqliteJournal, read_journal
-from skillrun.store.rows import packed, unpacked
+from skillrun.store.rows import compress_piece, decompress_piece
 from skillrun.syntax.diagnostics import SkillrunError
 
 ALL: tuple[Kind, ...] = get_args(Kind)
@@ -72,12 +72,12 @@ def test_a_call_that_was_tried_is_not_unanswered_and_counts_once(tmp_path: Path)
     journal = SqliteJournal.create(tmp_path)
     for kind in ("sent", "tried", "sent"):
         record(journal, kind, "a", "1", {})
-    assert (journal.unanswered(), journal.calls) == ([("a", "1")], 1)
+    assert (journal.pending_calls(), journal.call_count) == ([("a", "1")], 1)
     for kind in ("tried", "failed", "sent", "tried"):
         record(journal, kind, "a", "1", {})  # type: ignore[arg-type]
     record(journal, "sent", "b", "1", {})
     journal = reopened(journal, tmp_path)
-    assert (journal.unanswered(), journal.calls) == ([("b", "1")], 3)
+    assert (journal.pending_calls(), journal.call_count) == ([("b", "1")], 3)
     journal.close()
 
 
@@ -87,9 +87,9 @@ def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_se
     record(journal, "reply", "b", "1", {})
     record(journal, "failed", "a", "1", {})
     record(journal, "reply", "c", "another request", {})
-    assert journal.unanswered() == [("c", "1")]
+    assert journal.pending_calls() == [("c", "1")]
     record(journal, "sent", "a", "1", {})
-    assert journal.unanswered() == [("c", "1"), ("a", "1")]
+    assert journal.pending_calls() == [("c", "1"), ("a", "1")]
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def observed(journal: Journal) -> dict[str, Any]:
     """Everything that can be asked of a journal."""
     entries = [(kind, entry) for kind in ALL for entry in journal.entries(kind)]
     return {
-        "unanswered": journal.unanswered(),
+        "unanswered": journal.pending_calls(),
         "entries": entries,
         "found": [journal.find(kind, entry.address, entry.fingerprint) for kind, entry in entries],
     }
@@ -214,7 +214,7 @@ def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_mo
         asyncio.run(journal.record("sent", "b", "1", {}))
     journal.close()
     with closing(SqliteJournal.open(tmp_path)) as journal:
-        assert journal.unanswered() == []
+        assert journal.pending_calls() == []
         record(journal, "reply", "after", "1", {})
 
 
@@ -222,15 +222,15 @@ def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_mo
 def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: Path) -> None:
     journal = SqliteJournal.create(tmp_path)
     record(journal, "sent", "a", "1", {})
-    assert journal.unwritten() is None
+    assert journal.write_error() is None
     with full_disk((tmp_path / ".run" / "journal.db-wal").stat().st_size + 100):
         for address in ("a", "b"):
             with pytest.raises(JournalUnwritable):
                 record(journal, "reply", address, "1", {"text": address * 5000})
-        told = journal.unwritten()
+        told = journal.write_error()
         assert told is not None
         assert "; 2 answers that came could not be kept" in told.message
-    told = journal.unwritten()
+    told = journal.write_error()
     assert told is not None
     assert told.message.endswith("; all that was answered is on record")
     with pytest.raises(JournalUnwritable):
@@ -238,7 +238,7 @@ def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: 
     journal.close()
     with closing(SqliteJournal.open(tmp_path)) as journal:
         assert [entry.body["text"][0] for entry in journal.entries("reply")] == ["a", "b"]
-        assert journal.unanswered() == []
+        assert journal.pending_calls() == []
 
 
 @pytest.mark.slow
@@ -328,6 +328,6 @@ def test_long_texts_are_compressed_in_a_new_journal_and_stay_plain_in_one_of_bef
 @pytest.mark.parametrize("piece", [zlib.compress(bytes(1 << 20)), zlib.compress(b"x") + b"y", b"nonsense", b""])
 def test_a_piece_that_was_never_packed_is_no_text(piece: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        unpacked(b"\xff" + piece)
-    assert unpacked(packed(b"short")) == b"short"
-    assert unpacked(packed(b"x" * 8192)) == b"x" * 8192
+        decompress_piece(b"\xff" + piece)
+    assert decompress_piece(compress_piece(b"short")) == b"short"
+    assert decompress_piece(compress_piece(b"x" * 8192)) == b"x" * 8192

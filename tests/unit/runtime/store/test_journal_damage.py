@@ -156,13 +156,13 @@ def test_a_damaged_witness_is_told_of_and_made_anew_where_the_journal_is_whole(
     whole = witness.read_bytes()
     witness.write_bytes(torn(whole)[number])
     with closing(read_journal(run)) as journal:
-        assert (contents(journal), "witness was damaged" in journal.doubt) == (closed[1], True)
+        assert (contents(journal), "witness was damaged" in journal.warning) == (closed[1], True)
     assert witness.read_bytes() != whole
     with closing(SqliteJournal.open(run)) as journal:
-        assert (contents(journal), "that these are all is not known" in journal.doubt) == (closed[1], True)
+        assert (contents(journal), "that these are all is not known" in journal.warning) == (closed[1], True)
     assert witness.read_bytes() == whole
     with closing(SqliteJournal.open(run)) as journal:
-        assert journal.doubt == ""
+        assert journal.warning == ""
 
 
 @pytest.mark.finding("FM14")
@@ -176,7 +176,7 @@ def test_a_witness_without_a_checksum_counts_as_it_did(run: Path) -> None:
     witness = run / ".run" / "witness"
     witness.write_bytes(witness.read_bytes()[:85] + b"\n")
     with closing(SqliteJournal.open(run)) as journal:
-        assert journal.doubt == ""
+        assert journal.warning == ""
     witness.write_bytes(b"%020d %s\n" % (999, b"0" * 64))
     refused(run, JournalShortened, "999 acknowledged records")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.repository.confined_folder import Tree
-from skillrun.store.local.atomic import sweep
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.store.local.atomic import remove_leftovers
 from skillrun.store.local.journal import SqliteJournal
 
 ALL = "SKILLRUN_CRASH_ALL" in os.environ  # otherwise every third point
@@ -82,5 +82,5 @@ def test_a_kill_at_any_point_loses_nothing_acknowledged_and_makes_no_record_twic
             finished(again)
             assert again.returncode == 0
             assert records(folder) == complete
-            sweep(Tree(folder / ".run"))
+            remove_leftovers(ConfinedFolder(folder / ".run"))
             assert sorted(path.name for path in (folder / ".run").iterdir()) == ["journal.db", "witness"]

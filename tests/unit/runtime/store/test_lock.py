@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.store.local.lock import FolderLease
+from skillrun.store.local.lock import LocalLease
 from skillrun.syntax.diagnostics import SkillrunError
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from skillrun.store.local.lock import FolderLease
-with FolderLease(Path(sys.argv[1])).hold():
+from skillrun.store.local.lock import LocalLease
+with LocalLease(Path(sys.argv[1])).hold():
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -34,24 +34,24 @@ def test_a_second_runner_is_told_who_holds_the_run_until_that_one_dies(tmp_path:
     with holder(tmp_path) as process:
         with (
             pytest.raises(SkillrunError, match=rf"process {process.pid} on .+ since \d{{4}}-\d\d-\d\dT\d\d:") as caught,
-            FolderLease(tmp_path).hold(),
+            LocalLease(tmp_path).hold(),
         ):
             pass
         assert "Wait for it to end" in caught.value.next_step
         process.kill()
         process.communicate()
     assert (tmp_path / ".run" / "owner.json").exists()
-    with FolderLease(tmp_path).hold():
+    with LocalLease(tmp_path).hold():
         assert f'"pid": {os.getpid()}' in (tmp_path / ".run" / "owner.json").read_text()
 
 
 def test_a_run_can_be_held_again_after_it_was_let_go_by_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), FolderLease(tmp_path).hold():
+    with pytest.raises(ZeroDivisionError), LocalLease(tmp_path).hold():
         raise ZeroDivisionError
     with (
-        FolderLease(tmp_path).hold(),
+        LocalLease(tmp_path).hold(),
         pytest.raises(SkillrunError, match=f"process {os.getpid()} on"),
-        FolderLease(tmp_path).hold(),
+        LocalLease(tmp_path).hold(),
     ):
         pass
     assert not (tmp_path / ".run" / "owner.json").exists()
@@ -69,25 +69,25 @@ def test_a_note_of_the_owner_that_cannot_be_removed_changes_nothing(
         unlink(name, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", broken)
-    with FolderLease(tmp_path).hold():
+    with LocalLease(tmp_path).hold():
         pass
-    with FolderLease(tmp_path).hold():
+    with LocalLease(tmp_path).hold():
         assert (tmp_path / ".run" / "owner.json").exists()
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}"])
 def test_a_holder_who_has_not_said_who_it_is_still_holds(tmp_path: Path, content: str | None) -> None:
-    with FolderLease(tmp_path).hold():
+    with LocalLease(tmp_path).hold():
         owner = tmp_path / ".run" / "owner.json"
         if content is None:
             owner.unlink()
         else:
             owner.write_text(content)
-        with pytest.raises(SkillrunError, match="another process"), FolderLease(tmp_path).hold():
+        with pytest.raises(SkillrunError, match="another process"), LocalLease(tmp_path).hold():
             pass
 
 
 def test_nobody_else_may_read_who_holds_a_run(tmp_path: Path) -> None:
-    with FolderLease(tmp_path).hold():
+    with LocalLease(tmp_path).hold():
         assert (tmp_path / ".run").stat().st_mode & 0o777 == 0o700
         assert {path.stat().st_mode & 0o777 for path in (tmp_path / ".run").iterdir()} == {0o600}

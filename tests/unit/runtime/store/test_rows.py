@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.store.rows import body_from_bytes, body_to_bytes, chained
+from skillrun.store.rows import body_from_bytes, body_to_bytes, chain_hash
 
 CHARACTERS = st.characters(exclude_categories=())  # half surrogate pairs and control characters too
 STRINGS = st.text(CHARACTERS, max_size=40) | st.builds(
@@ -79,4 +79,4 @@ def test_the_chain_tells_where_one_field_ends_and_the_next_begins(
     cut = data.draw(st.integers(0, len(address)))
     moved = (kind + address[:cut], address[cut:], fingerprint, body)
     same = moved == (kind, address, fingerprint, body)
-    assert (chained(bytes(32), *moved) == chained(bytes(32), kind, address, fingerprint, body)) is same
+    assert (chain_hash(bytes(32), *moved) == chain_hash(bytes(32), kind, address, fingerprint, body)) is same

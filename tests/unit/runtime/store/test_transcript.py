@@ -6,14 +6,14 @@ from dataclasses import fields
 
 import pytest
 
-from skillrun.events import Event, Events, Notice
-from skillrun.store.event_lines import KINDS
-from skillrun.types.records import checks_of
+from skillrun.events import Event, EventStream, Notice
+from skillrun.store.event_lines import EVENT_TYPES
+from skillrun.types.records import field_checks
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_every_field_of_every_event_has_a_check(kind: str) -> None:
-    assert {field.name for field in fields(KINDS[kind])} == checks_of(KINDS[kind]).keys()
+    assert {field.name for field in fields(EVENT_TYPES[kind])} == field_checks(EVENT_TYPES[kind]).keys()
 
 
 @pytest.mark.finding("FM9")
@@ -23,7 +23,7 @@ def test_a_listener_that_fails_is_told_of_once_and_the_others_go_on_hearing() ->
     def breaks(_: Event) -> None:
         raise ValueError("broken")
 
-    events = Events(breaks, lambda event: heard.append(getattr(event, "text", "")))
+    events = EventStream(breaks, lambda event: heard.append(getattr(event, "text", "")))
     events.emit(Notice("one"))
     events.emit(Notice("two"))
     assert heard == ["a view of this run is not kept any further: broken", "one", "two"]

@@ -8,8 +8,8 @@ import click
 
 from skillrun.cli import completers, options
 from skillrun.cli.output import Output
-from skillrun.store.copying import copied
-from skillrun.store.local.local_store import RunFolders
+from skillrun.store.copying import copy_run
+from skillrun.store.local.local_store import LocalStore
 
 
 @click.command(help="Copy RUN from the store to the runs folder.")
@@ -18,9 +18,9 @@ from skillrun.store.local.local_store import RunFolders
 @options.runs_folder
 @options.as_json
 def export(run: str, name: str, runs: Path, json: bool) -> int:
-    options.named_store()
-    copy = copied(options.runs_at(runs).existing(run), RunFolders(runs), name or run)
-    return _said(run, copy.place, json=json)
+    options.require_store_url()
+    copy = copy_run(options.select_store(runs).open_run(run), LocalStore(runs), name or run)
+    return _print_copied_run(run, copy.location, json=json)
 
 
 @click.command("import", help="Copy a run to the store. FOLDER is its path, or its name in the runs folder.")
@@ -29,13 +29,13 @@ def export(run: str, name: str, runs: Path, json: bool) -> int:
 @options.runs_folder
 @options.as_json
 def import_run(folder: str, name: str, runs: Path, json: bool) -> int:
-    options.named_store()
-    path = options.path_of(folder, runs)
-    copy = copied(RunFolders(path.parent).existing(path.name), options.runs_at(runs), name or path.name)
-    return _said(path.name, copy.place, json=json)
+    options.require_store_url()
+    path = options.run_folder_path(folder, runs)
+    copy = copy_run(LocalStore(path.parent).open_run(path.name), options.select_store(runs), name or path.name)
+    return _print_copied_run(path.name, copy.location, json=json)
 
 
-def _said(name: str, place: str, *, json: bool) -> int:
+def _print_copied_run(name: str, place: str, *, json: bool) -> int:
     out = Output(json)
     out.line(f"copied {name} to {place}")
     out.data({"run": name, "place": place})

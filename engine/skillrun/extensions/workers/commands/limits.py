@@ -8,8 +8,8 @@ from typing import Final
 import click
 
 from skillrun.cli import options
-from skillrun.cli.formatting import counted
-from skillrun.cli.loading import open_catalogue, open_library, problems_here
+from skillrun.cli.formatting import count_noun
+from skillrun.cli.loading import open_catalogue, open_library, problems_for_display
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import open_database
 from skillrun.syntax.diagnostics import UsageError, did_you_mean
@@ -26,39 +26,45 @@ SETTING: Final = re.compile(r"([a-z0-9][a-z0-9_.-]*)=(none|[1-9][0-9]{0,5})")
 @options.as_json
 def limits(settings: tuple[str, ...], json: bool) -> int:
     from skillrun.extensions.workers.postgres.migrations import check_version
-    from skillrun.extensions.workers.postgres.slots import Limits
+    from skillrun.extensions.workers.postgres.slots import ProviderLimits
 
-    out, database = Output(json), open_database(options.named_store())
-    read = [_read(setting) for setting in settings]
+    out, database = Output(json), open_database(options.require_store_url())
+    parsed_settings = [_parse_setting(setting) for setting in settings]
     check_version(database)
-    known = _providers()
-    for provider, _ in read:
-        if known and provider not in known:
-            out.note(f"warning: no provider here is called `{provider}`; {did_you_mean(provider, known)}".rstrip("; "))
-    kept = Limits(database)
-    for provider, most in read:
-        kept.set(provider, most)
-    shown = [limit for limit in kept.all() if limit.most or limit.pause or limit.held or limit.waiting]
+    provider_names = _provider_names()
+    for provider, _ in parsed_settings:
+        if provider_names and provider not in provider_names:
+            out.note(
+                f"warning: no provider here is called `{provider}`; {did_you_mean(provider, provider_names)}".rstrip(
+                    "; "
+                )
+            )
+    stored_limits = ProviderLimits(database)
+    for provider, most in parsed_settings:
+        stored_limits.set_limit(provider, most)
+    shown = [limit for limit in stored_limits.list_limits() if limit.most or limit.pause or limit.held or limit.waiting]
     for limit in shown:
-        words = f"{limit.held} of {counted(limit.most, 'slot')} held" if limit.most else f"no limit, {limit.held} held"
-        waiting = f", {counted(limit.waiting, 'call')} waiting" if limit.waiting else ""
+        usage_text = (
+            f"{limit.held} of {count_noun(limit.most, 'slot')} held" if limit.most else f"no limit, {limit.held} held"
+        )
+        waiting = f", {count_noun(limit.waiting, 'call')} waiting" if limit.waiting else ""
         pause = f", paused for {limit.pause:.0f} s" if limit.pause else ""
-        out.line(f"{limit.provider}: {words}{waiting}{pause}")
+        out.line(f"{limit.provider}: {usage_text}{waiting}{pause}")
     if not shown:
         out.line("no provider has a limit over all workers; `skillrun limits anthropic=40` sets one")
     out.data([vars(limit) for limit in shown])
     return 0
 
 
-def _read(setting: str) -> tuple[str, int | None]:
+def _parse_setting(setting: str) -> tuple[str, int | None]:
     found = SETTING.fullmatch(setting)
     if found is None:
         raise UsageError(f"`{setting}` is no limit", "write it as anthropic=40, or anthropic=none")
     return found[1], None if found[2] == "none" else int(found[2])
 
 
-def _providers() -> list[str]:
+def _provider_names() -> list[str]:
     """The names of the providers of this project, or of those that ship."""
     library = open_library()
     library.config("models")
-    return list(open_catalogue(library).providers) if not problems_here(library) else []
+    return list(open_catalogue(library).providers) if not problems_for_display(library) else []

@@ -12,19 +12,19 @@ from skillrun.syntax.diagnostics import UsageError
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.postgres.database import Database
-    from skillrun.extensions.workers.postgres.queue import Queue
+    from skillrun.extensions.workers.postgres.queue import RunQueue
     from skillrun.extensions.workers.postgres.roster import Roster
-    from skillrun.extensions.workers.postgres.stored_run import StoreRuns
+    from skillrun.extensions.workers.postgres.stored_run import PostgresStore
     from skillrun.extensions.workers.slots import LeasedSlots
 
 
 @dataclass(frozen=True)
-class Store:
+class OpenStore:
     """A store that is open: its runs, and which of them wait to be worked on."""
 
     url: str
-    runs: StoreRuns
-    queue: Queue
+    runs: PostgresStore
+    queue: RunQueue
     roster: Roster
     database: Database
     lease: float
@@ -32,12 +32,12 @@ class Store:
 
     def requeue(self, name: str) -> bool:
         """Queue a waiting run for the workers. False for a run that was never submitted, or that has ended."""
-        from skillrun.extensions.workers.dispatch import Dispatch
+        from skillrun.extensions.workers.dispatch import Dispatcher
 
-        due = self.queue.go_on(name)
+        due = self.queue.requeue(name)
         if due is None:
             return False
-        dispatch = Dispatch(self.url)
+        dispatch = Dispatcher(self.url)
         try:
             dispatch.wake(name, queue=due.queue, priority=due.priority)
         finally:
@@ -50,18 +50,18 @@ class Store:
 
 
 @cache
-def open_store(url: str, lease: float = 0) -> Store:
+def open_store(url: str, lease: float = 0) -> OpenStore:
     """A store, with leases of so many seconds; opened once in a process. Raises SkillrunError."""
     database = open_database(url)
     from skillrun.extensions.workers.postgres.migrations import check_version
-    from skillrun.extensions.workers.postgres.queue import Queue
+    from skillrun.extensions.workers.postgres.queue import RunQueue
     from skillrun.extensions.workers.postgres.roster import Roster
     from skillrun.extensions.workers.postgres.row import LEASE
-    from skillrun.extensions.workers.postgres.stored_run import StoreRuns
+    from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 
     check_version(database)
-    runs = StoreRuns(database, lease or LEASE)
-    return Store(url, runs, Queue(database), Roster(database), database, lease or LEASE)
+    runs = PostgresStore(database, lease or LEASE)
+    return OpenStore(url, runs, RunQueue(database), Roster(database), database, lease or LEASE)
 
 
 @cache
@@ -79,8 +79,8 @@ def open_database(url: str) -> Database:
 
 
 @cache
-def _slots(store: Store) -> LeasedSlots:
-    from skillrun.extensions.workers.postgres.slots import Limits
+def _slots(store: OpenStore) -> LeasedSlots:
+    from skillrun.extensions.workers.postgres.slots import ProviderLimits
     from skillrun.extensions.workers.slots import LeasedSlots
 
-    return LeasedSlots(store.url, Limits(open_database(store.url)), store.lease)
+    return LeasedSlots(store.url, ProviderLimits(open_database(store.url)), store.lease)

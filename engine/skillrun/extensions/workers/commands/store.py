@@ -8,12 +8,12 @@ from typing import Final
 import click
 
 from skillrun.cli import options
-from skillrun.cli.formatting import counted
+from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import open_database
 
-OVER: Final = ("completed", "failed", "cancelled")
-ENDED: Final = (*OVER, "interrupted", "waiting")
+FINISHED_STATUSES: Final = ("completed", "failed", "cancelled")
+PRUNABLE_STATUSES: Final = (*FINISHED_STATUSES, "interrupted", "waiting")
 
 
 @click.group(help="Manage the Postgres store, in which several machines share runs.")
@@ -27,11 +27,11 @@ def migrate() -> int:
     from skillrun.extensions.workers.dispatch import install as install_queue
     from skillrun.extensions.workers.postgres.migrations import migrate as migrated
 
-    out, database = Output(), open_database(options.named_store())
+    out, database = Output(), open_database(options.require_store_url())
     done = migrated(database)
     install_queue(database)
     versions = ", ".join(map(str, done))
-    out.line(f"{database.place}: brought to version {versions}" if done else f"{database.place}: is up to date")
+    out.line(f"{database.location}: brought to version {versions}" if done else f"{database.location}: is up to date")
     return 0
 
 
@@ -40,10 +40,10 @@ def migrate() -> int:
 def check() -> int:
     from skillrun.extensions.workers.postgres.migrations import check_version
 
-    out, database = Output(), open_database(options.named_store())
+    out, database = Output(), open_database(options.require_store_url())
     check_version(database)
     rows = database.rows("SELECT status, count(*) FROM runs GROUP BY status ORDER BY status")
-    out.line(f"{database.place}: {counted(sum(number for _, number in rows), 'run')}")
+    out.line(f"{database.location}: {count_noun(sum(number for _, number in rows), 'run')}")
     for status, number in rows:
         out.line(f"  {status}: {number}")
     return 0
@@ -51,31 +51,31 @@ def check() -> int:
 
 @store.command(help="Delete old runs that have ended, and unused content.")
 @click.option(
-    "--before", type=options.Span(), required=True, metavar="TIME", help="Minimum age, for example 90d or 12h."
+    "--before", type=options.DurationType(), required=True, metavar="TIME", help="Minimum age, for example 90d or 12h."
 )
 @click.option(
     "--status",
     "statuses",
-    type=click.Choice(ENDED),
+    type=click.Choice(PRUNABLE_STATUSES),
     multiple=True,
-    default=OVER,
+    default=FINISHED_STATUSES,
     metavar="STATUS",
-    help=f"Only runs with this status; may be repeated. Default: {', '.join(OVER)}.",
+    help=f"Only runs with this status; may be repeated. Default: {', '.join(FINISHED_STATUSES)}.",
 )
 @click.option("--yes", is_flag=True, help="Delete the runs. Without it, only count them.")
 @options.store
 def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
     from skillrun.extensions.workers.postgres.migrations import check_version
-    from skillrun.extensions.workers.postgres.pruning import Pruning
+    from skillrun.extensions.workers.postgres.pruning import RunPruner
 
-    out, database = Output(), open_database(options.named_store())
+    out, database = Output(), open_database(options.require_store_url())
     check_version(database)
-    pruning = Pruning(database, before, statuses)
+    pruning = RunPruner(database, before, statuses)
     if not yes:
-        out.line(f"{database.place}: {counted(pruning.count(), 'run')} would go: {', '.join(statuses)}")
+        out.line(f"{database.location}: {count_noun(pruning.count(), 'run')} would go: {', '.join(statuses)}")
         out.line("next: the same with `--yes` removes them; `skillrun export RUN` keeps one as a folder")
         return 0
     done = pruning.remove()
-    freed = f"{counted(done.contents, 'content')} that nobody refers to, {done.size / 1e6:,.1f} MB"
-    out.line(f"{database.place}: removed {counted(done.runs, 'run')}, and {freed}")
+    freed = f"{count_noun(done.contents, 'content')} that nobody refers to, {done.size / 1e6:,.1f} MB"
+    out.line(f"{database.location}: removed {count_noun(done.runs, 'run')}, and {freed}")
     return 0

@@ -12,30 +12,32 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.execution import is_answered
+from skillrun.cli.execution import check_questions_answerable
 from skillrun.cli.loading import open_library
 from skillrun.cli.options import parameter_name
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import project_here
-from skillrun.cli.run_request import Job, prepare
-from skillrun.cli.workflow import RESUMED, definition, workflow_command
-from skillrun.extensions.workers.commands.open_store import Store, open_store
+from skillrun.cli.project_folder import current_project
+from skillrun.cli.run_request import RunRequest, build_run_request
+from skillrun.cli.workflow import RESUME_PARAMETER, load_definition, workflow_command
+from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
 from skillrun.library.secrets import secret_names
 from skillrun.runtime.inputs import path_inputs
-from skillrun.store.frontmatter import legible
+from skillrun.store.frontmatter import format_json_text
 from skillrun.syntax.diagnostics import UsageError
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.bundle import Bundle
     from skillrun.extensions.workers.commit import Commit
-    from skillrun.extensions.workers.submission import Request
+    from skillrun.extensions.workers.submission import RunSubmission
 
-NOT_ITS: Final = frozenset({RESUMED, "dry_run", "interactive", "script", "share", "runs", "trust_project", "quiet"})
+EXCLUDED_OPTIONS: Final = frozenset(
+    {RESUME_PARAMETER, "dry_run", "interactive", "script", "share", "runs", "trust_project", "quiet"}
+)
 """Options of a workflow that `submit` does not take: they need a terminal or this machine."""
 
 
 @dataclass(frozen=True)
-class Terms:
+class QueueOptions:
     """By whom a run is to be worked on, and when."""
 
     queue: str
@@ -50,119 +52,127 @@ class Terms:
 @click.argument("workflow", shell_complete=completers.workflows)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def submit(workflow: str, arguments: tuple[str, ...]) -> int:
-    from skillrun.extensions.workers.postgres.queue import DEFAULT
+    from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
 
     values = submit_command(workflow).make_context(f"skillrun submit {workflow}", list(arguments)).params
     out = Output(values["json"])
-    terms = Terms(values.pop("queue") or DEFAULT, values.pop("priority"), values.pop("start"))
-    store = open_store(options.named_store())
-    fetched = _repositories(workflow, values)
+    queue_options = QueueOptions(values.pop("queue") or DEFAULT_QUEUE, values.pop("priority"), values.pop("start"))
+    store = open_store(options.require_store_url())
+    commits = _take_remote_inputs(workflow, values)
     # Which keys there are and what is trusted is for the machine that works on it.
     left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
     chosen = {**values, **left_out, "runs": Path("runs")}
-    job = prepare(workflow, chosen, out, elsewhere={name: each.path for name, each in fetched.items()})
-    return _submitted(store, job, terms, fetched, out)
+    job = build_run_request(workflow, chosen, out, remote_paths={name: each.path for name, each in commits.items()})
+    return _submit_run(store, job, queue_options, commits, out)
 
 
 def submit_command(workflow: str) -> click.Command:
     """The command of the workflow, as `submit` takes it."""
     more = [
-        click.Option(["--queue"], type=options.Queue(), metavar="NAME", help="Queue to use. Default: `default`."),
+        click.Option(
+            ["--queue"], type=options.QueueNameType(), metavar="NAME", help="Queue to use. Default: `default`."
+        ),
         click.Option(["--priority"], type=int, default=0, metavar="N", help="Runs with a higher priority start first."),
         click.Option(
             ["--in", "start"],
-            type=options.Span(),
+            type=options.DurationType(),
             default="0s",
             metavar="TIME",
             help="Start after this delay, for example 30s, 10m, 2h or 1d.",
         ),
     ]
     command = workflow_command(workflow, more)
-    command.params = [parameter for parameter in command.params if parameter.name not in NOT_ITS]
+    command.params = [parameter for parameter in command.params if parameter.name not in EXCLUDED_OPTIONS]
     return command
 
 
-def _repositories(workflow: str, values: dict[str, Any]) -> dict[str, Commit]:
+def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Commit]:
     """The inputs for which a URL@COMMIT was typed, taken out of what was typed. Raises UsageError."""
     from skillrun.extensions.workers.commit import Commit, is_remote
 
     found = {}
-    for field in path_inputs(definition(workflow, open_library())):
+    for field in path_inputs(load_definition(workflow, open_library())):
         typed = values[parameter_name(field)]
         if isinstance(typed, str) and is_remote(typed):
-            found[field.name] = Commit.of(typed)
+            found[field.name] = Commit.parse(typed)
             values[parameter_name(field)] = None
     return found
 
 
-def _travelling(job: Job, fetched: Mapping[str, Commit], bundle: Bundle) -> dict[str, Any]:
+def _portable_inputs(request: RunRequest, commits: Mapping[str, Commit], bundle: Bundle) -> dict[str, Any]:
     """The inputs with paths as they are where the project is unpacked. Raises UsageError for one that stays here."""
-    project, paths = project_here().resolve(), {}
-    for field in path_inputs(job.loaded.program.workflow):
-        if field.name in fetched or not job.inputs.get(field.name):
+    project, paths = current_project().resolve(), {}
+    for field in path_inputs(request.loaded.program.workflow):
+        if field.name in commits or not request.inputs.get(field.name):
             continue
-        typed = str(job.inputs[field.name])
-        path = Path(os.path.normpath(project / typed))
+        value = str(request.inputs[field.name])
+        path = Path(os.path.normpath(project / value))
         if not path.is_relative_to(project):
             hint = "take it into the project, or name a repository as https://host/name.git@COMMIT"
-            raise UsageError(f"`{field.name}` is `{typed}`, which lies outside of the project and stays here", hint)
+            raise UsageError(f"`{field.name}` is `{value}`, which lies outside of the project and stays here", hint)
         name = path.relative_to(project).as_posix()
         if name != "." and not any(f"{each}/".startswith(f"{name}/") for each in bundle.names):
             hint = "git ignores it, its name is one of those that hold secrets, or there is no file in it"
-            raise UsageError(f"`{field.name}` is `{typed}`, of which nothing travels", hint)
+            raise UsageError(f"`{field.name}` is `{value}`, of which nothing travels", hint)
         paths[field.name] = name
-    return {**job.inputs, **paths}
+    return {**request.inputs, **paths}
 
 
-def _submitted(store: Store, job: Job, terms: Terms, fetched: Mapping[str, Commit], out: Output) -> int:
-    from skillrun.extensions.workers.bundle import LARGEST, packed
-    from skillrun.extensions.workers.postgres.queue import DEFAULT
+def _submit_run(
+    store: OpenStore, job: RunRequest, queue_options: QueueOptions, commits: Mapping[str, Commit], out: Output
+) -> int:
+    from skillrun.extensions.workers.bundle import LARGEST, pack_project
+    from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
 
-    if not is_answered(job, out):
+    if not check_questions_answerable(job, out):
         return 1
     program = job.loaded.program
-    bundle = packed(project_here(), secret_names(program.library))
-    request = _request(job, fetched, _travelling(job, fetched, bundle))
-    first, queue = program.workflow.first_input, terms.queue
-    words = legible(str(job.inputs[first.name])) if first is not None else program.workflow.name
-    name = job.slug or store.runs.take_name(words)
-    _enqueue(store, name, program.workflow.name, request, bundle, terms)
+    bundle = pack_project(current_project(), secret_names(program.library))
+    request = _build_submission(job, commits, _portable_inputs(job, commits, bundle))
+    first, queue = program.workflow.first_input, queue_options.queue
+    request_text = format_json_text(str(job.inputs[first.name])) if first is not None else program.workflow.name
+    name = job.slug or store.runs.reserve_name(request_text)
+    _enqueue(store, name, program.workflow.name, request, bundle, queue_options)
     out.line(f"submitted {name}: {len(bundle.names)} files of the project, {bundle.size / 1000:,.0f} KB")
-    for each in fetched.values():
+    for each in commits.values():
         out.line(f"a worker fetches {each.url} at {each.sha[:12]}: at most {LARGEST / 1e6:,.0f} MB")
     out.line(f"next: `skillrun logs -f {name}`, `skillrun show {name}`, `skillrun cancel {name}`")
-    if queue != DEFAULT and not store.roster.serves(queue):
+    if queue != DEFAULT_QUEUE and not store.roster.has_worker_for(queue):
         out.note(f"no worker serves the queue `{queue}` now; `skillrun worker --queue {queue}` starts one")
     out.data({"run": name, "files": len(bundle.names), "bytes": bundle.size, "bundle": bundle.sha})
     return 0
 
 
-def _request(job: Job, fetched: Mapping[str, Commit], inputs: dict[str, Any]) -> Request:
-    from skillrun.extensions.workers.submission import Request
+def _build_submission(job: RunRequest, commits: Mapping[str, Commit], inputs: dict[str, Any]) -> RunSubmission:
+    from skillrun.extensions.workers.submission import RunSubmission
 
-    return Request(
+    return RunSubmission(
         inputs=inputs,
-        typed=sorted(job.typed),
+        typed=sorted(job.explicit_inputs),
         model=job.model,
         budget=dict(job.budget),
-        answers=job.presence.answers.read_text(encoding="utf-8") if job.presence.answers is not None else "",
-        unattended=job.presence.unattended,
-        repositories={field: f"{each.url}@{each.sha}" for field, each in fetched.items()},
+        answers=job.answer_options.answers.read_text(encoding="utf-8")
+        if job.answer_options.answers is not None
+        else "",
+        unattended=job.answer_options.unattended,
+        repositories={field: f"{each.url}@{each.sha}" for field, each in commits.items()},
     )
 
 
-def _enqueue(store: Store, name: str, workflow: str, request: Request, bundle: Bundle, terms: Terms) -> None:
+def _enqueue(
+    store: OpenStore, name: str, workflow: str, request: RunSubmission, bundle: Bundle, queue_options: QueueOptions
+) -> None:
     """Put the run into its queue, and have a worker woken; what cannot be put there leaves its name free."""
-    from skillrun.extensions.workers.dispatch import Dispatch
+    from skillrun.extensions.workers.dispatch import Dispatcher
 
-    queue, priority, seconds = terms.queue, terms.priority, terms.start.total_seconds()
+    queue, priority, seconds = queue_options.queue, queue_options.priority, queue_options.start.total_seconds()
     data, sha, content = request.to_data(), bundle.sha, bundle.content
     try:
         store.queue.submit(name, workflow, data, sha, content, queue=queue, priority=priority, in_seconds=seconds)
     except BaseException:
-        store.runs.give_back(name)
+        store.runs.release_name(name)
         raise
-    dispatch = Dispatch(store.url)
+    dispatch = Dispatcher(store.url)
     try:
         dispatch.wake(name, queue=queue, priority=priority, in_seconds=seconds)
     finally:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.loading import Loaded, cache_folder, load_at
+from skillrun.cli.loading import LoadedWorkflow, cache_folder, load_from_project
 from skillrun.cli.output import Output
-from skillrun.extensions.workers.commands.open_store import Store, open_store
+from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.metrics import Metrics
-    from skillrun.extensions.workers.work import Workplace
+    from skillrun.extensions.workers.work import WorkerHost
 
 FILE_URLS: Final = click.option(
     "--file-urls", is_flag=True, help="Allow repositories with file:// URLs on this machine."
@@ -36,7 +36,7 @@ FILE_URLS: Final = click.option(
 @click.option(
     "--queue",
     "queues",
-    type=options.Queue(),
+    type=options.QueueNameType(),
     multiple=True,
     metavar="NAME",
     help="Only runs of this queue; may be repeated. Default: `default`.",
@@ -57,40 +57,40 @@ FILE_URLS: Final = click.option(
 @FILE_URLS
 @options.store
 def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str, file_urls: bool) -> int:
-    from skillrun.extensions.workers.postgres.queue import DEFAULT
+    from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
     from skillrun.extensions.workers.worker import Worker
 
-    out, store = Output(), open_store(options.named_store(), lease)
-    counts = _told_at(metrics, store, most, out) if metrics else None
-    place = workplace(store, out.line, file_urls=file_urls)
-    queues = tuple(dict.fromkeys(queues)) or (DEFAULT,)
-    made = Worker(store.url, store.queue, store.roster, place, most, store.lease, queues, out.line, counts)
+    out, store = Output(), open_store(options.require_store_url(), lease)
+    counts = _serve_metrics(metrics, store, most, out) if metrics else None
+    place = build_worker_host(store, out.line, file_urls=file_urls)
+    queues = tuple(dict.fromkeys(queues)) or (DEFAULT_QUEUE,)
+    instance = Worker(store.url, store.queue, store.roster, place, most, store.lease, queues, out.line, counts)
 
-    async def until_told() -> None:
+    async def run_until_signal() -> None:
         stopping = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, stopping.set)
         what = f"{most} runs at a time of {', '.join(queues)}"
-        out.line(f"worker {made.name}: {what}, on {store.runs.place}")
-        await made.run(stopping)
-        out.line(f"worker {made.name}: ended; what was under way was handed back")
+        out.line(f"worker {instance.name}: {what}, on {store.runs.location}")
+        await instance.run(stopping)
+        out.line(f"worker {instance.name}: ended; what was under way was handed back")
 
-    asyncio.run(until_told())
+    asyncio.run(run_until_signal())
     return 0
 
 
-def _told_at(typed: str, store: Store, most: int, out: Output) -> Metrics:
+def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Metrics:
     """What a worker counts, told at an address from now on."""
     try:
-        from skillrun.extensions.workers.metrics import Metrics, address_of, served
+        from skillrun.extensions.workers.metrics import Metrics, parse_address, start_server
     except ImportError as error:
         raise UsageError(f"`--metrics` needs what is not installed: {error.name}", extra_hint("workers")) from error
 
     counts = Metrics(most)
-    store.database.told = counts.statement
-    host, port = served(counts, address_of(typed), max(2 * store.lease, 10)).server_address[:2]
+    store.database.on_statement = counts.statement
+    host, port = start_server(counts, parse_address(address), max(2 * store.lease, 10)).server_address[:2]
     shown = f"[{host!s}]" if ":" in str(host) else str(host)
     out.line(f"metrics: http://{shown}:{port}/metrics, http://{shown}:{port}/healthz")
     return counts
@@ -101,10 +101,10 @@ def _told_at(typed: str, store: Store, most: int, out: Output) -> Metrics:
 @FILE_URLS
 @options.store
 def work(run: str, file_urls: bool) -> int:
-    from skillrun.extensions.workers.work import work_on
+    from skillrun.extensions.workers.work import process_run
 
-    out, store = Output(), open_store(options.named_store())
-    outcome = asyncio.run(work_on(workplace(store, out.line, file_urls=file_urls), run))
+    out, store = Output(), open_store(options.require_store_url())
+    outcome = asyncio.run(process_run(build_worker_host(store, out.line, file_urls=file_urls), run))
     if outcome is None:
         out.line(f"{run}: nothing to do")
         return 0
@@ -116,7 +116,7 @@ def work(run: str, file_urls: bool) -> int:
 @click.argument("run", shell_complete=completers.runs)
 @options.store
 def cancel(run: str) -> int:
-    out, store = Output(), open_store(options.named_store())
+    out, store = Output(), open_store(options.require_store_url())
     if not store.queue.cancel(run, "cancelled"):
         hint = f"`skillrun show {run}` tells where it stands"
         raise UsageError(f"there is no run `{run}` that could be cancelled", hint)
@@ -124,20 +124,20 @@ def cancel(run: str) -> int:
     return 0
 
 
-def workplace(store: Store, say: Callable[[str], None], *, file_urls: bool) -> Workplace:
+def build_worker_host(store: OpenStore, say: Callable[[str], None], *, file_urls: bool) -> WorkerHost:
     """This machine's part of the work on a store."""
-    from skillrun.extensions.workers.fetching import Commits
-    from skillrun.extensions.workers.work import Workplace
+    from skillrun.extensions.workers.fetching import CommitCache
+    from skillrun.extensions.workers.work import WorkerHost
 
     folder = cache_folder() / "projects"
-    commits = Commits(folder, files=file_urls)
-    return Workplace(store.runs, store.queue, folder, _loaded, commits, say=say, slots=store.slots())
+    commits = CommitCache(folder, files=file_urls)
+    return WorkerHost(store.runs, store.queue, folder, _load_workflow, commits, log=say, slots=store.slots())
 
 
-def _loaded(project: Path, workflow: str) -> Loaded:
+def _load_workflow(project: Path, workflow: str) -> LoadedWorkflow:
     """The workflow of an unpacked project. Raises SkillrunError with its first problem."""
-    loaded = load_at(project, workflow)
-    if isinstance(loaded, Loaded):
+    loaded = load_from_project(project, workflow)
+    if isinstance(loaded, LoadedWorkflow):
         return loaded
     first = loaded[0]
     raise SkillrunError(f"{first.path}:{first.line}: {first.message}", "mend it and submit the run again")

@@ -10,56 +10,56 @@ from typing import TYPE_CHECKING
 import click
 
 from skillrun.cli import completers, options
-from skillrun.cli.editing import edited
-from skillrun.cli.formatting import counted
+from skillrun.cli.editing import edit_file
+from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
-from skillrun.extensions.workers.commands.open_store import Store, open_store
-from skillrun.store.local.local_store import RunFolders
-from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed, did_you_mean
+from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
+from skillrun.store.local.local_store import LocalStore
+from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean
 
 if TYPE_CHECKING:
     from skillrun.extensions.workers.postgres.edits import RunEdits
     from skillrun.extensions.workers.working_copy import WorkingCopy
 
-GO_ON = click.option("--go-on", "wanted", is_flag=True, help="Queue the run, so that a worker resumes it.")
+REQUEUE_OPTION = click.option("--go-on", "wanted", is_flag=True, help="Queue the run, so that a worker resumes it.")
 
 
 @click.command(help="Open FILE of RUN in your editor ($VISUAL or $EDITOR). Without FILE, list the files.")
 @click.argument("run", shell_complete=completers.runs)
 @click.argument("file", default="")
-@GO_ON
+@REQUEUE_OPTION
 @options.runs_folder
 def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
-    from skillrun.extensions.workers.postgres.edits import Changed, Edit
+    from skillrun.extensions.workers.postgres.edits import Edit, EditConflict
 
-    out, (store, edits) = Output(), _opened(run, runs, file)
-    there = edits.listed()
+    out, (store, edits) = Output(), _open_run_edits(run, runs, file)
+    files = edits.list_files()
     if not file:
-        for name in there:
+        for name in files:
             out.line(name)
         return 0
-    if file not in there:
-        raise UsageError(f"`{run}` has no file `{file}`", did_you_mean(file, there) or allowed(there))
-    before = edits.content(there[file])
+    if file not in files:
+        raise UsageError(f"`{run}` has no file `{file}`", did_you_mean(file, files) or allowed_hint(files))
+    before = edits.content(files[file])
     with tempfile.TemporaryDirectory(prefix="skillrun-") as folder:
         path = Path(folder) / Path(file).name
         path.write_bytes(before)
-        if not asyncio.run(edited(path)):
+        if not asyncio.run(edit_file(path)):
             out.line(f"{file} is as it was")
             return 0
         after = path.read_bytes()
     try:
-        edits.put({file: Edit(after, there[file])})
-    except Changed as error:
-        kept = _kept(Path(file).name, after)
+        edits.put({file: Edit(after, files[file])})
+    except EditConflict as error:
+        kept = _save_own_version(Path(file).name, after)
         raise SkillrunError(
             f"{file} was changed by somebody else meanwhile, and theirs stays", f"yours is in {kept}"
         ) from error
     except SkillrunError as error:
-        kept = _kept(Path(file).name, after)
+        kept = _save_own_version(Path(file).name, after)
         raise SkillrunError(error.message, f"yours is in {kept}; {error.next_step}".removesuffix("; ")) from error
     out.line(f"changed {file} of {run}")
-    _go_on(store, run, out, wanted=wanted)
+    _requeue_on_request(store, run, out, wanted=wanted)
     return 0
 
 
@@ -71,13 +71,13 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
 @options.runs_folder
 @options.as_json
 def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
-    out, (store, edits) = Output(json), _opened(run, runs)
-    copy = _copy(store, run, folder or Path(run))
+    out, (store, edits) = Output(json), _open_run_edits(run, runs)
+    copy = _working_copy(store, run, folder or Path(run))
     done = copy.pull(edits)
     for name, beside in done.beside.items():
         out.note(f"{name}: changed on both sides; yours stays, theirs is {beside}")
     changed = f", {len(done.kept)} kept as you changed them" if done.kept else ""
-    out.line(f"pulled {counted(len(done.written), 'file')} into {copy.folder}{changed}")
+    out.line(f"pulled {count_noun(len(done.written), 'file')} into {copy.folder}{changed}")
     out.line(f"next: change them, then `skillrun push {run}{f' {folder}' if folder else ''}`")
     out.data({"run": run, "folder": str(copy.folder), **vars(done)})
     return 1 if done.beside else 0
@@ -88,74 +88,74 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
 )
 @click.argument("run", shell_complete=completers.runs)
 @click.argument("folder", metavar="[DIR]", default=None, required=False, type=click.Path(path_type=Path))
-@GO_ON
+@REQUEUE_OPTION
 @options.runs_folder
 @options.as_json
 def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) -> int:
     from skillrun.cli.loading import open_library
-    from skillrun.extensions.workers.postgres.edits import Changed
+    from skillrun.extensions.workers.postgres.edits import EditConflict
     from skillrun.library.secrets import secret_names
 
-    out, (store, edits) = Output(json), _opened(run, runs)
-    typed = f"skillrun pull {run}{f' {folder}' if folder else ''}"
-    copy = _copy(store, run, folder or Path(run))
+    out, (store, edits) = Output(json), _open_run_edits(run, runs)
+    pull_command = f"skillrun pull {run}{f' {folder}' if folder else ''}"
+    copy = _working_copy(store, run, folder or Path(run))
     if copy.is_new:
-        raise UsageError(f"{copy.folder} is no copy of `{run}`", f"`{typed}` makes one")
-    unsettled = copy.unsettled()
+        raise UsageError(f"{copy.folder} is no copy of `{run}`", f"`{pull_command}` makes one")
+    unsettled = copy.open_conflicts()
     if unsettled:
         hint = "take from them what you want, then remove them, and push again"
         raise UsageError(f"what others have changed stands beside yours: {', '.join(unsettled)}", hint)
-    changes, left = copy.changes(secret_names(open_library()))
-    if left:
-        out.note(f"left out: {', '.join(left[:5])}{f' and {len(left) - 5} more' if len(left) > 5 else ''}")
+    changes, left_out = copy.changes(secret_names(open_library()))
+    if left_out:
+        out.note(f"left out: {', '.join(left_out[:5])}{f' and {len(left_out) - 5} more' if len(left_out) > 5 else ''}")
     size = sum(len(each.content) for each in changes.values())
     if changes:
-        out.line(f"sending {counted(len(changes), 'file')}, {size / 1000:,.0f} KB: {', '.join(changes)}")
+        out.line(f"sending {count_noun(len(changes), 'file')}, {size / 1000:,.0f} KB: {', '.join(changes)}")
         try:
             edits.put(changes)
-        except Changed as error:
-            raise SkillrunError(error.message, f"`{typed}` puts theirs beside yours") from error
-        copy.brought(changes)
-    out.line(f"pushed {counted(len(changes), 'file')} to {run}")
-    out.data({"run": run, "files": sorted(changes), "left_out": left})
-    _go_on(store, run, out, wanted=wanted)
+        except EditConflict as error:
+            raise SkillrunError(error.message, f"`{pull_command}` puts theirs beside yours") from error
+        copy.record_push(changes)
+    out.line(f"pushed {count_noun(len(changes), 'file')} to {run}")
+    out.data({"run": run, "files": sorted(changes), "left_out": left_out})
+    _requeue_on_request(store, run, out, wanted=wanted)
     return 0
 
 
-def _opened(run: str, runs: Path, file: str = "") -> tuple[Store, RunEdits]:
+def _open_run_edits(run: str, runs: Path, file: str = "") -> tuple[OpenStore, RunEdits]:
     """The store, and the files of a run in it. Raises UsageError for a run in a folder, whose files are there."""
     url = options.store_url()
-    path = options.path_of(run, runs)
+    path = options.run_folder_path(run, runs)
     if not url or "/" in run:
-        if RunFolders(path.parent).has(path.name):
-            what = path / file if file else path
-            raise UsageError(f"`{run}` is in a folder, and its files are there", f"change them in {what}")
-        options.named_store()
+        if LocalStore(path.parent).has(path.name):
+            location = path / file if file else path
+            raise UsageError(f"`{run}` is in a folder, and its files are there", f"change them in {location}")
+        options.require_store_url()
     store = open_store(url)
-    return store, store.runs.existing(run).edits()
+    return store, store.runs.open_run(run).edits()
 
 
-def _copy(store: Store, run: str, folder: Path) -> WorkingCopy:
+def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
     from skillrun.extensions.workers.working_copy import WorkingCopy
 
-    return WorkingCopy(folder, run, store.runs.place)
+    return WorkingCopy(folder, run, store.runs.location)
 
 
-def _kept(name: str, content: bytes) -> Path:
+def _save_own_version(name: str, content: bytes) -> Path:
     """A file beside nothing else, in the current folder, with what a person has written."""
-    from skillrun.store.artifact_names import names_beside
+    from skillrun.store.artifact_names import variant_names
 
-    for beside in names_beside(name):
+    for candidate in variant_names(name):
         try:
-            with Path(beside).open("xb") as file:
+            with Path(candidate).open("xb") as file:
                 file.write(content)
         except FileExistsError:
             continue
-        return Path(beside)
+        return Path(candidate)
     raise AssertionError("numbers have ended")
 
 
-def _go_on(store: Store, run: str, out: Output, *, wanted: bool) -> None:
+def _requeue_on_request(store: OpenStore, run: str, out: Output, *, wanted: bool) -> None:
     """Have a worker go on, where that was typed."""
     if not wanted:
         return

@@ -21,22 +21,27 @@ from skillrun.syntax.diagnostics import SkillrunError
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 
-LEAST: Final = 14  # of Postgres's versions
-NEEDED: Final = f"a store needs PostgreSQL {LEAST} or newer; look at its URL"
-RELATIVES: Final = ("-YB-", "Redshift", "Greenplum")
+MIN_VERSION: Final = 14  # of Postgres's versions
+VERSION_HINT: Final = f"a store needs PostgreSQL {MIN_VERSION} or newer; look at its URL"
+INCOMPATIBLE_SERVERS: Final = ("-YB-", "Redshift", "Greenplum")
 """In the words of what calls itself PostgreSQL and is another server."""
-FOREIGN: Final = ("invalid response to SSL negotiation", "expected authentication request from server")
+OTHER_PROTOCOL_ERRORS: Final = ("invalid response to SSL negotiation", "expected authentication request from server")
 """What the driver says where another protocol is spoken."""
-CONNECTING: Final = 5  # seconds
-MOST: Final = 8  # connections of one process
-SILENT: Final = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 10_000}
+CONNECT_TIMEOUT: Final = 5  # seconds
+MAX_CONNECTIONS: Final = 8  # connections of one process
+KEEPALIVE_OPTIONS: Final = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
 """After how long a connection is given up on which nothing comes any more, as where a network was cut."""
-FIRST: Final = 0.05  # seconds before a statement is tried again; twice as long each time
+FIRST_RETRY_SECONDS: Final = 0.05  # seconds before a statement is tried again; twice as long each time
 LONGEST: Final = 1.0  # seconds between two tries
 logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what breaks is said by who asked
 
 
-class StoreAway(SkillrunError):
+class StoreUnavailable(SkillrunError):
     """The store does not answer; nothing is known of what was asked of it last."""
 
 
@@ -47,47 +52,54 @@ class StoreRefused(SkillrunError):
 class Database:
     """A store: what is asked of it, by any thread."""
 
-    def __init__(self, url: str, *, most: int = MOST) -> None:
-        """`url` is what libpq takes. Raises StoreAway where nobody answers, StoreRefused for what is no Postgres."""
-        self.place = shown(url)
-        self.told: Callable[[float], None] = _nobody
+    def __init__(self, url: str, *, most: int = MAX_CONNECTIONS) -> None:
+        """`url` is what libpq takes. Raises StoreUnavailable where nobody answers, StoreRefused for what is no Postgres."""
+        self.location = describe_url(url)
+        self.on_statement: Callable[[float], None] = _ignore_duration
         """Who hears that a statement was answered, and after how many seconds."""
-        arguments: dict[str, Any] = {"autocommit": True, "connect_timeout": CONNECTING, "application_name": "skillrun"}
-        arguments |= {name: value for name, value in SILENT.items() if name not in conninfo_to_dict(url)}
-        with self._translated(), psycopg.connect(url, **arguments) as connection:  # a pool keeps to itself why not
+        arguments: dict[str, Any] = {
+            "autocommit": True,
+            "connect_timeout": CONNECT_TIMEOUT,
+            "application_name": "skillrun",
+        }
+        arguments |= {name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in conninfo_to_dict(url)}
+        with (
+            self._translate_errors(),
+            psycopg.connect(url, **arguments) as connection,
+        ):  # a pool keeps to itself why not
             self._check(connection)
         self._pool = ConnectionPool(
-            url, kwargs=arguments, min_size=1, max_size=most, num_workers=1, timeout=CONNECTING, open=True
+            url, kwargs=arguments, min_size=1, max_size=most, num_workers=1, timeout=CONNECT_TIMEOUT, open=True
         )
 
     def _check(self, connection: psycopg.Connection[Any]) -> None:
         """Raises StoreRefused for what only speaks as a Postgres does, and for one that is too old."""
-        told = connection.execute("SELECT version()").fetchone()
-        words = str(told[0]) if told else ""
-        if not words.startswith("PostgreSQL ") or any(name in words for name in RELATIVES):
-            raise StoreRefused(f"{self.place} is no PostgreSQL: {words[:80]}", NEEDED)
-        if connection.info.server_version < LEAST * 10_000:
-            raise StoreRefused(f"{self.place} is {' '.join(words.split()[:2])}, which is too old", NEEDED)
+        row = connection.execute("SELECT version()").fetchone()
+        version = str(row[0]) if row else ""
+        if not version.startswith("PostgreSQL ") or any(name in version for name in INCOMPATIBLE_SERVERS):
+            raise StoreRefused(f"{self.location} is no PostgreSQL: {version[:80]}", VERSION_HINT)
+        if connection.info.server_version < MIN_VERSION * 10_000:
+            raise StoreRefused(f"{self.location} is {' '.join(version.split()[:2])}, which is too old", VERSION_HINT)
 
     def close(self) -> None:
         self._pool.close()
 
     def rows(self, statement: LiteralString, values: Mapping[str, Any] | None = None) -> Rows:
-        """What a statement gives. Raises StoreAway, StoreRefused."""
+        """What a statement gives. Raises StoreUnavailable, StoreRefused."""
         begun = time.monotonic()
-        with self._translated(), self._pool.connection() as connection:
+        with self._translate_errors(), self._pool.connection() as connection:
             cursor = connection.execute(statement, values)
             found = cursor.fetchall() if cursor.description is not None else []
-        self.told(time.monotonic() - begun)
+        self.on_statement(time.monotonic() - begun)
         return found
 
-    def lasting(self, work: Callable[[], T], seconds: float) -> T:
+    def retry(self, work: Callable[[], T], seconds: float) -> T:
         """What `work` gives, which may be done twice; tried again while the store is away, for so long."""
-        until, pause = time.monotonic() + seconds, FIRST
+        until, pause = time.monotonic() + seconds, FIRST_RETRY_SECONDS
         while True:
             try:
                 return work()
-            except StoreAway:
+            except StoreUnavailable:
                 self._pool.check()  # of the connections that broke with this one
                 if time.monotonic() + pause > until:
                     raise
@@ -95,23 +107,23 @@ class Database:
             pause = min(2 * pause, LONGEST)
 
     def script(self, statements: str) -> None:
-        """Do several statements, all or none. Raises StoreAway, StoreRefused."""
+        """Do several statements, all or none. Raises StoreUnavailable, StoreRefused."""
         self.transaction(lambda connection: connection.execute(statements.encode()))
 
     def transaction(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """What `work` gives, done whole or not at all. Raises StoreAway, StoreRefused."""
-        with self._translated(), self._pool.connection() as connection, connection.transaction():
+        """What `work` gives, done whole or not at all. Raises StoreUnavailable, StoreRefused."""
+        with self._translate_errors(), self._pool.connection() as connection, connection.transaction():
             return work(connection)
 
-    def _translated(self) -> _Translated:
-        return _Translated(self.place)
+    def _translate_errors(self) -> _ErrorTranslator:
+        return _ErrorTranslator(self.location)
 
 
-def _nobody(_seconds: float) -> None:
+def _ignore_duration(_seconds: float) -> None:
     """Nobody measures."""
 
 
-class _Translated:
+class _ErrorTranslator:
     """What Postgres and its driver say, in the words of a store."""
 
     def __init__(self, place: str) -> None:
@@ -133,22 +145,22 @@ class _Translated:
                 raise StoreRefused(f"{self._place} refuses: {words}", hint) from error
             case errors.InvalidCatalogName():
                 raise StoreRefused(f"{self._place} does not exist: {words}", "make that database") from error
-            case psycopg.OperationalError() if any(sign in words for sign in FOREIGN):
-                raise StoreRefused(f"what answers for {self._place} is no PostgreSQL: {words}", NEEDED) from error
+            case psycopg.OperationalError() if any(sign in words for sign in OTHER_PROTOCOL_ERRORS):
+                raise StoreRefused(f"what answers for {self._place} is no PostgreSQL: {words}", VERSION_HINT) from error
             case psycopg.OperationalError() | psycopg.InterfaceError():
                 hint = "look whether it runs, and at its URL; what was committed is kept"
-                raise StoreAway(f"{self._place} does not answer: {words}", hint) from error
+                raise StoreUnavailable(f"{self._place} does not answer: {words}", hint) from error
             case _:
                 raise StoreRefused(f"{self._place} refuses: {words}", "nothing was changed") from error
 
 
-def shown(url: str) -> str:
+def describe_url(url: str) -> str:
     """The store as people may see it: without its password."""
     parts: dict[str, Any] = {}
     with suppress(psycopg.ProgrammingError):
         parts = conninfo_to_dict(url)
     if not parts:
         raise StoreRefused("the store's URL cannot be read", "write it as postgresql://user@host:5432/database")
-    where = str(parts.get("host") or "localhost")
+    host = str(parts.get("host") or "localhost")
     port = f":{parts['port']}" if parts.get("port") else ""
-    return f"the store {parts.get('dbname') or parts.get('user') or ''} at {where}{port}"
+    return f"the store {parts.get('dbname') or parts.get('user') or ''} at {host}{port}"

@@ -13,11 +13,11 @@ import psycopg
 
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.repository.paths import PathRefused
-from skillrun.store.artifact_names import SUMMARIES, artifact
+from skillrun.store.artifact_names import SUMMARIES, normalize_artifact_name
 from skillrun.store.files import sha256_of
 from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.schemas import quoted
+from skillrun.types.schemas import quote_value
 
 _LISTED: Final = """
     SELECT path, sha FROM files WHERE run = %(run)s AND sha IS NOT NULL AND path NOT LIKE '.run/%%' ORDER BY path
@@ -37,10 +37,10 @@ class Edit:
     """What a file is to be; `seen` is the hash of what the person has changed, None for a file that is new."""
 
     content: bytes
-    seen: str | None
+    base_sha: str | None
 
 
-class Changed(SkillrunError):
+class EditConflict(SkillrunError):
     """Files that somebody else has changed since they were seen; nothing was written."""
 
     def __init__(self, names: list[str]) -> None:
@@ -48,7 +48,7 @@ class Changed(SkillrunError):
         super().__init__(f"changed by somebody else since: {', '.join(names)}; nothing was written")
 
 
-class _Undone(Exception):
+class _Rollback(Exception):
     """What was begun is to leave nothing."""
 
 
@@ -58,18 +58,18 @@ class RunEdits:
     def __init__(self, row: RunRow) -> None:
         self._row = row
 
-    def listed(self) -> dict[str, str]:
+    def list_files(self) -> dict[str, str]:
         """The hashes of all files by name, but for what the engine keeps."""
-        return dict(self._row.lasting(lambda: self._row.database.rows(_LISTED, self._row.values())))
+        return dict(self._row.retry(lambda: self._row.database.rows(_LISTED, self._row.values())))
 
     def content(self, sha: str) -> bytes:
-        found: bytes = self._row.lasting(lambda: self._row.database.rows(_CONTENT, {"sha": sha}))[0][0]
+        found: bytes = self._row.retry(lambda: self._row.database.rows(_CONTENT, {"sha": sha}))[0][0]
         return found
 
     def put(self, edits: Mapping[str, Edit]) -> None:
         """Have the run have these files: all, or none of them.
 
-        Raises Changed, PathRefused for a name that is not a person's to write, StoreAway.
+        Raises Changed, PathRefused for a name that is not a person's to write, StoreUnavailable.
         """
         changed: list[str] = []
 
@@ -77,29 +77,29 @@ class RunEdits:
             connection.execute(_LOCK, self._row.values())
             there: dict[str, str | None] = dict(connection.execute(_THERE, self._row.values()).fetchall())
             for name, edit in edits.items():
-                _check(name, there)
-                if there.get(name) not in (edit.seen, sha256_of(edit.content)):
+                _check_name(name, there)
+                if there.get(name) not in (edit.base_sha, sha256_of(edit.content)):
                     changed.append(name)
             if changed:
-                raise _Undone
+                raise _Rollback
             for name, edit in edits.items():
                 sha = sha256_of(edit.content)
                 connection.execute(_PUT, self._row.values(path=name, sha=sha, content=edit.content))
 
         try:
             self._row.database.transaction(work)
-        except _Undone:
-            raise Changed(changed) from None
+        except _Rollback:
+            raise EditConflict(changed) from None
 
 
-def _check(name: str, there: Mapping[str, str | None]) -> None:
+def _check_name(name: str, current: Mapping[str, str | None]) -> None:
     """Raises PathRefused for a name that is not a person's to write, or that stands for something else."""
     top = name.partition("/")[0]
-    known = there.get(name) is not None and (top == SUMMARIES or top.startswith("round-"))
-    if name == STATE or (not known and artifact(name) != name):
-        raise PathRefused(f"{quoted(name)} belongs to the run itself", "`skillrun show` tells what it says")
+    is_summary = current.get(name) is not None and (top == SUMMARIES or top.startswith("round-"))
+    if name == STATE or (not is_summary and normalize_artifact_name(name) != name):
+        raise PathRefused(f"{quote_value(name)} belongs to the run itself", "`skillrun show` tells what it says")
     above = [name[:at] for at, sign in enumerate(name) if sign == "/"]
-    if any(there.get(folder) is not None for folder in above):
-        raise PathRefused(f"{quoted(name)} cannot be written: a part of its path is a file")
-    if name not in there and any(path.startswith(f"{name}/") for path in there):
-        raise PathRefused(f"{quoted(name)} cannot be written: there is a folder of that name")
+    if any(current.get(folder) is not None for folder in above):
+        raise PathRefused(f"{quote_value(name)} cannot be written: a part of its path is a file")
+    if name not in current and any(path.startswith(f"{name}/") for path in current):
+        raise PathRefused(f"{quote_value(name)} cannot be written: there is a folder of that name")

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, LiteralString
 
-from skillrun.extensions.workers.postgres.database import StoreAway
+from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.repository.confined_folder import Tree
+from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.named_files import NamedFiles
 
-LOOK: Final = 0.2  # seconds after which it is asked whether somebody else has written
+REFRESH_SECONDS: Final = 0.2  # seconds after which it is asked whether somebody else has written
 
 # Of the holder, fenced by its epoch, and its lease renewed; of a person, counted, so that the holder sees it.
 _HELD: Final = """
@@ -71,7 +71,7 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 class PostgresFiles(NamedFiles):
     """The `Files` of a run in a store. Reads are of what was there when the run last wrote, or a person since."""
 
-    def __init__(self, row: RunRow, other: Callable[[str], Tree]) -> None:
+    def __init__(self, row: RunRow, other: Callable[[str], ConfinedFolder]) -> None:
         """`other` opens another run by its name, or raises SkillrunError."""
         super().__init__(Path(row.name))
         self._row, self._seen, self._other = row, -1, other
@@ -81,15 +81,15 @@ class PostgresFiles(NamedFiles):
 
     @property
     def _contents(self) -> Mapping[str, bytes]:
-        self._look()
+        self._refresh()
         return self._kept
 
     @property
     def _folders(self) -> set[str]:
-        self._look()
+        self._refresh()
         return self._made
 
-    def other(self, name: str) -> Tree:
+    def open_other_run(self, name: str) -> ConfinedFolder:
         return self._other(name)
 
     def copy(self, target: Files) -> None:
@@ -98,34 +98,34 @@ class PostgresFiles(NamedFiles):
             if not name.startswith(".run/"):
                 target.write(name, content)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """See what people have written since."""
         row, now = self._row, time.monotonic()
-        if now - self._looked > LOOK:
+        if now - self._looked > REFRESH_SECONDS:
             self._looked = now
-            found = row.lasting(lambda: row.database.rows(_EDITS, row.values()))
+            found = row.retry(lambda: row.database.rows(_EDITS, row.values()))
             row.edits = found[0][0] if found else row.edits
         if self._seen == row.edits:
             return
-        seen = row.edits
-        listed = row.lasting(lambda: row.database.rows(_LIST, row.values()))
+        edits = row.edits
+        listed = row.retry(lambda: row.database.rows(_LIST, row.values()))
         self._kept.names = {path: sha for path, sha in listed if sha is not None}
         self._made = {".", *(path for path, sha in listed if sha is None), *_folders_of(self._kept.names)}
-        self._seen = seen
+        self._seen = edits
 
     def _check(self) -> None:
         if self._row.is_lost:
-            raise self._row.lost()
+            raise self._row.lease_error()
 
-    def _put(self, key: str, content: bytes, last: Callable[[], None]) -> None:
+    def _put(self, key: str, content: bytes, precondition: Callable[[], None]) -> None:
         sha = sha256_of(content)
         while True:
-            last()
-            seen = self._kept.names.get(key)
-            if self._write(_PUT, path=_named(key), sha=sha, content=content, seen=seen)[1]:
+            precondition()
+            base_sha = self._kept.names.get(key)
+            if self._write(_PUT, path=_check_encodable(key), sha=sha, content=content, seen=base_sha)[1]:
                 break
             self._seen = -1  # somebody has written it meanwhile, or an answer got lost on its way here
-            self._look()
+            self._refresh()
             if self._kept.names.get(key) == sha:
                 break
         self._kept.put(key, sha, content)
@@ -133,7 +133,7 @@ class PostgresFiles(NamedFiles):
     def _rename(self, key: str, new: str) -> None:
         if key == new:
             return
-        self._write(_RENAME, path=key, new=_named(new))
+        self._write(_RENAME, path=key, new=_check_encodable(new))
         self._kept.names[new] = self._kept.names.pop(key)
 
     def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
@@ -144,18 +144,18 @@ class PostgresFiles(NamedFiles):
         self._made.difference_update(folders)
 
     def _add_folder(self, key: str) -> None:
-        self._write(_ADD, path=_named(key))
+        self._write(_ADD, path=_check_encodable(key))
         self._made.add(key)
 
     def _write(self, statement: LiteralString, **values: object) -> tuple[int, bool]:
         """What a statement gives that writes for the run: the edits so far, and whether it was done."""
         row = self._row
         try:
-            found = row.lasting(lambda: row.database.rows(statement, row.values(**values)))
-        except StoreAway as error:
+            found = row.retry(lambda: row.database.rows(statement, row.values(**values)))
+        except StoreUnavailable as error:
             raise OSError(error.message) from error
         if not found:
-            raise row.lost()
+            raise row.lease_error()
         row.edits, done = found[0] if len(found[0]) > 1 else (found[0][0], True)
         return row.edits, done
 
@@ -175,7 +175,7 @@ class _Contents(Mapping[str, bytes]):
         sha, row = self.names[name], self._row
         if sha not in self._had:
             values = {"sha": sha}
-            self._had[sha] = row.lasting(lambda: row.database.rows(_CONTENT, values))[0][0]
+            self._had[sha] = row.retry(lambda: row.database.rows(_CONTENT, values))[0][0]
         return self._had[sha]
 
     def __iter__(self) -> Iterator[str]:
@@ -189,7 +189,7 @@ def _folders_of(names: Iterable[str]) -> set[str]:
     return {name[:at] for name in names for at, sign in enumerate(name) if sign == "/"}
 
 
-def _named(key: str) -> str:
+def _check_encodable(key: str) -> str:
     """The name as the store keeps it. Raises OSError for one that is no text."""
     try:
         key.encode()

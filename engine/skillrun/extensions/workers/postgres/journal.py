@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from skillrun.extensions.workers.postgres.database import StoreAway
+from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.store.base_journal import KEPT, anything
+from skillrun.store.base_journal import RESTORE_HINT, accept_any_body
 from skillrun.store.index import Index
-from skillrun.store.journal import Fits, JournalDamaged, JournalRow
+from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.rows import chained
+from skillrun.store.rows import chain_hash
 from skillrun.syntax.diagnostics import SkillrunError
 
 _COMMIT: Final = """
@@ -47,17 +47,17 @@ _READ: Final = "SELECT seq, kind, address, fingerprint, body, chain FROM records
 class PostgresJournal(MemoryJournal):
     """A `Journal` in a store. Records of one turn of the event loop share one statement."""
 
-    def __init__(self, row: RunRow, rows: Sequence[JournalRow], index: Index, fits: Fits) -> None:
+    def __init__(self, row: RunRow, rows: Sequence[JournalRow], index: Index, fits: BodyCheck) -> None:
         super().__init__(rows, index, fits)
         self._run = row
 
     @classmethod
-    def open(cls, row: RunRow, fits: Fits = anything) -> PostgresJournal:
-        """The verified journal of a run. Raises JournalDamaged, StoreAway."""
+    def open(cls, row: RunRow, fits: BodyCheck = accept_any_body) -> PostgresJournal:
+        """The verified journal of a run. Raises JournalDamaged, StoreUnavailable."""
         rows, index = read_rows(row)
         return cls(row, rows, index, fits)
 
-    def _keep(self, rows: Sequence[JournalRow]) -> None:
+    def _persist(self, rows: Sequence[JournalRow]) -> None:
         run = self._run
         seqs, kinds, addresses, fingerprints, bodies, chains = zip(*rows, strict=True)
         values = run.values(
@@ -71,16 +71,16 @@ class PostgresJournal(MemoryJournal):
             return run.database.rows(_COMMIT, values) or run.database.rows(_CAME_THROUGH, values)
 
         try:
-            found = run.lasting(commit)
+            found = run.retry(commit)
             if not found:
-                raise run.lost()
-        except StoreAway as error:
+                raise run.lease_error()
+        except StoreUnavailable as error:
             raise OSError(error.message) from error
         run.edits = found[0][0]
-        super()._keep(rows)
+        super()._persist(rows)
 
 
-def read_journal(row: RunRow, fits: Fits = anything) -> MemoryJournal:
+def read_journal(row: RunRow, fits: BodyCheck = accept_any_body) -> MemoryJournal:
     """The verified journal for who only looks, as far as it has come."""
     rows, index = read_rows(row)
     return MemoryJournal(rows, index, fits)
@@ -95,17 +95,19 @@ def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
             raise SkillrunError(f"there is no run `{row.name}` any more", "`skillrun runs` lists them")
         return [JournalRow(*each) for each in row.database.rows(_READ, row.values())], head[0]
 
-    rows, (count, head) = row.lasting(read)
+    rows, (count, head) = row.retry(read)
     index = Index()
     index.packs = True
     for each in rows:
-        whole = each.seq == index.count + 1 and each.chain == chained(index.chain, *each[1:5])
-        if not whole:
-            raise JournalDamaged(f"record {each.seq} of the journal of `{row.name}` is not what was written", KEPT)
+        is_intact = each.seq == index.count + 1 and each.chain == chain_hash(index.chain, *each[1:5])
+        if not is_intact:
+            raise JournalDamaged(
+                f"record {each.seq} of the journal of `{row.name}` is not what was written", RESTORE_HINT
+            )
         index.add(each)
         if each.seq == count and each.chain != head:
-            raise JournalDamaged(f"the journal of `{row.name}` is not the one that was witnessed", KEPT)
+            raise JournalDamaged(f"the journal of `{row.name}` is not the one that was witnessed", RESTORE_HINT)
     if index.count < count:
         message = f"the journal of `{row.name}` has {index.count} records of {count} that were acknowledged"
-        raise JournalDamaged(message, KEPT)
+        raise JournalDamaged(message, RESTORE_HINT)
     return rows, index

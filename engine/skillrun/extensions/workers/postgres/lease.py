@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.store.checkpoints import reached
+from skillrun.store.checkpoints import kill_point
 from skillrun.syntax.diagnostics import SkillrunError
 
-BEATS: Final = 3  # in the time of a lease
+RENEWALS_PER_LEASE: Final = 3  # in the time of a lease
 
 _CLAIM: Final = """
     UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1, again = false,
@@ -43,7 +43,7 @@ _RENEW: Final = """
 """
 
 
-class RunHeld(SkillrunError):
+class RunUnavailable(SkillrunError):
     """A run that cannot be had now: another process has it, or it was cancelled or removed."""
 
 
@@ -62,13 +62,13 @@ class PostgresLease:
     @contextmanager
     def hold(self) -> Iterator[PostgresLease]:
         row = self._row
-        reached("claim: before")
+        kill_point("claim: before")
         claimed = row.database.rows(_CLAIM, row.values(owner=self._owner))
         if not claimed:
-            raise RunHeld(*self._refused())
-        reached("claim: after")
+            raise RunUnavailable(*self._refusal_message())
+        kill_point("claim: after")
         (row.epoch, row.edits), row.is_lost, row.is_held = claimed[0], False, True
-        keeper = keeper_of(row.database)
+        keeper = get_keeper(row.database)
         keeper.add(row)
         try:
             yield self
@@ -76,7 +76,7 @@ class PostgresLease:
             keeper.drop(row)
             row.is_held = False
             if not row.is_lost:
-                self._let_go()
+                self._release()
 
     def is_held(self) -> bool:
         found = self._row.database.rows(
@@ -84,21 +84,21 @@ class PostgresLease:
         )
         return bool(found and found[0][0])
 
-    def check(self, *, here: bool = True) -> None:  # noqa: ARG002 (a row is where it is)
-        """Raises RunLost once the run is another's."""
+    def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (a row is where it is)
+        """Raises LeaseLost once the run is another's."""
         row = self._row
-        mine = "SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"
-        if row.is_lost or not row.lasting(lambda: row.database.rows(mine, row.values())):
-            raise row.lost()
+        query = "SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"
+        if row.is_lost or not row.retry(lambda: row.database.rows(query, row.values())):
+            raise row.lease_error()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         row = self._row
         status = self._status()
-        reached("let go: before")
-        row.lasting(lambda: row.database.rows(_LET_GO, row.values(status=status)))
-        reached("let go: after")
+        kill_point("let go: before")
+        row.retry(lambda: row.database.rows(_LET_GO, row.values(status=status)))
+        kill_point("let go: after")
 
-    def _refused(self) -> tuple[str, str]:
+    def _refusal_message(self) -> tuple[str, str]:
         name = self._row.name
         found = self._row.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", self._row.values())
         if not found:
@@ -109,7 +109,7 @@ class PostgresLease:
         return f"{name} is being run by {owner}", "Wait for it to end; then type the command again."
 
 
-class Keeper:
+class LeaseKeeper:
     """Renews the leases of a process from a thread of its own, so that a busy or blocked event loop loses none."""
 
     def __init__(self, database: Database) -> None:
@@ -122,7 +122,7 @@ class Keeper:
         with self._changed:
             self._rows.append(row)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._beat, name="skillrun-leases", daemon=True)
+                self._thread = threading.Thread(target=self._renew_loop, name="skillrun-leases", daemon=True)
                 self._thread.start()
 
     def drop(self, row: RunRow) -> None:
@@ -130,11 +130,11 @@ class Keeper:
             self._rows = [each for each in self._rows if each is not row]
             self._changed.notify()
 
-    def _beat(self) -> None:
+    def _renew_loop(self) -> None:
         while True:
             with self._changed:
                 if self._rows:
-                    self._changed.wait(min(row.lease for row in self._rows) / BEATS)
+                    self._changed.wait(min(row.lease for row in self._rows) / RENEWALS_PER_LEASE)
                 if not self._rows:
                     self._thread = None
                     return
@@ -150,19 +150,19 @@ class Keeper:
             "epochs": [row.epoch for row in rows],
         }
         try:
-            kept = {*self._database.rows(_RENEW, values)}
+            renewed = {*self._database.rows(_RENEW, values)}
         except SkillrunError:
             return
         for row in rows:
-            if (row.number, row.epoch) not in kept:
+            if (row.number, row.epoch) not in renewed:
                 row.is_lost = True
 
 
-_keepers: WeakKeyDictionary[Database, Keeper] = WeakKeyDictionary()
+_keepers: WeakKeyDictionary[Database, LeaseKeeper] = WeakKeyDictionary()
 _making = threading.Lock()
 
 
-def keeper_of(database: Database) -> Keeper:
+def get_keeper(database: Database) -> LeaseKeeper:
     """The one that keeps the leases of this process in a store."""
     with _making:
-        return _keepers.setdefault(database, Keeper(database))
+        return _keepers.setdefault(database, LeaseKeeper(database))

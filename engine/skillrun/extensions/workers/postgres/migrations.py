@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS store_versions (version integer PRIMARY KEY, applied_
 """
 
 
-def steps() -> dict[int, str]:
+def load_migrations() -> dict[int, str]:
     """The SQL of each version, by its number."""
     folder = files("skillrun.extensions.workers.postgres") / "schema"
     found = [file for file in folder.iterdir() if file.name.endswith(".sql")]
@@ -24,23 +24,23 @@ def steps() -> dict[int, str]:
     return {number: named[number].read_text(encoding="utf-8") for number in sorted(named)}
 
 
-def steps_done(database: Database) -> set[int]:
-    """The steps that a store has been through; none where it is no store yet. Raises StoreAway, StoreRefused."""
+def applied_versions(database: Database) -> set[int]:
+    """The steps that a store has been through; none where it is no store yet. Raises StoreUnavailable, StoreRefused."""
     there = database.rows("SELECT to_regclass('store_versions') IS NOT NULL")[0][0]
     return {number for (number,) in database.rows("SELECT version FROM store_versions")} if there else set()
 
 
 def check_version(database: Database) -> None:
     """Raises StoreRefused where a store is not of this program's version; changes nothing."""
-    done, known = steps_done(database), steps()
-    version, mine = max(done, default=0), max(known)
-    if version > mine:
-        raise StoreRefused(_newer(database, version, mine), "use the skillrun that made it, or a later one")
-    missing = ", ".join(str(number) for number in known if number not in done)
+    applied, known = applied_versions(database), load_migrations()
+    version, latest = max(applied, default=0), max(known)
+    if version > latest:
+        raise StoreRefused(_newer_message(database, version, latest), "use the skillrun that made it, or a later one")
+    missing = ", ".join(str(number) for number in known if number not in applied)
     if not missing:
         return
-    state = f"lacks version {missing}, which this skillrun needs" if done else "is no store of skillrun yet"
-    raise StoreRefused(f"{database.place} {state}", "`skillrun store migrate` brings it there")
+    state = f"lacks version {missing}, which this skillrun needs" if applied else "is no store of skillrun yet"
+    raise StoreRefused(f"{database.location} {state}", "`skillrun store migrate` brings it there")
 
 
 def migrate(database: Database) -> list[int]:
@@ -52,12 +52,12 @@ def migrate(database: Database) -> list[int]:
     def work(connection: psycopg.Connection[Any]) -> list[int]:
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         connection.execute(_MADE)
-        done = {row[0] for row in connection.execute("SELECT version FROM store_versions")}
-        known = steps()
-        if max(done, default=0) > max(known):
-            newer = _newer(database, max(done), max(known))
+        applied = {row[0] for row in connection.execute("SELECT version FROM store_versions")}
+        known = load_migrations()
+        if max(applied, default=0) > max(known):
+            newer = _newer_message(database, max(applied), max(known))
             raise StoreRefused(newer, "use the skillrun that made it, or a later one")
-        missing = [number for number in known if number not in done]
+        missing = [number for number in known if number not in applied]
         for number in missing:
             connection.execute(known[number].encode())
             connection.execute("INSERT INTO store_versions (version) VALUES (%s)", (number,))
@@ -66,5 +66,5 @@ def migrate(database: Database) -> list[int]:
     return database.transaction(work)
 
 
-def _newer(database: Database, version: int, mine: int) -> str:
-    return f"{database.place} is of version {version}; this skillrun knows {mine}, and leaves it unchanged"
+def _newer_message(database: Database, version: int, latest: int) -> str:
+    return f"{database.location} is of version {version}; this skillrun knows {latest}, and leaves it unchanged"

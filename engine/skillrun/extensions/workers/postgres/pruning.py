@@ -16,8 +16,8 @@ from skillrun.extensions.workers.postgres.database import Database
 
 RUNS: Final = 100  # that go at once
 BLOBS: Final = 1000  # contents that go at once
-PATIENCE: Final = "5s"  # for writers that are under way
-FRESH: Final = timedelta(days=1)
+LOCK_TIMEOUT: Final = "5s"  # for writers that are under way
+MIN_BLOB_AGE: Final = timedelta(days=1)
 """So long a content stays also where nobody refers to it: who sends a project sends its content first."""
 
 _OLD: Final = """
@@ -38,7 +38,7 @@ _DROP: Final = (
 
 
 @dataclass(frozen=True)
-class Pruned:
+class PruneResult:
     """What was removed: runs, contents, and their bytes."""
 
     runs: int
@@ -46,7 +46,7 @@ class Pruned:
     size: int
 
 
-class Pruning:
+class RunPruner:
     """Old runs of a store: of these statuses, and let go longer ago than `age`."""
 
     def __init__(self, database: Database, age: timedelta, statuses: Sequence[str]) -> None:
@@ -56,32 +56,32 @@ class Pruning:
     def count(self) -> int:
         return int(self._database.rows(_COUNT, self._old)[0][0])
 
-    def remove(self, fresh: timedelta = FRESH) -> Pruned:
+    def remove(self, min_age: timedelta = MIN_BLOB_AGE) -> PruneResult:
         """Remove them, and contents older than `fresh` that nobody refers to."""
         runs = 0
-        while removed := self._some():
+        while removed := self._remove_batch():
             runs += removed
         contents = size = 0
         after = ""
-        while found := self._database.rows(_FIND, {"fresh": fresh, "after": after, "most": BLOBS}):
+        while found := self._database.rows(_FIND, {"fresh": min_age, "after": after, "most": BLOBS}):
             shas = [sha for (sha,) in found]
             after = shas[-1]
-            sizes = self._dropped(shas, fresh)
+            sizes = self._drop_blobs(shas, min_age)
             contents, size = contents + len(sizes), size + sum(sizes)
-        return Pruned(runs, contents, size)
+        return PruneResult(runs, contents, size)
 
-    def _some(self) -> int:
+    def _remove_batch(self) -> int:
         def work(connection: psycopg.Connection[Any]) -> int:
             return connection.execute(_REMOVE, {**self._old, "most": RUNS}).rowcount
 
         return self._database.transaction(work)
 
-    def _dropped(self, shas: list[str], fresh: timedelta) -> list[int]:
+    def _drop_blobs(self, shas: list[str], min_age: timedelta) -> list[int]:
         """The sizes of those that are gone. No file is written meanwhile: it could be of a content that goes."""
 
         def work(connection: psycopg.Connection[Any]) -> list[int]:
-            connection.execute("SELECT set_config('lock_timeout', %s, true)", (PATIENCE,))
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (LOCK_TIMEOUT,))
             connection.execute("LOCK TABLE files IN SHARE ROW EXCLUSIVE MODE")
-            return [size for (size,) in connection.execute(_DROP, {"shas": shas, "fresh": fresh}).fetchall()]
+            return [size for (size,) in connection.execute(_DROP, {"shas": shas, "fresh": min_age}).fetchall()]
 
         return self._database.transaction(work)

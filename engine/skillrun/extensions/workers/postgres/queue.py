@@ -15,14 +15,14 @@ from psycopg.types.json import Jsonb
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.syntax.diagnostics import UsageError
 
-DEFAULT: Final = "default"
+DEFAULT_QUEUE: Final = "default"
 """The queue of runs for which no other was named, and of workers that name none."""
-PATIENCE: Final = 2.0  # seconds that a look is tried again while the store is away
-MOST_TAKES: Final = 5
+RETRY_SECONDS: Final = 2.0  # seconds that a look is tried again while the store is away
+MAX_CLAIMS: Final = 5
 """How often a run may be taken up with no reply in between: then it is given up, after a while (`FRUITLESS`)."""
-FRUITLESS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
+GIVE_UP_SECONDS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
 
-BEGUN: Final = 1_000_000_000
+ORPHAN_PRIORITY: Final = 1_000_000_000
 """The priority of a run whose worker is gone, above any that is submitted."""
 
 _SUBMIT: Final = """
@@ -82,7 +82,7 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SubmittedRun:
     """What a run was submitted with."""
 
     workflow: str
@@ -90,12 +90,12 @@ class Wanted:
     request: Mapping[str, Any]
     takes: int
     status: str
-    queue: str = DEFAULT
+    queue: str = DEFAULT_QUEUE
     is_due: bool = True
 
 
 @dataclass(frozen=True)
-class Due:
+class DueRun:
     """A run that may be worked on now, by workers of its queue."""
 
     name: str
@@ -103,7 +103,7 @@ class Due:
     priority: int
 
 
-class Queue:
+class RunQueue:
     """The runs of a store that wait to be worked on."""
 
     def __init__(self, database: Database) -> None:
@@ -117,13 +117,13 @@ class Queue:
         sha: str,
         content: bytes,
         *,
-        queue: str = DEFAULT,
+        queue: str = DEFAULT_QUEUE,
         priority: int = 0,
         in_seconds: float = 0,
     ) -> None:
         """Have a new run worked on, so long from now. Raises UsageError where the name is taken."""
-        known = bool(self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}))
-        if not known:
+        is_uploaded = bool(self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}))
+        if not is_uploaded:
             self._database.rows(
                 "INSERT INTO blobs (sha, content) VALUES (%(sha)s, %(content)s) ON CONFLICT (sha) DO NOTHING",
                 {"sha": sha, "content": content},
@@ -139,13 +139,13 @@ class Queue:
         }
         if not self._database.rows(_SUBMIT, values):
             hint = f"`skillrun show {name}` tells where it stands; choose another `--name`"
-            raise UsageError(f"the run `{name}` already exists in {self._database.place}", hint)
+            raise UsageError(f"the run `{name}` already exists in {self._database.location}", hint)
 
-    def go_on(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> Due | None:
+    def requeue(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> DueRun | None:
         """Have a run worked on again that waits, is about to, or has failed; None for others."""
         values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
         found = self._database.rows(_QUEUE, values)
-        return Due(*found[0]) if found else None
+        return DueRun(*found[0]) if found else None
 
     def cancel(self, name: str, reason: str) -> bool:
         """End a run at once: whoever works on it writes nothing more. False for one that is over."""
@@ -153,31 +153,33 @@ class Queue:
 
     def give_up(self, name: str, reason: str) -> bool:
         """End a run that nobody holds and that was taken up too often, for too long; False for any other."""
-        values = {"name": name, "reason": reason, "takes": MOST_TAKES, "fruitless": FRUITLESS}
+        values = {"name": name, "reason": reason, "takes": MAX_CLAIMS, "fruitless": GIVE_UP_SECONDS}
         return bool(self._database.rows(_GIVE_UP, values))
 
     def fail(self, name: str, reason: str) -> bool:
         """End a run that nobody holds and that nobody could work on; False for any other."""
         return bool(self._database.rows(_FAIL, {"name": name, "reason": reason}))
 
-    def note(self, name: str, reason: str) -> None:
+    def set_reason(self, name: str, reason: str) -> None:
         """Have people see why a worker has left a run to others, until one begins it."""
         self._database.rows(_NOTE, {"name": name, "reason": reason})
 
-    def due(self, most: int, without: Sequence[str] = (), queues: Sequence[str] = (DEFAULT,)) -> list[Due]:
+    def due_runs(
+        self, most: int, exclude: Sequence[str] = (), queues: Sequence[str] = (DEFAULT_QUEUE,)
+    ) -> list[DueRun]:
         """The runs of these queues that may be worked on now: at most so many of each kind in each queue.
 
         What was begun comes before all that was not, or it would wait behind everything that is queued.
         """
-        values = {"most": most, "without": list(without), "queues": list(queues), "begun": BEGUN}
-        return [Due(*row) for row in self._database.lasting(lambda: self._database.rows(_DUE, values), PATIENCE)]
+        values = {"most": most, "without": list(exclude), "queues": list(queues), "begun": ORPHAN_PRIORITY}
+        return [DueRun(*row) for row in self._database.retry(lambda: self._database.rows(_DUE, values), RETRY_SECONDS)]
 
-    def wanted(self, name: str) -> Wanted | None:
+    def find_run(self, name: str) -> SubmittedRun | None:
         """What a run was submitted with; None for one that nobody has submitted."""
-        found = self._database.lasting(lambda: self._database.rows(_WANTED, {"name": name}), PATIENCE)
+        found = self._database.retry(lambda: self._database.rows(_WANTED, {"name": name}), RETRY_SECONDS)
         if not found or found[0][2] is None:
             return None
-        return Wanted(*found[0])
+        return SubmittedRun(*found[0])
 
     def content(self, sha: str) -> bytes:
         """The files of a project by their hash."""

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Final
 
 from skillrun.extensions.workers.postgres.database import Database
-from skillrun.extensions.workers.postgres.queue import DEFAULT
+from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
 
-FORGOTTEN: Final = 7  # days after which one that was not heard of is listed no more
+EXPIRY_DAYS: Final = 7  # days after which one that was not heard of is listed no more
 
 _BEAT: Final = """
     INSERT INTO workers (name, host, process, most, lease, version, queues, draining)
@@ -60,7 +60,7 @@ _SERVED: Final = """
 
 
 @dataclass(frozen=True)
-class Presence:
+class WorkerHeartbeat:
     """What a worker tells of itself."""
 
     name: str
@@ -69,11 +69,11 @@ class Presence:
     most: int
     lease: float
     version: str
-    queues: tuple[str, ...] = (DEFAULT,)
+    queues: tuple[str, ...] = (DEFAULT_QUEUE,)
 
 
 @dataclass(frozen=True)
-class Seen:
+class WorkerStatus:
     """A worker as others see it. `silent` are the seconds since it was heard of."""
 
     name: str
@@ -83,20 +83,20 @@ class Seen:
     started_at: datetime
     seen_at: datetime
     draining: bool
-    silent: float
+    seconds_silent: float
     lease: float
     runs: list[str]
 
     @property
     def status(self) -> str:
         """`lost`: for as long as a lease nothing was heard, and its runs go to others."""
-        if self.silent > self.lease:
+        if self.seconds_silent > self.lease:
             return "lost"
         return "ending" if self.draining else "there"
 
 
 @dataclass(frozen=True)
-class Load:
+class RunCounts:
     """How many runs of a store are in which state of being worked on; `oldest` is the longest wait, in seconds."""
 
     queued: int
@@ -114,31 +114,31 @@ class Roster:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def beat(self, presence: Presence, *, begins: bool = False, draining: bool = False) -> None:
-        """Have others know that a worker is there. Raises StoreAway, StoreRefused."""
+    def record_heartbeat(self, presence: WorkerHeartbeat, *, begins: bool = False, draining: bool = False) -> None:
+        """Have others know that a worker is there. Raises StoreUnavailable, StoreRefused."""
         self._database.rows(
             _BEAT, {**vars(presence), "queues": list(presence.queues), "begins": begins, "draining": draining}
         )
 
-    def leave(self, name: str) -> None:
+    def remove_worker(self, name: str) -> None:
         """A worker has ended; with it go those that were not heard of for a week."""
-        self._database.rows(_LEAVE, {"name": name, "forgotten": FORGOTTEN})
+        self._database.rows(_LEAVE, {"name": name, "forgotten": EXPIRY_DAYS})
 
-    def listed(self) -> list[Seen]:
+    def list_workers(self) -> list[WorkerStatus]:
         """All of them, the oldest first."""
-        return [Seen(*row) for row in self._database.rows(_LISTED)]
+        return [WorkerStatus(*row) for row in self._database.rows(_LISTED)]
 
-    def load(self) -> Load:
-        return Load(*self._database.rows(_COUNTED)[0])
+    def count_runs(self) -> RunCounts:
+        return RunCounts(*self._database.rows(_COUNTED)[0])
 
-    def serves(self, queue: str) -> bool:
+    def has_worker_for(self, queue: str) -> bool:
         """Whether a worker is there that takes runs of this queue."""
         return bool(self._database.rows(_SERVED, {"queue": queue})[0][0])
 
-    def unserved(self) -> dict[str, int]:
+    def count_unserved_runs(self) -> dict[str, int]:
         """How many runs wait in queues that no worker serves."""
         return dict(self._database.rows(_UNSERVED))
 
-    def left(self, most: int) -> dict[str, str]:
+    def declined_runs(self, most: int) -> dict[str, str]:
         """Runs that wait, and why a worker has left each to others: at most so many."""
         return dict(self._database.rows(_LEFT, {"most": most}))

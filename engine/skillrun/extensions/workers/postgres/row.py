@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from skillrun.extensions.workers.postgres.database import Database, Rows, StoreAway, StoreRefused
-from skillrun.store.lease import RunLost
+from skillrun.extensions.workers.postgres.database import Database, Rows, StoreRefused, StoreUnavailable
+from skillrun.store.lease import LeaseLost
 
 T = TypeVar("T")
 
@@ -26,17 +26,17 @@ class RunRow:
         self.is_held = self.is_lost = False
 
     @classmethod
-    def new(cls, database: Database, name: str, lease: float = LEASE) -> RunRow:
+    def create(cls, database: Database, name: str, lease: float = LEASE) -> RunRow:
         """That of a new run. Raises StoreRefused where the name is taken."""
         made = database.rows(
             "INSERT INTO runs (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING RETURNING id", {"name": name}
         )
         if not made:
-            raise StoreRefused(f"the run `{name}` already exists in {database.place}", "choose another `--name`")
+            raise StoreRefused(f"the run `{name}` already exists in {database.location}", "choose another `--name`")
         return cls(database, name, made[0][0], 0, 0, lease)
 
     @classmethod
-    def existing(cls, database: Database, name: str, lease: float = LEASE) -> RunRow | None:
+    def find(cls, database: Database, name: str, lease: float = LEASE) -> RunRow | None:
         """That of a run which is there; None where there is none."""
         found = database.rows("SELECT id, epoch, edits FROM runs WHERE name = %(name)s", {"name": name})
         if not found:
@@ -48,30 +48,32 @@ class RunRow:
         """What its statements are given."""
         return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
 
-    def lasting(self, work: Callable[[], T]) -> T:
+    def retry(self, work: Callable[[], T]) -> T:
         """What `work` gives, which may be done twice; tried again while the store is away, for half of the lease.
 
-        Raises StoreAway, and RunLost for who holds the run: it is left, unchanged, to whoever takes it up next.
+        Raises StoreUnavailable, and LeaseLost for who holds the run: it is left, unchanged, to whoever takes it up next.
         """
         try:
-            return self.database.lasting(work, self.lease / 2)
-        except StoreAway as error:
+            return self.database.retry(work, self.lease / 2)
+        except StoreUnavailable as error:
             if not self.is_held:
                 raise
             self.is_lost = True
             hint = "what was acknowledged is kept; go on with the run once the store answers"
-            raise RunLost(f"the run `{self.name}` was left: {error.message}", hint) from error
+            raise LeaseLost(f"the run `{self.name}` was left: {error.message}", hint) from error
 
-    def lost(self) -> RunLost:
+    def lease_error(self) -> LeaseLost:
         """That the run is another's now, and whose."""
         self.is_lost = True
         found: Rows = [("", "")]
-        with suppress(StoreAway):
+        with suppress(StoreUnavailable):
             found = self.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", {"run": self.number})
         if not found:
-            return RunLost(f"the run `{self.name}` was removed from {self.database.place}", "begin it again")
+            return LeaseLost(f"the run `{self.name}` was removed from {self.database.location}", "begin it again")
         status, owner = found[0]
         if status == "cancelled":
-            return RunLost(f"the run `{self.name}` was cancelled", "what it has done is kept")
+            return LeaseLost(f"the run `{self.name}` was cancelled", "what it has done is kept")
         whose = f"by {owner}" if owner else "by another process"
-        return RunLost(f"the run `{self.name}` was taken up {whose}", "it goes on there; nothing more is written here")
+        return LeaseLost(
+            f"the run `{self.name}` was taken up {whose}", "it goes on there; nothing more is written here"
+        )

@@ -28,7 +28,7 @@ _KEEP: Final = "SELECT ticket, granted, pause FROM keep_slots(%(tickets)s::bigin
 
 
 @dataclass(frozen=True)
-class Limit:
+class ProviderLimit:
     """How a provider stands: `most` is None without a limit, `pause` is in seconds."""
 
     provider: str
@@ -38,23 +38,23 @@ class Limit:
     waiting: int
 
 
-class Limits:
+class ProviderLimits:
     """The limits of a store."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def take(self, provider: str, holder: str, lease: float) -> tuple[int, bool] | None:
+    def acquire(self, provider: str, holder: str, lease: float) -> tuple[int, bool] | None:
         """A ticket, and whether it is a slot already; None where the provider has no limit and no pause."""
         values = {"provider": provider, "holder": holder, "lease": lease}
-        found = self.database.lasting(lambda: self.database.rows(_TAKE, values), lease / 2)
+        found = self.database.retry(lambda: self.database.rows(_TAKE, values), lease / 2)
         return (found[0][0], found[0][1]) if found else None
 
-    def give(self, provider: str, ticket: int) -> None:
+    def release(self, provider: str, ticket: int) -> None:
         """Give a ticket back, slot or not."""
         self.database.rows(_GIVE, {"provider": provider, "ticket": ticket})
 
-    def keep(self, tickets: Sequence[int], lease: float) -> list[tuple[int, bool, float]]:
+    def renew(self, tickets: Sequence[int], lease: float) -> list[tuple[int, bool, float]]:
         """Those of the tickets that are still there: whether each is a slot, and its pause in seconds."""
         found = self.database.rows(_KEEP, {"tickets": list(tickets), "lease": lease})
         return [(ticket, granted, pause) for ticket, granted, pause in found]
@@ -63,10 +63,10 @@ class Limits:
         """Have nobody ask the provider for so long."""
         self.database.rows(_PAUSE, {"provider": provider, "seconds": seconds})
 
-    def set(self, provider: str, most: int | None) -> None:
+    def set_limit(self, provider: str, most: int | None) -> None:
         """Limit a provider over all workers, or no more."""
         self.database.rows(_SET, {"provider": provider, "most": most})
 
-    def all(self) -> list[Limit]:
+    def list_limits(self) -> list[ProviderLimit]:
         """Every provider that has or had a limit or a pause."""
-        return [Limit(*row) for row in self.database.rows(_SHOWN)]
+        return [ProviderLimit(*row) for row in self.database.rows(_SHOWN)]

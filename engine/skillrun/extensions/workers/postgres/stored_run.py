@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Final, Self
 
 from skillrun.checker.program import Program
-from skillrun.extensions.workers.postgres.database import Database, StoreAway, StoreRefused
+from skillrun.extensions.workers.postgres.database import Database, StoreRefused, StoreUnavailable
 from skillrun.extensions.workers.postgres.edits import RunEdits
 from skillrun.extensions.workers.postgres.files import PostgresFiles
 from skillrun.extensions.workers.postgres.journal import PostgresJournal, read_journal
 from skillrun.extensions.workers.postgres.lease import PostgresLease
 from skillrun.extensions.workers.postgres.row import LEASE, RunRow
-from skillrun.extensions.workers.postgres.transcript import PostgresTranscript, events, lines
-from skillrun.repository.confined_folder import Tree
-from skillrun.repository.paths import checked_slug
+from skillrun.extensions.workers.postgres.transcript import PostgresTranscript, read_events, read_lines
+from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.paths import require_slug
 from skillrun.store.event_lines import Record
 from skillrun.store.files import Files
 from skillrun.store.journal import Journal
 from skillrun.store.journal_bodies import body_fits
-from skillrun.store.local.local_files import FolderFiles
+from skillrun.store.local.local_files import LocalFiles
 from skillrun.store.memory import MemoryJournal
-from skillrun.store.run_data import RunStore
-from skillrun.store.state import STATE, State, from_text
-from skillrun.store.stored_run import Line, NotBegun, base_slug
+from skillrun.store.run_data import RunData
+from skillrun.store.state import STATE, State, parse_state
+from skillrun.store.stored_run import RunListing, RunNotStarted, slug_from_request
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean
 
 _LISTED: Final = """
@@ -64,12 +64,12 @@ _FORGET: Final = """
 """
 
 
-class StoreRun:
+class PostgresRun:
     """The `StoredRun` in a store. Whoever may write to the store is trusted with what its runs decide."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
-        self.lease = PostgresLease(row, self._let_go_as)
+        self.lease = PostgresLease(row, self._release_status)
 
     def __enter__(self) -> Self:
         return self
@@ -82,18 +82,18 @@ class StoreRun:
         return self._row.name
 
     @property
-    def place(self) -> str:
-        return place_in(self._row.database, self.name)
+    def location(self) -> str:
+        return describe_location(self._row.database, self.name)
 
     @property
     def folder(self) -> None:
         return None
 
-    def called(self, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+    def command_argument(self, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
         """What a command takes for this run."""
         return self.name
 
-    def is_of(self, project: Path) -> bool:  # noqa: ARG002 (the store is every project's)
+    def belongs_to(self, project: Path) -> bool:  # noqa: ARG002 (the store is every project's)
         return True
 
     @property
@@ -107,11 +107,11 @@ class StoreRun:
     def check(self) -> None:
         """Nobody but a program writes there."""
 
-    def check_inside(self) -> None:
+    def check_engine_files(self) -> None:
         """All of a run is in the same place."""
 
-    def check_here(self) -> None:
-        """Raises RunLost where this process held the run and has lost it."""
+    def check_lease(self) -> None:
+        """Raises LeaseLost where this process held the run and has lost it."""
         self.lease.check()
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:  # noqa: ARG002 (the store vouches)
@@ -122,27 +122,27 @@ class StoreRun:
 
     # what is in it
 
-    def new_journal(self) -> Journal:
-        return self.journal()
+    def open_or_create_journal(self) -> Journal:
+        return self.open_journal()
 
-    def journal(self) -> Journal:
-        """The journal, for who holds the run. Raises JournalDamaged, StoreAway."""
+    def open_journal(self) -> Journal:
+        """The journal, for who holds the run. Raises JournalDamaged, StoreUnavailable."""
         return PostgresJournal.open(self._row, body_fits)
 
-    def journal_to_read(self) -> MemoryJournal:
-        return self.journal_so_far()
+    def read_only_journal(self) -> MemoryJournal:
+        return self.journal_snapshot()
 
-    def journal_so_far(self) -> MemoryJournal:
-        """The journal for who only looks, as far as it has come. Raises JournalDamaged, StoreAway."""
+    def journal_snapshot(self) -> MemoryJournal:
+        """The journal for who only looks, as far as it has come. Raises JournalDamaged, StoreUnavailable."""
         return read_journal(self._row, body_fits)
 
-    def store(self, journal: Journal | None = None, *, shared: bool = False) -> RunStore:  # noqa: ARG002 (no owners)
+    def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:  # noqa: ARG002 (no owners)
         """Artifacts, summaries and state; without a journal they can be looked at."""
-        return RunStore(self._files(), journal)
+        return RunData(self._files(), journal)
 
     def state(self) -> State:
         """The state that `state.md` holds. Raises SkillrunError."""
-        return self.store().state.read()[0]
+        return self.data().state.read()[0]
 
     def status(self, state: State) -> str:
         """The status; `queued` and `cancelled` are the store's to say."""
@@ -159,21 +159,21 @@ class StoreRun:
         """Its files as a person takes them out and brings them back."""
         return RunEdits(self._row)
 
-    def transcript(self) -> PostgresTranscript:
+    def open_transcript(self) -> PostgresTranscript:
         return PostgresTranscript(self._row)
 
-    def lines(self) -> Iterator[str]:
+    def transcript_lines(self) -> Iterator[str]:
         """The events so far, as they are kept."""
-        return lines(self._row, self.lease.is_held)
+        return read_lines(self._row, self.lease.is_held)
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
         """The events so far, and with `follow` those that come until the run is let go."""
-        return events(self._row, self.lease.is_held, follow=follow)
+        return read_events(self._row, self.lease.is_held, follow=follow)
 
     # while it is begun, or gone on with
 
     @contextmanager
-    def undone(self) -> Iterator[None]:
+    def rollback_on_failure(self) -> Iterator[None]:
         """Where beginning a run fails before it has a state, nothing of it stays."""
         try:
             yield
@@ -183,117 +183,117 @@ class StoreRun:
                     self._row.database.rows(_FORGET, self._row.values())
             raise
 
-    def settle_modes(self, *, shared: bool) -> None:
+    def apply_permissions(self, *, shared: bool) -> None:
         """Who may read a store is the store's to say."""
 
     def _files(self) -> PostgresFiles:
-        return PostgresFiles(self._row, lambda name: _opened(self._row.database, name))
+        return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
 
-    def _let_go_as(self) -> str:
+    def _release_status(self) -> str:
         """What the run is when nobody holds it any more."""
         try:
             status = self.state().status
-        except StoreAway:
+        except StoreUnavailable:
             raise  # nobody knows; the lease ends, and whoever takes it up finds out
         except SkillrunError:
             return "new"
         return "interrupted" if status == "running" else status
 
 
-class StoreRuns:
+class PostgresStore:
     """The `Runs` in a store."""
 
     def __init__(self, database: Database, lease: float = LEASE) -> None:
         self._database, self._lease = database, lease
 
     @property
-    def place(self) -> str:
-        return self._database.place
+    def location(self) -> str:
+        return self._database.location
 
-    def new(self, name: str, *, shared: bool) -> StoreRun:  # noqa: ARG002 (no owners)
+    def create_run(self, name: str, *, shared: bool) -> PostgresRun:  # noqa: ARG002 (no owners)
         """A run that begins: its row is made where it is not there."""
-        checked_slug(name)
-        row = RunRow.existing(self._database, name, self._lease)
-        return StoreRun(row if row is not None else RunRow.new(self._database, name, self._lease))
+        require_slug(name)
+        row = RunRow.find(self._database, name, self._lease)
+        return PostgresRun(row if row is not None else RunRow.create(self._database, name, self._lease))
 
-    def existing(self, name: str) -> StoreRun:
+    def open_run(self, name: str) -> PostgresRun:
         """A run that has begun. Raises UsageError where there is none."""
-        row = RunRow.existing(self._database, checked_slug(name), self._lease)
-        run = StoreRun(row) if row is not None else None
+        row = RunRow.find(self._database, require_slug(name), self._lease)
+        run = PostgresRun(row) if row is not None else None
         if run is None or not run.has_state:
             self._check_submitted(name)
             known = [each for (each,) in self._database.rows(_LISTED)]
             hint = did_you_mean(name, known) or "`skillrun runs` lists them"
-            raise UsageError(f"there is no run `{name}` in {self.place}", hint)
+            raise UsageError(f"there is no run `{name}` in {self.location}", hint)
         return run
 
     def _check_submitted(self, name: str) -> None:
-        """Raises NotBegun for a run that was submitted and waits for a worker, UsageError for one that is over."""
+        """Raises RunNotStarted for a run that was submitted and waits for a worker, UsageError for one that is over."""
         for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
             why = f": {reason}" if reason else ""
             match status:
                 case "queued":
                     message = f"`{name}` has not begun, and waits for a worker of the queue `{queue}`{why}"
-                    raise NotBegun(message, "`skillrun workers` lists who is there")
+                    raise RunNotStarted(message, "`skillrun workers` lists who is there")
                 case "running":
-                    raise NotBegun(f"`{name}` is being begun by {owner}", "look again in a moment")
+                    raise RunNotStarted(f"`{name}` is being begun by {owner}", "look again in a moment")
                 case _:
                     raise UsageError(f"`{name}` has never begun, and is {status}{why}", "submit it under another name")
 
-    def listed(self) -> Iterator[tuple[str, StoreRun | Exception]]:
+    def list_runs(self) -> Iterator[tuple[str, PostgresRun | Exception]]:
         """The runs that have begun; or why one cannot be looked at."""
         for (name,) in self._database.rows(_LISTED):
-            row = RunRow.existing(self._database, name, self._lease)
+            row = RunRow.find(self._database, name, self._lease)
             if row is not None:
-                yield name, StoreRun(row)
+                yield name, PostgresRun(row)
 
-    def overview(self, status: str = "", most: int = 0) -> list[Line]:
+    def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
         """The newest runs, by one statement; also those that wait for a worker to begin them."""
         among = ["running", "interrupted"] if status == "interrupted" else [status]
         values = {"status": status, "among": among, "most": most or None}
-        return [_line(*row) for row in self._database.rows(_OVERVIEW, values)]
+        return [_run_listing(*row) for row in self._database.rows(_OVERVIEW, values)]
 
-    def take_name(self, words: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
+    def reserve_name(self, request: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
         """A name that no run has yet, made from the request; its row is made too."""
-        base = base_slug(words)
+        base = slug_from_request(request)
         for number in count(1):
             name = base if number == 1 else f"{base}-{number}"
             with suppress(StoreRefused):
-                RunRow.new(self._database, name, self._lease)
+                RunRow.create(self._database, name, self._lease)
                 return name
         raise AssertionError("numbers have ended")
 
-    def give_back(self, name: str) -> None:
+    def release_name(self, name: str) -> None:
         """Remove the row of a name that no run was begun under."""
-        row = RunRow.existing(self._database, name, self._lease)
+        row = RunRow.find(self._database, name, self._lease)
         if row is not None:
             self._database.rows(_FORGET, row.values())
 
     def has(self, name: str) -> bool:
         return bool(self._database.rows(_BEGUN, {"name": name}))
 
-    def place_of(self, name: str) -> str:
-        return place_in(self._database, name)
+    def run_location(self, name: str) -> str:
+        return describe_location(self._database, name)
 
-    def called(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
+    def command_argument(self, name: str, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
         return name
 
 
-def _line(name: str, status: str, workflow: str, created_at: datetime, content: bytes | None) -> Line:
+def _run_listing(name: str, status: str, workflow: str, created_at: datetime, content: bytes | None) -> RunListing:
     if content is None:  # nobody has begun it
-        return Line(name, status, workflow, started_at=created_at.astimezone(UTC).isoformat(timespec="seconds"))
+        return RunListing(name, status, workflow, started_at=created_at.astimezone(UTC).isoformat(timespec="seconds"))
     try:
-        state, _ = from_text(Path(name) / STATE, content)
+        state, _ = parse_state(Path(name) / STATE, content)
     except SkillrunError as error:
-        return Line(name, "unreadable", unreadable=str(error).splitlines()[0])
-    return Line.of(name, status, state)
+        return RunListing(name, "unreadable", unreadable=str(error).splitlines()[0])
+    return RunListing.from_state(name, status, state)
 
 
-def place_in(database: Database, name: str) -> str:
-    return f"`{name}` in {database.place}"
+def describe_location(database: Database, name: str) -> str:
+    return f"`{name}` in {database.location}"
 
 
-class _Copy(Tree):
+class _RunCopy(ConfinedFolder):
     """A folder with what another run holds, for as long as it is open."""
 
     def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -305,12 +305,12 @@ class _Copy(Tree):
         self._copied.cleanup()
 
 
-def _opened(database: Database, name: str) -> Tree:
+def _open_copy(database: Database, name: str) -> ConfinedFolder:
     """What another run holds, open. Raises SkillrunError where there is none."""
-    row = RunRow.existing(database, name)
+    row = RunRow.find(database, name)
     if row is None:
         known = [each for (each,) in database.rows(_LISTED)]
         raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
-    copied = _Copy(tempfile.TemporaryDirectory(prefix="skillrun-"))
-    StoreRun(row).copy_files(FolderFiles(copied))
-    return copied
+    copy = _RunCopy(tempfile.TemporaryDirectory(prefix="skillrun-"))
+    PostgresRun(row).copy_files(LocalFiles(copy))
+    return copy

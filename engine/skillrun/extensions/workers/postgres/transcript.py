@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from skillrun.events import Event
-from skillrun.extensions.workers.postgres.database import StoreAway
+from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.row import RunRow
-from skillrun.store.event_lines import Record, event_of, line_of
+from skillrun.store.event_lines import Record, format_event_line, parse_event_line
 from skillrun.syntax.diagnostics import SkillrunError
 
 FLUSH: Final = 0.1  # seconds
@@ -43,11 +43,11 @@ class PostgresTranscript:
         self._error: Exception | None = None
         self._away: Exception | None = None
 
-    def heard(self, event: Event) -> None:
+    def write_event(self, event: Event) -> None:
         """Raises why an earlier event could not be kept."""
         if self._error is not None:
             raise self._error
-        self._lines.append(line_of(event))
+        self._lines.append(format_event_line(event))
         if self._flush is None:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
 
@@ -70,26 +70,26 @@ class PostgresTranscript:
             return
         try:
             self._row.database.rows(_KEEP, self._row.values(lines=lines))
-        except StoreAway as error:
+        except StoreUnavailable as error:
             self._lines = lines
             self._away = error
         except SkillrunError as error:
             self._error = error
 
 
-def events(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[Record]:
+def read_events(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[Record]:
     """The transcript, oldest first, and with `follow` what comes until the run is let go."""
-    return filter(None, map(event_of, lines(row, is_held, follow=follow)))
+    return filter(None, map(parse_event_line, read_lines(row, is_held, follow=follow)))
 
 
-def lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[str]:
+def read_lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[str]:
     """The same as it is kept."""
     after = 0
     while True:
-        held = follow and is_held()
+        is_followed = follow and is_held()
         while found := row.database.rows(_READ, row.values(after=after, most=SIZE)):
             after = found[-1][0]
             yield from (line for _, line in found)
-        if not held:
+        if not is_followed:
             return
         time.sleep(POLL)

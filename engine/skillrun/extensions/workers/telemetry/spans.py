@@ -22,7 +22,7 @@ from skillrun.events import Event
 from skillrun.models.messages import Request
 from skillrun.runtime.listeners import RunListener
 
-SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.0"
 PROVIDERS: Final = MappingProxyType(
     {
         "azure": "azure.ai.openai",
@@ -34,7 +34,7 @@ PROVIDERS: Final = MappingProxyType(
     }
 )
 """Providers that the conventions call otherwise."""
-STOPS: Final = MappingProxyType({"end": "stop", "tool": "tool_call"})
+FINISH_REASONS: Final = MappingProxyType({"end": "stop", "tool": "tool_call"})
 USAGE: Final = MappingProxyType(
     {
         "input": "gen_ai.usage.input_tokens",
@@ -48,15 +48,15 @@ OTHER: Final = "_OTHER"  # of an error without a kind that the conventions know
 
 
 @dataclass
-class _Open:
+class _OpenSpan:
     """A span that has begun; `last` is when something of it was heard of, in nanoseconds."""
 
     span: Span
-    last: int
-    replayed: int = 0
+    last_event_ns: int
+    replayed_calls: int = 0
 
 
-class Spans(RunListener):
+class SpanRecorder(RunListener):
     """Makes the spans of one evaluation of a run."""
 
     what = "the trace"
@@ -66,33 +66,33 @@ class Spans(RunListener):
         self._tracer = tracer
         self._tokens = meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of a call.")
         self._seconds = meter.create_histogram("gen_ai.client.operation.duration", "s", "Time of a call.")
-        self._run: _Open | None = None
+        self._run: _OpenSpan | None = None
         self._workflow = ""
-        self._phases: dict[str, _Open] = {}
-        self._steps: dict[tuple[str, str], _Open] = {}
+        self._phases: dict[str, _OpenSpan] = {}
+        self._steps: dict[tuple[str, str], _OpenSpan] = {}
         self._calls: dict[str, Span] = {}
         self._prompts: dict[str, dict[str, Any]] = {}
 
     def on_event(self, event: Event) -> None:
         match event:
             case events.RunStarted():
-                self._run_started(event)
+                self._on_run_started(event)
             case events.PhaseStarted():
-                parent = self._around(event.phase)
+                parent = self._parent_span(event.phase)
                 attributes = {"skillrun.phase.name": event.phase, "skillrun.round": event.round}
-                self._phases[event.phase] = self._opened(f"phase {event.phase}", parent, attributes)
+                self._phases[event.phase] = self._start_span(f"phase {event.phase}", parent, attributes)
             case events.PhaseEnded():
-                self._phase_ended(event)
+                self._on_phase_ended(event)
             case events.CallStarted():
-                self._call_started(event)
+                self._on_call_started(event)
             case events.CallEnded():
-                self._call_ended(event)
+                self._on_call_ended(event)
             case events.ToolUsed():
-                self._tool_used(event)
+                self._on_tool_used(event)
             case events.Asked() | events.Answered():
                 self._step(event.address, event.phase)
             case events.RunEnded():
-                self._run_ended(event)
+                self._on_run_ended(event)
 
     def on_request(self, address: str, request: Request) -> None:
         self._prompts[address] = request.to_dict()
@@ -111,7 +111,7 @@ class Spans(RunListener):
 
     # runs and phases
 
-    def _run_started(self, event: events.RunStarted) -> None:
+    def _on_run_started(self, event: events.RunStarted) -> None:
         if self._run is not None:
             return
         self._workflow = event.workflow
@@ -123,34 +123,34 @@ class Spans(RunListener):
         }
         if self.content:
             attributes["skillrun.run.inputs"] = _json(event.inputs)
-        self._run = self._opened(f"invoke_workflow {event.workflow}", None, attributes)
+        self._run = self._start_span(f"invoke_workflow {event.workflow}", None, attributes)
 
-    def _run_ended(self, event: events.RunEnded) -> None:
+    def _on_run_ended(self, event: events.RunEnded) -> None:
         if self._run is not None:
             self._run.span.set_attribute("skillrun.status", event.status)
-            self._fail(self._run.span, event.status, event.reason)
+            self._record_error(self._run.span, event.status, event.reason)
         self.close()
 
-    def _phase_ended(self, event: events.PhaseEnded) -> None:
+    def _on_phase_ended(self, event: events.PhaseEnded) -> None:
         phase = self._phases.get(event.phase)
         if phase is None:  # it was over before
             return
-        phase.span.set_attributes({"skillrun.status": event.status, "skillrun.calls.replayed": phase.replayed})
-        self._fail(phase.span, event.status, event.reason)
+        phase.span.set_attributes({"skillrun.status": event.status, "skillrun.calls.replayed": phase.replayed_calls})
+        self._record_error(phase.span, event.status, event.reason)
         self._end_phase(event.phase)
 
     def _end_phase(self, name: str) -> None:
         for key in [key for key in self._steps if key[0] == name]:
             step = self._steps.pop(key)
-            step.span.end(step.last)
+            step.span.end(step.last_event_ns)
         self._phases.pop(name).span.end()
 
-    def _fail(self, span: Span, status: str, reason: str) -> None:
+    def _record_error(self, span: Span, status: str, reason: str) -> None:
         if status in FAILED:
             span.set_attribute("error.type", status)
             span.set_status(Status(StatusCode.ERROR, reason if self.content else None))
 
-    def _around(self, phase: str) -> _Open | None:
+    def _parent_span(self, phase: str) -> _OpenSpan | None:
         """What a phase is in: the run, or for one of an inline workflow the step that runs it."""
         outer, _, _ = phase.rpartition("/")
         above, _, step = outer.rpartition("/")
@@ -160,7 +160,7 @@ class Spans(RunListener):
 
     # steps and calls
 
-    def _step(self, address: str, phase: str) -> _Open | None:
+    def _step(self, address: str, phase: str) -> _OpenSpan | None:
         """The step that an address is of, begun where it was not."""
         if phase not in self._phases:
             return self._run
@@ -169,64 +169,64 @@ class Spans(RunListener):
         step = self._steps.get((phase, name))
         if step is None:
             attributes = {"skillrun.phase.name": phase, "skillrun.step.name": name}
-            step = self._opened(f"step {name}", self._phases[phase], attributes)
+            step = self._start_span(f"step {name}", self._phases[phase], attributes)
             self._steps[phase, name] = step
-        step.last = time.time_ns()
+        step.last_event_ns = time.time_ns()
         return step
 
-    def _call_started(self, event: events.CallStarted) -> None:
+    def _on_call_started(self, event: events.CallStarted) -> None:
         self._calls[event.address] = self._call(event.address, event.phase, event.member, event.model)
 
     def _call(self, address: str, phase: str, member: str, model: str) -> Span:
-        named = _named(model)
-        attributes = {**named, "gen_ai.agent.name": member, "skillrun.call.address": address}
-        name = f"chat {named['gen_ai.request.model']}"
-        return self._opened(name, self._step(address, phase), attributes, SpanKind.CLIENT).span
+        call_attributes = _call_attributes(model)
+        attributes = {**call_attributes, "gen_ai.agent.name": member, "skillrun.call.address": address}
+        name = f"chat {call_attributes['gen_ai.request.model']}"
+        return self._start_span(name, self._step(address, phase), attributes, SpanKind.CLIENT).span
 
-    def _call_ended(self, event: events.CallEnded) -> None:
+    def _on_call_ended(self, event: events.CallEnded) -> None:
         if event.replayed:
             if (phase := self._phases.get(event.phase)) is not None:
-                phase.replayed += 1
+                phase.replayed_calls += 1
             return
         span = self._calls.pop(event.address, None)
         if span is None:  # it was held back
             span = self._call(event.address, event.phase, event.member, event.model)
         self._step(event.address, event.phase)
-        measured: dict[str, str] = _named(event.model)
+        metric_attributes: dict[str, str] = _call_attributes(event.model)
         prompt = self._prompts.pop(event.address, None)
         if self.content:
             _add_content(span, prompt, event)
         if event.error:
-            measured["error.type"] = OTHER
+            metric_attributes["error.type"] = OTHER
             span.set_attribute("error.type", OTHER)
             span.set_status(Status(StatusCode.ERROR, event.error if self.content else None))
         else:
             span.set_attributes({USAGE[kind]: number for kind, number in event.usage.items() if kind in USAGE})
-            span.set_attribute("gen_ai.response.finish_reasons", [STOPS.get(event.stop, event.stop)])
+            span.set_attribute("gen_ai.response.finish_reasons", [FINISH_REASONS.get(event.stop, event.stop)])
             if event.price is not None:
                 span.set_attribute("skillrun.price", event.price)
             for kind in ("input", "output"):
-                self._tokens.record(event.usage.get(kind, 0), {**measured, "gen_ai.token.type": kind})
-            self._seconds.record(event.seconds, measured)
+                self._tokens.record(event.usage.get(kind, 0), {**metric_attributes, "gen_ai.token.type": kind})
+            self._seconds.record(event.seconds, metric_attributes)
         span.end()
 
-    def _tool_used(self, event: events.ToolUsed) -> None:
+    def _on_tool_used(self, event: events.ToolUsed) -> None:
         if event.replayed:
             return
         attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.tool}
         if self.content:
             attributes["gen_ai.tool.call.arguments"] = _json(event.arguments)
-        self._opened(f"execute_tool {event.tool}", self._step(event.address, event.phase), attributes).span.end()
+        self._start_span(f"execute_tool {event.tool}", self._step(event.address, event.phase), attributes).span.end()
 
-    def _opened(
-        self, name: str, parent: _Open | None, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
-    ) -> _Open:
+    def _start_span(
+        self, name: str, parent: _OpenSpan | None, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
+    ) -> _OpenSpan:
         """A span below another one; that of a run is below whatever this process is in."""
         above = set_span_in_context(parent.span, context.Context()) if parent is not None else None
-        return _Open(self._tracer.start_span(name, above, kind, attributes), time.time_ns())
+        return _OpenSpan(self._tracer.start_span(name, above, kind, attributes), time.time_ns())
 
 
-def _named(model: str) -> dict[str, str]:
+def _call_attributes(model: str) -> dict[str, str]:
     """What a call is told by everywhere."""
     provider, _, name = model.partition(":")
     return {
@@ -247,8 +247,12 @@ def _add_content(span: Span, prompt: Mapping[str, Any] | None, event: events.Cal
         span.set_attributes({"gen_ai.system_instructions": _json(system), "gen_ai.input.messages": _json(messages)})
     if event.text:
         parts = [{"type": "text", "content": event.text}]
-        said = {"role": "assistant", "parts": parts, "finish_reason": STOPS.get(event.stop, event.stop)}
-        span.set_attribute("gen_ai.output.messages", _json([said]))
+        reply_message = {
+            "role": "assistant",
+            "parts": parts,
+            "finish_reason": FINISH_REASONS.get(event.stop, event.stop),
+        }
+        span.set_attribute("gen_ai.output.messages", _json([reply_message]))
 
 
 def _part(block: Mapping[str, Any]) -> dict[str, str]:

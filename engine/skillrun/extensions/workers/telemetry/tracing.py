@@ -9,15 +9,15 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from skillrun.extensions.workers.telemetry.spans import Spans
+    from skillrun.extensions.workers.telemetry.spans import SpanRecorder
     from skillrun.runtime.listeners import RunContext
 
-CONTENT: Final = ("SKILLRUN_OTEL_CONTENT", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
+CONTENT_VARIABLES: Final = ("SKILLRUN_OTEL_CONTENT", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")
 """Variables that add the texts of prompts and replies. The second one is OpenTelemetry's."""
-YES: Final = frozenset({"1", "true", "yes", "on", "span_only", "span_and_event"})
+TRUE_VALUES: Final = frozenset({"1", "true", "yes", "on", "span_only", "span_and_event"})
 
 
-def open_spans(context: RunContext) -> Spans | None:
+def open_spans(context: RunContext) -> SpanRecorder | None:
     """Return the listener that makes spans of a run's events, or None without an SDK in this process."""
     environ = context.environ
     if "opentelemetry.trace" not in sys.modules or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
@@ -28,9 +28,9 @@ def open_spans(context: RunContext) -> Spans | None:
     provider = get_tracer_provider()
     if isinstance(provider, ProxyTracerProvider):  # nobody has set one
         return None
-    from skillrun.extensions.workers.telemetry.spans import SCHEMA, Spans
+    from skillrun.extensions.workers.telemetry.spans import SCHEMA_URL, SpanRecorder
     from skillrun.version import __version__
 
-    content = any(environ.get(name, "").lower() in YES for name in CONTENT)
-    tracer = provider.get_tracer("skillrun", __version__, SCHEMA)
-    return Spans(tracer, get_meter("skillrun", __version__, schema_url=SCHEMA), content=content)
+    content = any(environ.get(name, "").lower() in TRUE_VALUES for name in CONTENT_VARIABLES)
+    tracer = provider.get_tracer("skillrun", __version__, SCHEMA_URL)
+    return SpanRecorder(tracer, get_meter("skillrun", __version__, schema_url=SCHEMA_URL), content=content)
