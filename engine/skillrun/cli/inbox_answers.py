@@ -50,7 +50,7 @@ def submit_answers(waiting: PendingQuestions, answers: Sequence[Answer], inbox: 
 
 
 def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers) -> list[Answer] | None:
-    """What a file has for these questions; None where it has not one for each that needs one. Raises InvalidPreparedAnswer."""
+    """Return the answers in a file, or None if a required one is missing. Raises InvalidPreparedAnswer."""
     question_set = QuestionSet(waiting.key, waiting.phase, waiting.questions)
     may_stay_open = waiting.may_skip or bool(waiting.enough)
     chosen = [

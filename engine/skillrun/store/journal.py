@@ -65,8 +65,8 @@ class Journal(Protocol):
 
         Records that are appended in one turn of the event loop become durable together, all or none.
 
-        Raises JournalUnwritable when it cannot be written, and ever after, so that no new call goes out; LeaseLost where
-        the run is not this process's any more. What has come from outside all the same (`tried`, `reply`, `failed`,
+        Raises JournalUnwritable when it cannot be written, and from then on, so that no new call is sent; LeaseLost if
+        another process has taken the run. What has come from outside all the same (`tried`, `reply`, `failed`,
         `tool`, `answer`) is kept and written as soon as that is possible; `unwritten` says whether it was.
         """
         ...

@@ -12,7 +12,7 @@ import pytest
 
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from tests.unit.tools.test_races import exchange
+from tests.unit.repository.test_races import exchange
 
 SWAPS = int(os.environ.get("SKILLRUN_SWAPS") or 5_000)
 NAME = "00-brainstorming.context.md"

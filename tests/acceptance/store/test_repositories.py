@@ -9,7 +9,7 @@ import pytest
 from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
-from tests.unit.workers.test_fetching import COMMIT, committed, git, origin  # noqa: F401 (`origin` is a fixture)
+from tests.unit.extensions.workers.test_fetching import COMMIT, committed, git, origin  # noqa: F401 (`origin` is a fixture)
 
 pytestmark = pytest.mark.row("W5")
 WORKFLOW = """---

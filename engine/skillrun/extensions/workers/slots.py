@@ -37,7 +37,7 @@ CONNECTION: Final[dict[str, Any]] = {
 
 
 class LeasedSlots:
-    """The `ConcurrencyLimits` of a store, for all runs of this process; without a limit there, the provider's own holds here.
+    """The concurrency limits of a store, for all runs of this process. Without one, the provider's own limit applies.
 
     A process that is stopped for longer than the lease has lost its slots: it takes new ones before it asks again.
     """

@@ -53,7 +53,7 @@ class Database:
     """A store: what is asked of it, by any thread."""
 
     def __init__(self, url: str, *, most: int = MAX_CONNECTIONS) -> None:
-        """`url` is what libpq takes. Raises StoreUnavailable where nobody answers, StoreRefused for what is no Postgres."""
+        """Raises StoreUnavailable without a connection, and StoreRefused if `url` is not a Postgres server."""
         self.location = describe_url(url)
         self.on_statement: Callable[[float], None] = _ignore_duration
         """Who hears that a statement was answered, and after how many seconds."""

@@ -51,7 +51,7 @@ class RunRow:
     def retry(self, work: Callable[[], T]) -> T:
         """What `work` gives, which may be done twice; tried again while the store is away, for half of the lease.
 
-        Raises StoreUnavailable, and LeaseLost for who holds the run: it is left, unchanged, to whoever takes it up next.
+        Raises StoreUnavailable, and LeaseLost if another worker holds the run. The run is then unchanged.
         """
         try:
             return self.database.retry(work, self.lease / 2)

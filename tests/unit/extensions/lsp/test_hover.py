@@ -3,7 +3,7 @@
 import pytest
 
 from skillrun.extensions.lsp.hover import hover
-from tests.unit.editor.conftest import Desk
+from tests.unit.extensions.lsp.conftest import Desk
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, TRIAGE = "skills/triage/judging.md", "workflows/triage.md"

@@ -12,7 +12,7 @@ from skillrun.structured_output.trailing_record import _find_block, append_recor
 from skillrun.syntax.sanitizing import sanitize
 from skillrun.types.schemas import Shape
 from skillrun.types.skeletons import notes, skeleton
-from tests.unit.language.types.test_picoschema import schema
+from tests.unit.types.test_picoschema import schema
 
 SHAPE = Shape(
     {

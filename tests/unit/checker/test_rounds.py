@@ -10,7 +10,7 @@ from skillrun.checker.checker import check_workflow
 from skillrun.library.library import Library
 from skillrun.library.roots import Root
 from tests.shipped import SHIPPED, checked_library
-from tests.unit.language.check.test_check import write
+from tests.unit.checker.test_check import write
 
 FILES = {
     "workflows/trip.md": """---

@@ -14,7 +14,7 @@ from skillrun.library.modes import merge_by_mode, mode_dependent_keys
 from skillrun.library.renamed_keys import apply_renames, read_renamed_keys
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import to_plain
-from tests.unit.language.library.test_configuration import layer
+from tests.unit.library.test_configuration import layer
 
 SHIPPED = """
 modes:

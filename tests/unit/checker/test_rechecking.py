@@ -9,7 +9,7 @@ from skillrun.checker.rechecking import CheckedLibrary, CheckOutdated, recheck
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 
-EXAMPLES = Path(__file__).parents[3] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = sorted(path for path in EXAMPLES.glob("*/*") if path.is_dir())
 
 pytestmark = pytest.mark.row("A5")

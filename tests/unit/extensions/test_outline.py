@@ -18,7 +18,7 @@ from skillrun.repository.definitions import MAX_FILE, NoOutline
 from skillrun.repository.headings import find_headings
 from skillrun.repository.outline import build_outline
 from skillrun.repository.results import MAX_RESULT
-from tests.unit.tools.test_repository import SECRET, ask
+from tests.unit.repository.test_repository import SECRET, ask
 
 SOURCES = {
     "a.py": (

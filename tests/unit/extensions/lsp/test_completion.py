@@ -3,7 +3,7 @@
 import pytest
 
 from skillrun.extensions.lsp.completion import Completion, complete
-from tests.unit.editor.conftest import Desk
+from tests.unit.extensions.lsp.conftest import Desk
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, INTAKE, FILING = (f"skills/triage/{name}.md" for name in ("judging", "intake", "filing"))

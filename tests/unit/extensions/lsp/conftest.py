@@ -18,7 +18,7 @@ from skillrun.library.library import Library
 from skillrun.library.roots import search_path
 from skillrun.library.symbols import SymbolTable
 
-MANUAL = Path(__file__).parents[3] / "docs" / "language.md"
+MANUAL = Path(__file__).parents[4] / "docs" / "language.md"
 _FILE = re.compile(r"```(?:markdown|yaml) file=(\S+)\n(.*?)```", re.DOTALL)
 CASE = """\
 ---

@@ -13,7 +13,7 @@ from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename
 from skillrun.extensions.lsp.symbol_index import TextRange
 from skillrun.library.library import NO_UNSAVED_FILES, Library
 from skillrun.library.roots import search_path
-from tests.unit.editor.conftest import Desk, known
+from tests.unit.extensions.lsp.conftest import Desk, known
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, INTAKE, NOTIFY = (f"skills/triage/{name}.md" for name in ("judging", "intake", "notify"))
