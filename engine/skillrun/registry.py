@@ -17,7 +17,7 @@ BUILT_IN: Final[dict[Group, dict[str, str]]] = {
     "checks": {"cases": "skillrun.extensions.testing.problems:check_cases"},
     "commands": {},  # `cli.registry` lists the built-in commands, with their line in the help
     "listeners": {"traces": "skillrun.extensions.workers.telemetry.tracing:open_spans"},
-    "outlines": {"tree-sitter": "skillrun.extensions.outline.parser:Parser"},
+    "outlines": {"tree-sitter": "skillrun.extensions.outline.parser:DefinitionParser"},
     "stores": {"postgres": "skillrun.extensions.workers.commands.open_store:open_store"},
 }
 PREFIX: Final = "skillrun."

@@ -290,7 +290,7 @@ def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larg
     done = skillrun("report", "it", "--json").json
     assert done["calls"] == 48
     assert 1_000_000 < done["bytes"] <= 2_000_000
-    monkeypatch.setattr("skillrun.extensions.report.page.LARGEST", 500_000)
+    monkeypatch.setattr("skillrun.extensions.report.page.MAX_PAGE_BYTES", 500_000)
     done = skillrun("report", "it", "--json").json
     assert done["bytes"] <= 500_000
     page = Page(Path(done["path"]))

@@ -37,7 +37,7 @@ def test_runs_in_flight_on_the_version_before_are_there_after_a_migration(monkey
     with empty() as url, closing(Database(url)) as database:
         with monkeypatch.context() as before:
             older = {number: text for number, text in known.items() if number < max(known)}
-            before.setattr("skillrun.extensions.workers.postgres.migrations.steps", lambda: older)
+            before.setattr("skillrun.extensions.workers.postgres.migrations.load_migrations", lambda: older)
             assert migrate(database) == list(older)
         database.rows(
             "INSERT INTO runs (name, status, request, epoch, lease_until)"

@@ -56,7 +56,8 @@ GROUPS: Final = MappingProxyType(
                 "skillrun.extensions.authoring.eject:eject_command", "Copy a built-in file into the project."
             ),
             "outdated": CommandEntry(
-                "skillrun.extensions.authoring.outdated:outdated", "Compare copied files with the built-in ones."
+                "skillrun.extensions.authoring.outdated:outdated_command",
+                "Compare copied files with the built-in ones.",
             ),
             "schema": CommandEntry(
                 "skillrun.extensions.authoring.schema:schema", "Print a file's format as JSON Schema."

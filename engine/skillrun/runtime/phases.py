@@ -81,7 +81,7 @@ async def _run_attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *,
         if use.name not in run.lost_phases:
             phase = open_phase(run, use, _state(run, use), phase)
     while True:
-        frame = new_frame(phase, phase.address(), phase.phase, phase.names, evaluator, in_turn=sequential)
+        frame = new_frame(phase, phase.address(), phase.phase, phase.names, evaluator, sequential=sequential)
         try:
             return await _run_steps(phase, frame, phase.phase.steps, use.retry)
         except StepFailed as error:

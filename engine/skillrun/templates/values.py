@@ -54,7 +54,7 @@ def to_number(value: Any) -> int | float:
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, Absent):
-        raise TemplateError(value.why, "nothing can be computed with it; give it a `default`")
+        raise TemplateError(value.explanation, "nothing can be computed with it; give it a `default`")
     raise TemplateError(
         f"{describe_kind(value)} is not a number", "`| int` reads one from a text" if isinstance(value, str) else ""
     )
@@ -139,7 +139,9 @@ def compute(sign: str, left: Any, right: Any) -> Any:
         return [*left, *right]
     for side in (left, right):
         if isinstance(side, Absent):
-            raise TemplateError(side.why, f"`{sign}` needs two values; give it a `default`, or write `(x or [])`")
+            raise TemplateError(
+                side.explanation, f"`{sign}` needs two values; give it a `default`, or write `(x or [])`"
+            )
     if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise TemplateError(
             f"`{sign}` cannot take {describe_kind(left)} and {describe_kind(right)}", "`~` joins values into a text"
@@ -205,7 +207,7 @@ def to_text(value: Any) -> str:
     if isinstance(value, (int, float)):
         return str(int(value))
     if isinstance(value, Absent):
-        raise TemplateError(value.why, "print it only `{% if … %}` it is there, or give it a `default`")
+        raise TemplateError(value.explanation, "print it only `{% if … %}` it is there, or give it a `default`")
     if isinstance(value, CONTAINERS):
         return to_json(value)
     raise TemplateError(f"{describe_kind(value)} cannot be printed", "give it a `default`" if value is None else "")

@@ -223,5 +223,5 @@ def share_estimate(estimates: dict[str, Any], key: str) -> Iterator[None]:
         return deepcopy(estimates[key])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execution, "estimated", estimate)
+        patch.setattr(execution, "estimate_run", estimate)
         yield

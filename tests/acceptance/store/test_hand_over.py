@@ -170,7 +170,7 @@ def test_a_run_that_another_has_or_whose_store_was_away_is_not_put_off(
     def worked(*_: object) -> Outcome:
         raise error
 
-    monkeypatch.setattr(Worker, "_worked", worked)
+    monkeypatch.setattr(Worker, "_execute_run", worked)
 
     async def told() -> None:
         await worker._on_job("ada")
@@ -189,7 +189,7 @@ def test_a_worker_fetches_no_more_than_it_has_room_for_and_its_sweep_goes_on(
         begun.release()
         gate.wait(60)
 
-    monkeypatch.setattr(Worker, "_worked", worked)
+    monkeypatch.setattr(Worker, "_execute_run", worked)
 
     async def told() -> None:
         await worker._on_job("a")

@@ -92,7 +92,7 @@ def test_attempts_without_a_reply_are_counted_by_why() -> None:
 
     class Failing(ScriptedGateway):
         async def send(self, request: Any, address: str, attempts: Any = None) -> Any:
-            await attempts.failed(1, ModelError("overloaded", "later"))
+            await attempts.on_failed(1, ModelError("overloaded", "later"))
 
     asyncio.run(CountingGateway(Failing(), metrics).send(Request("scripted:x", (), (), 1), "a", NULL_LISTENER))
     assert b'skillrun_retries_total{kind="overloaded",model="scripted:x"} 1.0' in generate_latest(metrics.registry)

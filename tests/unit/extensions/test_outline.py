@@ -283,8 +283,8 @@ def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
         Path(parser_process.__file__)
         .read_text()
         .replace(
-            "        answer =",
-            "        if b'def b' in content:\n            signal.raise_signal(11)\n        answer =",
+            "        reply =",
+            "        if b'def b' in content:\n            signal.raise_signal(11)\n        reply =",
             1,
         )
     )

@@ -125,7 +125,7 @@ def test_a_server_that_is_not_there_is_named_with_its_address() -> None:
 @pytest.mark.finding("FM7")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_where_nobody_listens_on_this_machine_it_is_given_up_soon(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway, "HERE_SECONDS", 0.2)
+    monkeypatch.setattr(gateway, "LOCAL_RETRY_SECONDS", 0.2)
     noted = Noted()
     with serve([HELLO]) as wire:
         pass
@@ -148,12 +148,12 @@ class Noted(NullAttemptListener):
         self.most = most
         self.told: list[str] = []
 
-    async def sent(self, number: int) -> None:
+    async def on_sent(self, number: int) -> None:
         if number > self.most:
             raise SkillrunError("enough")
         self.told.append(f"sent {number}")
 
-    async def failed(self, number: int, error: ModelError) -> None:
+    async def on_failed(self, number: int, error: ModelError) -> None:
         self.told.append(f"failed {number} {error.kind}")
 
 

@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(weights, "WAIT", 0.01)
+    monkeypatch.setattr(weights, "RETRY_SECONDS", 0.01)
 
 
 def fetch(

@@ -208,7 +208,7 @@ def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
 
 
 def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("readable", "searching"):
+    for module in ("readable_folder", "searching"):
         monkeypatch.setattr(f"skillrun.repository.{module}.SECONDS", 0)
     (root / "evil.txt").write_text("a" * 5000 + "!")
     answer = ask(root, "Grep", pattern="(a+)+b", path="evil.txt")

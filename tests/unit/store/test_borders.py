@@ -32,9 +32,7 @@ def paths_of_a_run(source: str) -> Iterator[str]:
 
 
 MODULES = sorted(
-    path.relative_to(ENGINE).as_posix()
-    for path in ENGINE.rglob("*.py")
-    if not path.is_relative_to(ENGINE / "runtime" / "store")
+    path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.py") if not path.is_relative_to(ENGINE / "store")
 )
 
 
@@ -56,5 +54,5 @@ def test_such_a_path_is_found(line: str) -> None:
 
 
 def test_the_store_itself_makes_them() -> None:
-    sources = (path.read_text(encoding="utf-8") for path in (ENGINE / "runtime" / "store").rglob("*.py"))
+    sources = (path.read_text(encoding="utf-8") for path in (ENGINE / "store").rglob("*.py"))
     assert any(True for source in sources for _ in paths_of_a_run(source))

@@ -18,8 +18,8 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from skillrun.store.local.atomic import write_atomic
-from skillrun.repository.confined_folder import Tree
-write_atomic(Tree(Path(sys.argv[1])), "a.md", "new")
+from skillrun.repository.confined_folder import ConfinedFolder
+write_atomic(ConfinedFolder(Path(sys.argv[1])), "a.md", "new")
 """
 
 

@@ -30,9 +30,9 @@ def one(text: str) -> Field:
 
 
 def facts(field: Field) -> dict[str, Any]:
-    found = {name: getattr(field, name) for name in ("name", "required", "array", "fallback", "description")}
+    found = {name: getattr(field, name) for name in ("name", "required", "is_list", "fallback", "description")}
     found |= {name: getattr(field.item, name) for name in ("values", "bounds")} | {"type": field.item.word}
-    empty = {"array": False, "values": None, "bounds": None, "fallback": None, "description": ""}
+    empty = {"is_list": False, "values": None, "bounds": None, "fallback": None, "description": ""}
     return {name: value for name, value in found.items() if value != empty.get(name, ...)}
 
 
@@ -63,19 +63,19 @@ def facts(field: Field) -> dict[str, Any]:
         ("m(enum): [a, b]", {"name": "m", "required": True, "type": "enum", "values": ("a", "b")}),
         (
             "models(array): {type: model, default: [latest GPT], fallback: strong}",
-            {"name": "models", "required": False, "type": "model", "array": True, "fallback": "strong"},
+            {"name": "models", "required": False, "type": "model", "is_list": True, "fallback": "strong"},
         ),
-        ("names(array): string", {"name": "names", "required": True, "type": "string", "array": True}),
+        ("names(array): string", {"name": "names", "required": True, "type": "string", "is_list": True}),
         ("a: {shape: {b: string}}", {"name": "a", "required": True, "type": "object"}),
         ("a: {b: string, c?: any}", {"name": "a", "required": True, "type": "object"}),
         ("a(object): {b: string}", {"name": "a", "required": True, "type": "object"}),
         (
             "a(array, ones): {b: string}",
-            {"name": "a", "required": True, "type": "object", "array": True, "description": "ones"},
+            {"name": "a", "required": True, "type": "object", "is_list": True, "description": "ones"},
         ),
         (
             "a(array): {shape: {b: string}, default: []}",
-            {"name": "a", "required": False, "type": "object", "array": True},
+            {"name": "a", "required": False, "type": "object", "is_list": True},
         ),
     ],
 )

@@ -37,7 +37,7 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
         task=Task(step, frame, frame.shape(step)),
         fresh=frame.fresh or frame.value(step, "fresh", False) is True,
         criteria=frame.text(step, "criteria") or frame.criteria,
-        in_turn=frame.sequential,
+        sequential=frame.sequential,
     )
     try:
         for inner_step in protocol.steps:

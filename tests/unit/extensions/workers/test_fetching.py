@@ -190,13 +190,13 @@ def test_a_name_that_is_longer_than_a_files_may_be_is_refused_for_good(
         fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
 
 
-@pytest.mark.parametrize("limit", ["LARGEST", "MOST_FILES"])
+@pytest.mark.parametrize("limit", ["LARGEST", "MAX_FILES"])
 def test_more_than_it_may_have_is_refused(
     origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     for number in range(4):
         (origin / f"{number}.txt").write_text("x" * 3000)
-    monkeypatch.setattr(fetching, limit, {"LARGEST": 10_000, "MOST_FILES": 3}[limit])
+    monkeypatch.setattr(fetching, limit, {"LARGEST": 10_000, "MAX_FILES": 3}[limit])
     with pytest.raises(Unfetchable, match="is more than"):
         fetched(tmp_path / "projects", committed(origin))
     assert list((tmp_path / "projects/repositories").iterdir()) == []
@@ -215,7 +215,7 @@ def test_what_comes_slowly_or_too_large_is_ended_with_all_that_it_began(
         fake.chmod(0o755)
         with monkeypatch.context() as patched:
             patched.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-            patched.setattr(fetching, "PATIENCE", 1.0 if "sleep" in what else 60.0)
+            patched.setattr(fetching, "FETCH_TIMEOUT", 1.0 if "sleep" in what else 60.0)
             patched.setattr(fetching, "LARGEST", 100_000)
             with pytest.raises(SkillrunError, match=raised):
                 fetched(tmp_path / "projects", wanted)
@@ -258,7 +258,7 @@ def test_many_runs_of_one_worker_fetch_it_once(origin: Path, tmp_path: Path, mon
         times.append(commit)
         await fetch(self, commit)
 
-    monkeypatch.setattr(CommitCache, "_fetched", counted)
+    monkeypatch.setattr(CommitCache, "_fetch", counted)
 
     async def all_of_them() -> None:
         await asyncio.gather(*(commits.ensure_available(wanted) for _ in range(5)))

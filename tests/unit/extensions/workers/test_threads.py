@@ -69,7 +69,7 @@ def test_what_one_run_looks_up_is_not_seen_by_another_of_the_same_project(tmp_pa
 @pytest.mark.slow
 @pytest.mark.usefixtures("often")
 def test_many_threads_load_and_forget_many_projects_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work, "KEPT", 2)
+    monkeypatch.setattr(work, "MAX_LOADED_WORKFLOWS", 2)
     one = loaded(tmp_path, "greeting")
     workplace = place(tmp_path, lambda _project, _workflow: one)
     with ThreadPoolExecutor(16) as threads:

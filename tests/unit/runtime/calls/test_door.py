@@ -31,9 +31,11 @@ def journal() -> Iterator[Journal]:
 
 def attempts(journal: Journal, refused: dict[str, ModelError] | None = None, **budget: float) -> AttemptRecorder:
     limits = RunBudget(budget, journal)
-    run = SimpleNamespace(journal=journal, limits=limits, refused=refused or {}, heard=set(), emit=lambda _event: None)
-    run.outermost = SimpleNamespace(sends=lambda: None)
-    phase: Any = SimpleNamespace(run=run, name="phase", later=dict)
+    run = SimpleNamespace(
+        journal=journal, budget=limits, refusals=refused or {}, responsive_models=set(), emit=lambda _event: None
+    )
+    run.outermost = SimpleNamespace(begin_sending=lambda: None)
+    phase: Any = SimpleNamespace(run=run, name="phase", round_fields=dict)
     return AttemptRecorder(phase, "w/phase/a", "a", REQUEST, Reservation(), None)
 
 

@@ -20,8 +20,8 @@ def phase(*summaries: dict[str, Any], dropped: tuple[str, ...] = ()) -> Any:
     text = SimpleNamespace(document=SimpleNamespace(sections=[section]))
     library = SimpleNamespace(text=lambda _name: text)
     run = SimpleNamespace(program=SimpleNamespace(library=library))
-    account = SimpleNamespace(prompts=SimpleNamespace(dropped=gone))
-    return SimpleNamespace(names={"phases": phases}, account=account, run=run)
+    account = SimpleNamespace(prompts=SimpleNamespace(dropped_records=gone))
+    return SimpleNamespace(names={"phases": phases}, record=account, run=run)
 
 
 def decided(name: Any, **more: Any) -> dict[str, Any]:
