@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef SIDE_BY_SIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo record-demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs pictures vscode bench chaos chaos-workers fuzz clean
+.PHONY: help measure demo record-demo test test-all check-lint check-types check-imports check-tests check-slow-tests coverage lint format docs pictures vscode bench chaos chaos-workers fuzz clean
 
 help: ## show these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -68,6 +68,9 @@ docs: .venv/.installed-dev ## build the site of docs/ into .site/site; a link th
 
 pictures: .venv/.installed-dev ## make the pictures of the README in docs/pictures; needs Chromium
 	$(BIN)/python -m docsite.pictures
+
+measure: .venv/.installed-dev ## print the size, names and wording of the code, with their limits
+	$(BIN)/python -m tests.measures
 
 vscode: ## build editors/vscode/skillrun.vsix, the extension for VS Code; needs Node 20 and npm
 	npm --prefix editors/vscode run vsix

@@ -1,1 +1,1 @@
-"""The benchmark: skillrun beside its peers, in one run on one machine. `make bench` prints the table."""
+"""The benchmark: skillrun and its peers, measured together on one machine. `make bench` prints the table."""

@@ -1,4 +1,4 @@
-"""Measures everything in one go and prints the table: `python -m bench`, or `make bench`."""
+"""Runs every measurement and prints the table: `python -m bench`, or `make bench`."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from bench import environment, process, table, works
 
 
 def main() -> int:
-    """Print the table; 1 when something could not be measured. A missed target is shown and is no failure."""
+    """Print the table. Returns 1 if a measurement fails; a missed target is shown but is not a failure."""
     names = [work.name for work in works.WORKS]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=names, default=names, help="these works only")
@@ -21,7 +21,7 @@ def main() -> int:
     environment.prepare()
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     print(f"{machine}; a durable page takes {process.sync_seconds() * 1e6:.0f} µs on this disk.")
-    print("Medians of the repetitions, each in a process of its own.\n", flush=True)
+    print("Medians of the repetitions, each in a separate process.\n", flush=True)
     done = []
     for work in works.WORKS:
         if work.name in given.only:

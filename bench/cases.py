@@ -1,4 +1,4 @@
-"""Generated cases for `skillrun test`: of a shipped workflow, each with another request, all of which hold."""
+"""Generates passing cases for `skillrun test` on a shipped workflow, each with a different request."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ expect:
 
 
 def write(folder: Path, number: int, mode: str) -> None:
-    """So many cases of a plan in a mode."""
-    place = folder / "tests" / "plan"
-    place.mkdir(parents=True)
+    """Write `number` cases of `plan` in a mode."""
+    cases = folder / "tests" / "plan"
+    cases.mkdir(parents=True)
     for count in range(number):
-        (place / f"case-{count}.md").write_text(CASE.format(number=count, mode=mode), encoding="utf-8")
+        (cases / f"case-{count}.md").write_text(CASE.format(number=count, mode=mode), encoding="utf-8")

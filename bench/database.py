@@ -1,4 +1,4 @@
-"""The Postgres that stores are measured on: one that keeps what it acknowledges, of this process."""
+"""The durable Postgres server that stores are measured on. It belongs to this process."""
 
 import atexit
 import functools
@@ -17,10 +17,10 @@ URL = "BENCH_POSTGRES"
 
 @functools.cache
 def durable() -> str:
-    """A server that syncs its log at every commit, with the counts of its statements; its URL."""
-    named = os.environ.get("SKILLRUN_BENCH_POSTGRES")
-    if named:
-        return named
+    """The URL of a server that syncs its log at every commit."""
+    url = os.environ.get("SKILLRUN_BENCH_POSTGRES")
+    if url:
+        return url
     stack = ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(server("-c", "fsync=on", "-c", "shared_buffers=128MB"))
@@ -28,7 +28,7 @@ def durable() -> str:
 
 @contextmanager
 def database() -> Iterator[str]:
-    """An empty database on it, whose URL subjects find in the environment."""
+    """An empty database on that server. Subjects find its URL in the environment."""
     name = f"bench_{uuid.uuid4().hex[:12]}"
     server_url = durable()
     url = server_url.replace("/postgres?", f"/{name}?")
@@ -43,7 +43,7 @@ def database() -> Iterator[str]:
 
 
 def transactions(url: str) -> int:
-    """How many transactions the database has seen; each statement of ours is one."""
+    """The number of transactions the database has processed; each of our statements is one."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SELECT pg_stat_clear_snapshot()")
         row = connection.execute(

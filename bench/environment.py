@@ -1,4 +1,4 @@
-"""The benchmark's own environment, with the peers; made on the first run and again when their versions change."""
+"""The benchmark's virtual environment with the peers, created on the first run and when their versions change."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def program(name: str) -> str:
 
 
 def prepare() -> None:
-    """Install the peers, unless the stamp says that these very versions are installed."""
+    """Install the peers, unless the stamp file lists these versions as installed."""
     stamp = FOLDER / "installed.txt"
     wanted = REQUIREMENTS.read_text(encoding="utf-8")
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:

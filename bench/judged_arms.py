@@ -1,4 +1,4 @@
-"""What is judged: an arm's documents, the parts of them that are tests and tasks, and the code base planned for."""
+"""The judged material: the documents of an arm, their test and task sections, and the code base they plan for."""
 
 import os
 import re
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from skillrun.syntax.fences import Fences
 
-REQUEST = "request.md"  # a copy of the request is no part of what was made of it
-LARGEST = 2_000_000  # bytes of a file of the code base whose names are read
+REQUEST = "request.md"  # a copy of the request is not part of the plan
+LARGEST = 2_000_000  # bytes: names of larger files in the code base are not read
 SKIPPED = {".git", ".venv", "__pycache__", "node_modules", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
 
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*)")
@@ -25,7 +25,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Arm:
-    """A plan, its documents by their names."""
+    """A plan: its documents by name."""
 
     name: str
     documents: dict[str, str]
@@ -36,17 +36,17 @@ class Arm:
 
     @cached_property
     def parts(self) -> dict[str, str]:
-        """The text in three: `tests`, `tasks` and the `rest`; empty where there is no such part."""
+        """The text split into `tests`, `tasks` and `rest`; a missing part is empty."""
         lines: dict[str, list[str]] = {"rest": [], "tests": [], "tasks": []}
         for name, text in self.documents.items():
-            for part, line in _parted(name, text):
+            for part, line in _split(name, text):
                 lines[part].append(line)
-        return {part: "\n".join(several) for part, several in lines.items()}
+        return {part: "\n".join(texts) for part, texts in lines.items()}
 
 
 @dataclass(frozen=True)
 class Code:
-    """A code base: its files by path, with how many lines each has, and every name that occurs in it."""
+    """A code base: the number of lines of each file, by path, and every name in it."""
 
     lines: dict[str, int]
     names: frozenset[str]
@@ -54,7 +54,7 @@ class Code:
     @classmethod
     def of(cls, folder: Path) -> "Code":
         if not folder.is_dir():
-            raise NotADirectoryError(f"{folder} is no folder")
+            raise NotADirectoryError(f"{folder} is not a folder")
         lines: dict[str, int] = {}
         names: set[str] = set()
         for path in _files(folder):
@@ -64,57 +64,57 @@ class Code:
         return cls(lines, frozenset(names))
 
     def has(self, path: str) -> bool:
-        """Whether a file or a folder is there, also one that is written without its first folders, or as a pattern."""
-        return bool(self.files(path)) or any(f"/{path.strip('./')}/" in f"/{one}" for one in self.lines)
+        """Whether the file or folder exists. The path may be a pattern or lack its leading folders."""
+        return bool(self.files(path)) or any(f"/{path.strip('./')}/" in f"/{file}" for file in self.lines)
 
     def files(self, path: str) -> list[str]:
-        """The files that a path means: the one of that name, or else those that end like it or fit it as a pattern."""
+        """The files a path refers to: the exact file, or else all that end with it or match it as a pattern."""
         path = path.removeprefix("./")
         if path in self.lines:
             return [path]
         return [
-            one
-            for one in self.lines
-            if one.endswith(f"/{path}") or ("*" in path and fnmatchcase(f"/{one}", f"*/{path}"))
+            file
+            for file in self.lines
+            if file.endswith(f"/{path}") or ("*" in path and fnmatchcase(f"/{file}", f"*/{path}"))
         ]
 
 
-def read(given: str) -> Arm:
-    """The arm at a path, or at `NAME=PATH`."""
-    name, mark, where = given.rpartition("=")
-    path = Path(where)
+def read(argument: str) -> Arm:
+    """The arm at `PATH` or `NAME=PATH`."""
+    name, equals, location = argument.rpartition("=")
+    path = Path(location)
     if path.is_file():
-        return Arm(name if mark else path.stem, {path.name: path.read_text(encoding="utf-8")})
-    files = sorted(one for one in path.rglob("*.md") if one.name != REQUEST)
+        return Arm(name if equals else path.stem, {path.name: path.read_text(encoding="utf-8")})
+    files = sorted(file for file in path.rglob("*.md") if file.name != REQUEST)
     if not files:
         raise FileNotFoundError(f"{path}: there is no markdown document")
-    found = {one.relative_to(path).as_posix(): one.read_text(encoding="utf-8") for one in files}
-    return Arm(name if mark else path.resolve().name, found)
+    documents = {file.relative_to(path).as_posix(): file.read_text(encoding="utf-8") for file in files}
+    return Arm(name if equals else path.resolve().name, documents)
 
 
 def _files(folder: Path) -> Iterator[Path]:
     for top, folders, files in os.walk(folder):
-        folders[:] = sorted(one for one in folders if one not in SKIPPED)
+        folders[:] = sorted(name for name in folders if name not in SKIPPED)
         for name in sorted(files):
             if (Path(top) / name).is_file():
                 yield Path(top) / name
 
 
-def _parted(name: str, text: str) -> Iterator[tuple[str, str]]:
-    """Each line with the part that it belongs to: what a heading opens holds up to the next one that is as high."""
-    fences, own = Fences(text), _part_of(Path(name).stem.replace("-", " "))
-    part, depth, place = own, 0, 0
+def _split(name: str, text: str) -> Iterator[tuple[str, str]]:
+    """Each line with its part. A part extends from its heading to the next heading of the same or a higher level."""
+    fences, default = Fences(text), _part_of(Path(name).stem.replace("-", " "))
+    part, depth, offset = default, 0, 0
     for line in text.split("\n"):
-        heading = None if fences.contains(place) else _HEADING.match(line)
-        place += len(line) + 1
-        if heading is not None and (part == own or len(heading[1]) <= depth):
-            said = _part_of(heading[2])
-            part, depth = (said, len(heading[1])) if said != "rest" else (own, 0)
+        heading = None if fences.contains(offset) else _HEADING.match(line)
+        offset += len(line) + 1
+        if heading is not None and (part == default or len(heading[1]) <= depth):
+            new = _part_of(heading[2])
+            part, depth = (new, len(heading[1])) if new != "rest" else (default, 0)
         yield part, line
 
 
 def _part_of(title: str) -> str:
-    """What a heading announces. `Unique tasks` is about something else, `Implementation plan and tasks` is not."""
+    """The part a heading starts: `Implementation plan and tasks` starts tasks, `Unique tasks` does not."""
     if re.match(r"task[ -]?\d", title, re.IGNORECASE):
         return "tasks"
     words = set(re.findall(r"[^\W\d_]+", title.lower()))

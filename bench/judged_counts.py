@@ -1,4 +1,4 @@
-"""The figures of an arm: paths, places, limits, criteria, ids, names handed on, words that put off, length."""
+"""Computes the figures of an arm: paths, places, limits, criteria, ids, interfaces, placeholder words, length."""
 
 import builtins
 import re
@@ -14,7 +14,7 @@ from skillrun.templates.paths import paths_in
 
 CRITERIA = [r"AC-?\d+"]
 IDS = r"[A-Z]{1,15}(?:-[A-Z]{1,15})?-?\d+"
-# What looks like an id and is a name of the world.
+# Well-known names that look like ids.
 NAMES = re.compile(
     "AES|AMD|ARM|ASCII|BASE|CP|CRC|CVE|ECMA|EN|GPT|HTTP|IEC|IEEE|INT|IPV|ISO|LATIN|LTS|"
     "MD|MP|PEP|POSIX|PY|REDIS|RFC|RS|SHA|SQL|TLS|UCS|UINT|UTF|UTC|WIN|X|XXH"
@@ -57,7 +57,7 @@ _FIRST_NAME = re.compile(r"(?:(?:async|def|class)\s+)*((?:[A-Za-z_]\w*\.)*[A-Za-
 
 @dataclass(frozen=True)
 class Count:
-    """A figure: how it is shown, empty where it cannot be told, and what it rests on."""
+    """A figure: its text, empty if it is unknown, and the evidence for it."""
 
     name: str
     shown: str
@@ -65,21 +65,21 @@ class Count:
 
 
 def count(arm: Arm, request: str, code: Code | None, criteria: list[str]) -> list[Count]:
-    """The figures of an arm, always the same ones in the same order."""
+    """The figures of an arm, always the same in the same order."""
     return [
         *_paths(arm, code),
         *_limits(arm, request),
         *_criteria(arm, criteria),
         _dangling(arm, request, criteria),
-        *_handed_on(arm, code),
+        *_interfaces(arm, code),
         _hits(arm, "placeholder words", PLACEHOLDERS, request),
         _hits(arm, "words that shrink the scope", SHRINKING, request),
         Count("words", f"{sum(len(text.split()) for text in arm.documents.values()):,}"),
     ]
 
 
-def _of(found: int, all_of_them: int) -> str:
-    return f"{found} of {all_of_them}" if all_of_them else ""
+def _ratio(found: int, total: int) -> str:
+    return f"{found} of {total}" if total else ""
 
 
 # paths
@@ -91,19 +91,19 @@ def _paths(arm: Arm, code: Code | None) -> Iterator[Count]:
         yield from (Count(name, "") for name in names)
         return
     paths = paths_in(arm.documents, NEW)
-    there = [one for one in paths if code.has(one["path"])]
-    new = [one for one in paths if one["new"] and one not in there]
-    neither = [one for one in paths if one not in there and one not in new and _is_file(one["path"])]
-    for name, several in zip(names, (there, new, neither), strict=False):
-        shown = () if several is there else tuple(f"{one['path']} ({_where(one['cited'])})" for one in several)
-        yield Count(name, str(len(several)), shown)
+    existing = [path for path in paths if code.has(path["path"])]
+    new = [path for path in paths if path["new"] and path not in existing]
+    unknown = [path for path in paths if path not in existing and path not in new and _is_file(path["path"])]
+    for name, group in zip(names, (existing, new, unknown), strict=False):
+        details = () if group is existing else tuple(f"{path['path']} ({_where(path['cited'])})" for path in group)
+        yield Count(name, str(len(group)), details)
     places = sorted({(path, int(line)) for path, line in _PLACE.findall(arm.text) if code.files(path)})
-    past = [f"{path}:{line}" for path, line in places if all(code.lines[one] < line for one in code.files(path))]
-    yield Count(names[3], _of(len(past), len(places)), tuple(past))
+    invalid = [f"{path}:{line}" for path, line in places if all(code.lines[file] < line for file in code.files(path))]
+    yield Count(names[3], _ratio(len(invalid), len(places)), tuple(invalid))
 
 
 def _is_file(path: str) -> bool:
-    """Whether a path is one by its end: in backticks `try/except` is none."""
+    """Whether the path ends like a file or folder, unlike `try/except`."""
     return path.endswith("/") or path.startswith(".") or "." in path.rpartition("/")[2]
 
 
@@ -115,16 +115,16 @@ def _where(places: list[dict[str, object]]) -> str:
 
 
 def _limits(arm: Arm, request: str) -> Iterator[Count]:
-    """The numbers and the names in backticks that the request has, and where they came to."""
-    values = {one["value"]: one["number"] for one in numbers_in(_SPAN.sub(_plain, request), code=True)}
+    """How many of the numbers and backticked names in the request reach the plan."""
+    values = {number["value"]: number["number"] for number in numbers_in(_SPAN.sub(_plain, request), code=True)}
     names = sorted({name for name in map(_literal, _SPAN.findall(request)) if name})
-    built = "\n".join([arm.parts["tests"], arm.parts["tasks"]])
-    for where, text in (("anywhere", arm.text), ("in tests or tasks", built)):
-        held = {one["value"] for one in numbers_in(text, code=True)}
-        lost = [str(number) for value, number in values.items() if value not in held]
-        yield Count(f"limits of the request {where}", _of(len(values) - len(lost), len(values)), tuple(lost))
-        gone = [name for name in names if name not in text]
-        yield Count(f"names of the request {where}", _of(len(names) - len(gone), len(names)), tuple(gone))
+    tests_and_tasks = "\n".join([arm.parts["tests"], arm.parts["tasks"]])
+    for where, text in (("anywhere", arm.text), ("in tests or tasks", tests_and_tasks)):
+        found = {number["value"] for number in numbers_in(text, code=True)}
+        lost = [str(number) for value, number in values.items() if value not in found]
+        yield Count(f"limits of the request {where}", _ratio(len(values) - len(lost), len(values)), tuple(lost))
+        missing = [name for name in names if name not in text]
+        yield Count(f"names of the request {where}", _ratio(len(names) - len(missing), len(names)), tuple(missing))
 
 
 def _plain(span: re.Match[str]) -> str:
@@ -140,69 +140,70 @@ def _literal(span: str) -> str:
 
 
 def _criteria(arm: Arm, patterns: list[str]) -> Iterator[Count]:
-    """A criterion has a case where one names the other; what stands among the cases is one itself. So with tasks."""
+    """How many criteria have a case or task: one of them names the other, or the part itself defines the criterion."""
     known = ids_in(arm.parts, {"criterion": patterns, "id": IDS})
-    criteria = [one for one in known if one["kind"] == "criterion" and one["defined"]]
-    have: dict[str, set[str]] = {}
+    criteria = [item for item in known if item["kind"] == "criterion" and item["defined"]]
+    covered: dict[str, set[str]] = {}
     for part in ("tests", "tasks"):
-        have[part] = {one["id"] for one in criteria if one["defined"][0]["document"] == part}
-        for own in {one["defined"][0]["document"] for one in criteria} - {part}:
-            have[part] |= {one["id"] for one in links_between(known, own, part) if one["links"]}
-    for name, held in (
-        ("criteria with a case", have["tests"]),
-        ("criteria with a task", have["tasks"]),
-        ("criteria with both", have["tests"] & have["tasks"]),
+        covered[part] = {item["id"] for item in criteria if item["defined"][0]["document"] == part}
+        for source in {item["defined"][0]["document"] for item in criteria} - {part}:
+            covered[part] |= {item["id"] for item in links_between(known, source, part) if item["links"]}
+    for name, ids in (
+        ("criteria with a case", covered["tests"]),
+        ("criteria with a task", covered["tasks"]),
+        ("criteria with both", covered["tests"] & covered["tasks"]),
     ):
-        without = tuple(one["id"] for one in criteria if one["id"] not in held)
-        yield Count(name, _of(len(criteria) - len(without), len(criteria)), without)
+        missing = tuple(item["id"] for item in criteria if item["id"] not in ids)
+        yield Count(name, _ratio(len(criteria) - len(missing), len(criteria)), missing)
 
 
 def _dangling(arm: Arm, request: str, patterns: list[str]) -> Count:
-    """Ids that are used and nowhere defined. Without a hyphen only those count of whose kind others are defined."""
+    """Ids that are used but not defined. An id without a hyphen counts only if others of its kind are defined."""
     known = ids_in(arm.documents, {"id": [*patterns, IDS]})
     kinds: dict[str, int] = {}
-    for one in known:
-        kinds[_kind(one["id"])] = kinds.get(_kind(one["id"]), 0) + bool(one["defined"])
-    lost = [
-        one
-        for one in known
-        if not one["defined"]
-        and one["id"] not in request
-        and not NAMES.fullmatch(_kind(one["id"]).partition("-")[0])
-        and ("-" in one["id"] or kinds[_kind(one["id"])] > 1)
+    for item in known:
+        kinds[_kind(item["id"])] = kinds.get(_kind(item["id"]), 0) + bool(item["defined"])
+    undefined = [
+        item
+        for item in known
+        if not item["defined"]
+        and item["id"] not in request
+        and not NAMES.fullmatch(_kind(item["id"]).partition("-")[0])
+        and ("-" in item["id"] or kinds[_kind(item["id"])] > 1)
     ]
-    return Count(
-        "ids that lead nowhere", str(len(lost)), tuple(f"{one['id']} ({_where(one['cited'])})" for one in lost)
-    )
+    details = tuple(f"{item['id']} ({_where(item['cited'])})" for item in undefined)
+    return Count("ids that lead nowhere", str(len(undefined)), details)
 
 
 def _kind(name: str) -> str:
     return name.rstrip("0123456789").rstrip("-")
 
 
-# names that tasks hand on
+# interfaces between tasks
 
 
-def _handed_on(arm: Arm, code: Code | None) -> Iterator[Count]:
-    """Names behind `Consumes:` that no `Produces:` has, nor the code; told only where tasks have that form."""
+def _interfaces(arm: Arm, code: Code | None) -> Iterator[Count]:
+    """Names after `Consumes:` that neither a `Produces:` nor the code has; empty if no task has these labels."""
     consumed, produced = (set(_names(arm.text, label)) for label in ("Consumes", "Produces"))
     known = produced | (code.names if code else frozenset())
-    lost = sorted(one for one in consumed if not {one, one.rpartition(".")[2]} & known and not _is_standard(one))
-    shown = str(len(lost)) if consumed and (code is not None) else ""
+    unknown = sorted(
+        name for name in consumed if not {name, name.rpartition(".")[2]} & known and not _is_standard(name)
+    )
+    shown = str(len(unknown)) if consumed and (code is not None) else ""
     yield Count("names consumed", str(len(consumed)) if consumed else "")
-    yield Count("of these produced nowhere", shown, tuple(lost) if shown else ())
+    yield Count("of these produced nowhere", shown, tuple(unknown) if shown else ())
 
 
 def _names(text: str, label: str) -> Iterator[str]:
     for paragraph in re.split(r"\n\s*\n|\n(?=\s*[-*#|])", text):
-        marks = list(_LABEL.finditer(paragraph))
-        for at, mark in enumerate(marks):
-            end = marks[at + 1].start() if at + 1 < len(marks) else len(paragraph)
-            if mark[1] == label:
-                for span in _SPAN.findall(paragraph[mark.end() : end]):
-                    found = _FIRST_NAME.match(span)
-                    if found is not None and "/" not in span:
-                        yield found[1]
+        matches = list(_LABEL.finditer(paragraph))
+        for index, match in enumerate(matches):
+            end = matches[index + 1].start() if index + 1 < len(matches) else len(paragraph)
+            if match[1] == label:
+                for span in _SPAN.findall(paragraph[match.end() : end]):
+                    name = _FIRST_NAME.match(span)
+                    if name is not None and "/" not in span:
+                        yield name[1]
 
 
 def _is_standard(name: str) -> bool:
@@ -213,7 +214,7 @@ def _is_standard(name: str) -> bool:
 
 
 def _hits(arm: Arm, name: str, patterns: list[str], request: str) -> Count:
-    """Hits of the patterns but for words that the request itself uses."""
-    used = request.lower()
-    found = [one for one in hits_in(arm.documents, patterns) if one["hit"].lower() not in used]
-    return Count(name, str(len(found)), tuple(f"{one['hit']} ({one['document']}:{one['line']})" for one in found))
+    """Hits of the patterns, except words that the request itself uses."""
+    lowered = request.lower()
+    hits = [hit for hit in hits_in(arm.documents, patterns) if hit["hit"].lower() not in lowered]
+    return Count(name, str(len(hits)), tuple(f"{hit['hit']} ({hit['document']}:{hit['line']})" for hit in hits))

@@ -1,5 +1,7 @@
-"""Generated libraries of any size, for the checker: of every ten files one is a workflow, six are its phases, two are
-roles and one is a protocol. They are clean, so that all of every file is checked."""
+"""Generates valid libraries of any size for the checker.
+
+Every ten files are a workflow, its six phases, two roles and a protocol.
+"""
 
 from pathlib import Path
 from string import Template

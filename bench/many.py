@@ -1,6 +1,6 @@
-"""What workers on a store take and cost: `python -m bench.many workers` or `… queue`.
+"""Measures the throughput and cost of workers on a store: `python -m bench.many workers` or `… queue`.
 
-It uses the database that the environment names. The workers are processes of their own, and the model is scripted.
+It uses the database named in the environment. Each worker is a separate process, and the model is scripted.
 """
 
 import json
@@ -31,13 +31,13 @@ from skillrun.extensions.workers.worker import MAX_WAKES_PER_SWEEP
 JOBS = 100
 STARTS = 20
 IDLE = 30.0  # seconds
-SETTLED = 15.0  # seconds: the server counts what a connection did up to ten later
+SETTLED = 15.0  # seconds: the server updates its counters up to ten seconds late
 QUEUED = 100_000
 FINISHED = 1_000_000
 
 
 def workers(url: str) -> dict[str, float]:
-    """Jobs a second, how long a start takes with a warm worker, and what an idle worker costs."""
+    """Jobs per second, the start time with a warm worker, and the cost of an idle worker."""
     opened = store(url)
     dispatch = Dispatcher(url)
     with tempfile.TemporaryDirectory() as name:
@@ -50,30 +50,30 @@ def workers(url: str) -> dict[str, float]:
             opened.queue.submit(run, "bench", request.to_data(), bundle.sha, bundle.content)
             dispatch.wake(run)
 
-        with working(project, 1, 4) as (process,):
+        with running_workers(project, 1, 4) as (process,):
             submit("warm-up")
-            ended(opened, 1)
+            wait_for_runs(opened, 1)
             starts = []
             for number in range(STARTS):
-                asked = time.time()
+                submitted = time.time()
                 submit(f"start-{number}")
-                ended(opened, 2 + number)
-                starts.append((first_call(url, f"start-{number}") - asked) * 1e3)
+                wait_for_runs(opened, 2 + number)
+                starts.append((first_call(url, f"start-{number}") - submitted) * 1e3)
             time.sleep(SETTLED)
-            before, began = transactions(url), time.monotonic()
+            before, started = transactions(url), time.monotonic()
             time.sleep(IDLE)
-            queries = (transactions(url) - before) / (time.monotonic() - began)
+            queries = (transactions(url) - before) / (time.monotonic() - started)
             memory = resident(process.pid)
-        before, began = transactions(url), time.monotonic()
+        before, started = transactions(url), time.monotonic()
         time.sleep(IDLE)
-        queries -= (transactions(url) - before) / (time.monotonic() - began)  # the server's own, and looking
+        queries -= (transactions(url) - before) / (time.monotonic() - started)  # those of the server and of this query
         for number in range(JOBS):
             submit(f"job-{number}")
-        with working(project, 2, 5):
-            ended(opened, STARTS + 2)  # the first job is done, so a worker is there
-            began = time.monotonic()
-            ended(opened, STARTS + 1 + JOBS)
-            seconds = time.monotonic() - began
+        with running_workers(project, 2, 5):
+            wait_for_runs(opened, STARTS + 2)  # a worker has started
+            started = time.monotonic()
+            wait_for_runs(opened, STARTS + 1 + JOBS)
+            seconds = time.monotonic() - started
     dispatch.close()
     return {
         "jobs": (JOBS - 1) / seconds,
@@ -85,7 +85,7 @@ def workers(url: str) -> dict[str, float]:
 
 
 def queue(url: str) -> dict[str, float]:
-    """What it takes to find and to claim a run among very many."""
+    """The time to find and to claim a run among very many."""
     store(url)
     database = open_database(url)
     database.rows("INSERT INTO blobs VALUES ('x', '')")
@@ -113,7 +113,7 @@ def queue(url: str) -> dict[str, float]:
     claim = {"owner": "bench", "lease": 30.0}
     due = {"most": MAX_WAKES_PER_SWEEP, "without": [], "queues": [DEFAULT_QUEUE], "begun": ORPHAN_PRIORITY}
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("SET synchronous_commit = off")  # the disk takes as long however many runs there are
+        connection.execute("SET synchronous_commit = off")  # the disk's time does not depend on the number of runs
         return {
             "sweep": milliseconds(lambda: connection.execute(_DUE, due).fetchall()),
             "claim": milliseconds(lambda: connection.execute(_CLAIM, {**claim, "run": next(numbers)[0]}).fetchall()),
@@ -122,18 +122,18 @@ def queue(url: str) -> dict[str, float]:
 
 
 def milliseconds(work: Callable[[], Any]) -> float:
-    """The median of 50."""
-    taken = []
+    """The median of 50 calls."""
+    durations = []
     for _ in range(50):
-        began = time.perf_counter()
+        started = time.perf_counter()
         work()
-        taken.append((time.perf_counter() - began) * 1e3)
-    return statistics.median(taken)
+        durations.append((time.perf_counter() - started) * 1e3)
+    return statistics.median(durations)
 
 
 @contextmanager
-def working(folder: Path, number: int, most: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Worker processes that are gone at the end."""
+def running_workers(folder: Path, number: int, most: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Worker processes, stopped on exit."""
     command = [sys.executable, "-m", "skillrun", "worker", "--runs", str(most)]
     environment = {**os.environ, "SKILLRUN_STORE": os.environ["BENCH_POSTGRES"]}
     processes = [
@@ -147,18 +147,18 @@ def working(folder: Path, number: int, most: int) -> Iterator[list[subprocess.Po
             process.wait()
 
 
-def ended(opened: OpenStore, number: int) -> None:
-    """Wait until so many runs are completed; looks often, and costs a query each time."""
-    end = time.monotonic() + 300
+def wait_for_runs(opened: OpenStore, number: int) -> None:
+    """Wait until `number` runs are completed. Polls with one query every 20 ms."""
+    deadline = time.monotonic() + 300
     database = open_database(opened.url)
     while database.rows("SELECT count(*) FROM runs WHERE status = 'completed'")[0][0] < number:
-        if time.monotonic() > end:
+        if time.monotonic() > deadline:
             raise SystemExit(f"{number} runs did not end: {database.rows('SELECT name, status, reason FROM runs')}")
         time.sleep(0.02)
 
 
 def first_call(url: str, run: str) -> float:
-    """When the first call of a run went out, by its transcript, in seconds since 1970."""
+    """When the first call of a run was sent, from its transcript, in seconds since 1970."""
     lines = open_database(url).rows(
         "SELECT line FROM events JOIN runs ON runs.id = events.run WHERE runs.name = %(run)s ORDER BY number",
         {"run": run},
@@ -171,7 +171,8 @@ def first_call(url: str, run: str) -> float:
 
 
 def resident(process: int) -> float:
-    """Megabytes of a process that are in memory."""
+    """The resident memory of a process in megabytes."""
+
     for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1e3

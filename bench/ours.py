@@ -52,7 +52,7 @@ phases:
 
 CHAIN = """---
 kind: phase
-description: One call after the other; each is told what the one before it said.
+description: Sequential calls; each prompt contains the previous reply.
 steps:
   - id: calls
     repeat:
@@ -91,18 +91,18 @@ steps:
 
 
 class FakeModel:
-    """Stands at the gateway's border: calls wait and answer; the summary that ends the phase is answered at once."""
+    """A gateway whose calls wait before they reply; the summary at the end of the phase is replied to at once."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.scripted = ScriptedGateway()
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        found = NUMBER.search(address)
-        if found is None:
+        match = NUMBER.search(address)
+        if match is None:
             return await self.scripted.send(request, address, attempts)
         await attempts.on_sent(1)
-        number = int(found[1]) - 1 if found[1] else int(found[2])
+        number = int(match[1]) - 1 if match[1] else int(match[2])
         question = QUESTION.search("\n".join(block.text for block in request.messages[-1].blocks))
         try:
             text = await (self.work.answer(number, question[0]) if question else self.work.call(number))
@@ -130,7 +130,7 @@ def write_project(
         path.write_text(body, encoding="utf-8")
 
 
-def checked(project: Path) -> Program:
+def check_project(project: Path) -> Program:
     library = Library([Root(project, "", "project"), Root(package_library(), "skillrun:", "library")])
     program = check_workflow(library, "bench")
     if program is None or library.problems.has_errors:
@@ -153,17 +153,17 @@ def session_of(work: Work, program: Program) -> Session:
 
 
 async def run(work: Work, phase: str, text: str, members: int = 1, name: str = NAME) -> Session:
-    """Write the project, begin the run or go on with it, and see that it is completed."""
+    """Write the project, start or resume the run, and require that it completes."""
     project = work.folder / "project"
     write_project(project, phase, text, members)
-    session = session_of(work, checked(project))
+    session = session_of(work, check_project(project))
     work.start()
     if work.resume:
         outcome = await resume_run(session, runs_of(work).open_run(NAME))
     else:
         outcome = await start_run(session, inputs_of(work, session.program, members), runs_of(work), name)
     work.stop()
-    completed(outcome)
+    require_completed(outcome)
     return session
 
 
@@ -177,12 +177,12 @@ def runs(work: Work) -> Path:
 
 
 def runs_of(work: Work) -> Store:
-    """Where the runs are: in a folder, or in the store that the variant `postgres` is given."""
+    """The store of the runs: a folder, or a Postgres store for the variant `postgres`."""
     return store(os.environ["BENCH_POSTGRES"]).runs if work.variant == "postgres" else LocalStore(runs(work))
 
 
 def store(url: str) -> OpenStore:
-    """A store of this version."""
+    """Create a store of the current version and open it."""
     from skillrun.extensions.workers.commands.open_store import open_database, open_store
     from skillrun.extensions.workers.dispatch import install
     from skillrun.extensions.workers.postgres.migrations import migrate
@@ -192,13 +192,13 @@ def store(url: str) -> OpenStore:
     return open_store(url)
 
 
-def completed(outcome: Outcome) -> None:
+def require_completed(outcome: Outcome) -> None:
     if outcome.status != "completed":
         raise SystemExit(f"{outcome.status}: {outcome.reason}; {outcome.next_step}")
 
 
 async def warm_up(work: Work) -> None:
-    """What is imported at the first call belongs to the set-up, as the peers' imports do; a resume pays for it."""
+    """Run once, so that imports at the first call count as set-up, as for the peers. A resume is not warmed up."""
     if not work.resume:
         warm = Work(1, 0, work.reply, work.folder / "warm-up", variant=work.variant)
         await run(warm, "chain", CHAIN, name="warm-up")
@@ -216,9 +216,9 @@ async def fan_out(work: Work) -> None:
 
 
 async def again(work: Work) -> None:
-    """Ask all prompts at once; resume after an accident, and save the prompt in `dev` after an edit."""
+    """Send all prompts at once; resume after a failure, and reevaluate as `dev` does after an edit."""
     write_project(work.folder / "project", "questions", QUESTIONS, work.calls, work.prompt)
-    session = session_of(work, checked(work.folder / "project"))
+    session = session_of(work, check_project(work.folder / "project"))
     inputs = inputs_of(work, session.program, work.calls)
     if work.edit is not None:
         folder = LocalRun(runs(work) / NAME)
@@ -232,27 +232,27 @@ async def again(work: Work) -> None:
         outcome = await start_run(session, inputs, runs_of(work), NAME)
     if outcome.status == "failed" and work.fail is not None:
         raise CallFailed
-    completed(outcome)
+    require_completed(outcome)
     work.check((runs(work) / NAME / "replies.md").read_text(encoding="utf-8").splitlines())
 
 
 async def dev(work: Work) -> None:
-    """A save that changes nothing a model is asked: check again, evaluate again over the journal."""
+    """A save that changes no prompt: check and evaluate the workflow again, with the journal."""
     first = await run(work, "chain", CHAIN)
-    asked = len(work.asked)
+    call_count = len(work.asked)
     path = first.project / "workflows" / "bench.md"
     path.write_text(path.read_text(encoding="utf-8") + "A line of help.\n", encoding="utf-8")
     folder = LocalRun(runs(work) / NAME)
     with folder.lease.hold():
         journal = folder.open_journal()
         work.start()
-        session = session_of(work, checked(first.project))
-        done = await evaluate_once(session, folder, journal, inputs_of(work, session.program, 1))
+        session = session_of(work, check_project(first.project))
+        result = await evaluate_once(session, folder, journal, inputs_of(work, session.program, 1))
         work.stop()
         journal.close()
-    completed(done.outcome)
-    if len(work.asked) != asked:
-        raise SystemExit(f"{len(work.asked) - asked} calls were made again")
+    require_completed(result.outcome)
+    if len(work.asked) != call_count:
+        raise SystemExit(f"{len(work.asked) - call_count} calls were repeated")
 
 
 if __name__ == "__main__":

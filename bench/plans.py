@@ -1,9 +1,9 @@
-"""One shipped plan, unattended, and its figures as a line of JSON: `python -m bench.plans MODE [--embedded] --seed N`.
+"""Runs one shipped plan unattended and prints its figures: `python -m bench.plans MODE [--embedded] --seed N`.
 
-A mode of `implementation-plan` is that workflow's, on three models; any other is one of `plan`.
+A mode of `implementation-plan` runs that workflow on three models; any other mode runs `plan`.
 
-On the scripted model the seed is part of the request, which decides the replies; on the embedded model it is the
-model's own.
+On the scripted model the seed is part of the request, which determines the replies; on the embedded model it is the
+seed of the model.
 """
 
 import argparse
@@ -41,11 +41,11 @@ expert-review/why/reason: The benchmark measures the whole of it.
 """
 SEVERAL = ("single-model", "multi-model", "multi-model-deep")
 MODELS = ["scripted:bench-1", "scripted:bench-2", "scripted:bench-3"]
-SECTIONS, LENGTH = 6, 75  # words: a reply of about the length that the prompts ask for
+SECTIONS, LENGTH = 6, 75  # sections, and words in each: about the length that the prompts request
 
 
 class Ideal:
-    """The scripted model with documents of a plausible length, behind a cache that keeps everything it has read."""
+    """The scripted model with documents of a realistic length and a prompt cache that keeps everything."""
 
     def __init__(self) -> None:
         self.scripted = ScriptedGateway()
@@ -55,10 +55,10 @@ class Ideal:
         reply = await self.scripted.send(request, address, attempts)
         text = reply.text if request.schema is not None else "\n\n".join(_sections(request.fingerprint()))
         parts = (request.system, *(message.blocks for message in request.messages))
-        asked = "\n\n".join(block.text for part in parts for block in part)
-        served = max((shared(asked, one) for one in self.read), default=0)
-        self.read.append(f"{asked}\n\n{text}")
-        usage = Usage(estimate_tokens(asked), estimate_tokens(text), cache_read=estimate_tokens(asked[:served]))
+        prompt = "\n\n".join(block.text for part in parts for block in part)
+        cached = max((shared(prompt, entry) for entry in self.read), default=0)
+        self.read.append(f"{prompt}\n\n{text}")
+        usage = Usage(estimate_tokens(prompt), estimate_tokens(text), cache_read=estimate_tokens(prompt[:cached]))
         return replace(reply, text=text, usage=usage)
 
     async def close(self) -> None:
@@ -72,7 +72,7 @@ def _sections(seed: str) -> Iterator[str]:
 
 
 def shared(one: str, other: str) -> int:
-    """How many characters two texts have in common from their beginning."""
+    """The length of the common prefix of two texts."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2
@@ -80,8 +80,8 @@ def shared(one: str, other: str) -> int:
     return least
 
 
-def asked(mode: str, request: str) -> tuple[str, dict[str, Any]]:
-    """The workflow that has the mode, and its inputs."""
+def workflow_and_inputs(mode: str, request: str) -> tuple[str, dict[str, Any]]:
+    """The workflow with the mode, and its inputs."""
     if mode in SEVERAL:
         return "implementation-plan", {"request": request, "planning_mode": mode, "planning_models": MODELS}
     return "plan", {"request": request, "mode": mode}
@@ -89,7 +89,7 @@ def asked(mode: str, request: str) -> tuple[str, dict[str, Any]]:
 
 async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[str, Any]:
     library = Library([Root(package_library(), "skillrun:", "library")])
-    workflow, given = asked(mode, REQUEST if embedded else f"{REQUEST} ({seed})")
+    workflow, values = workflow_and_inputs(mode, REQUEST if embedded else f"{REQUEST} ({seed})")
     program, models = check_workflow(library, workflow), library.config("models")
     assert program is not None
     assert models is not None
@@ -101,12 +101,12 @@ async def plan(mode: str, seed: int, folder: Path, *, embedded: bool) -> dict[st
         gateway = open_gateway(catalogue, {}, Path(platformdirs.user_cache_dir("skillrun")), lambda _line: None)
     model = "embedded" if embedded else "scripted:bench"
     events: list[Event] = []
-    (folder / "decisions.yaml").write_text(DECISIONS, encoding="utf-8")  # which nobody takes for a person
-    person = open_responder(unattended=True, answers=folder / "decisions.yaml" if workflow == "plan" else None)
+    (folder / "decisions.yaml").write_text(DECISIONS, encoding="utf-8")
+    responder = open_responder(unattended=True, answers=folder / "decisions.yaml" if workflow == "plan" else None)
     session = Session(
-        program, catalogue, gateway, person, [events.append], project=folder, override=model, budget=UNLIMITED
+        program, catalogue, gateway, responder, [events.append], project=folder, override=model, budget=UNLIMITED
     )
-    inputs, _ = validate_inputs(program, given)
+    inputs, _ = validate_inputs(program, values)
     started = time.monotonic()
     try:
         outcome = await start_run(session, inputs, LocalStore(folder / "runs"), "run")
@@ -131,9 +131,9 @@ def main() -> None:
     parser.add_argument("mode")
     parser.add_argument("--embedded", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="plan-") as folder:
-        print(json.dumps(asyncio.run(plan(given.mode, given.seed, Path(folder), embedded=given.embedded))))
+        print(json.dumps(asyncio.run(plan(options.mode, options.seed, Path(folder), embedded=options.embedded))))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs one subject in a process of its own and reads the figures it prints."""
+"""Runs one subject in a separate process and reads the figures it prints."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from bench.environment import FOLDER, ROOT
 
 
 class SubjectFailed(Exception):
-    """A subject ended in an error; the message says how."""
+    """A subject failed; the message gives the error."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Subject:
     name: str
     command: tuple[str, ...]
     variant: str = ""
-    seed: int = 0  # the number of the repetition, from 1, for works that are told it
+    seed: int = 0  # the number of the repetition, from 1, for works with a seed
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What a subject printed, and when its process was started (on the clock of `first_call`)."""
+    """The output of a subject, and when its process started (on the clock of `first_call`)."""
 
     seconds: float
     asked: list[int]
@@ -44,55 +44,55 @@ class Figures:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """An empty folder on the repository's own disk, so that durable means what it means there."""
+    """An empty folder on the disk of the repository, because durability depends on the disk."""
     with tempfile.TemporaryDirectory(prefix="work-", dir=FOLDER) as folder:
         yield Path(folder)
 
 
 def run(subject: Subject, work: str, folder: Path, *options: str) -> Figures:
-    """Run one work to its end in a folder; the subject keeps all its files there."""
+    """Run one work in a folder, which holds all files of the subject. Raises SubjectFailed."""
     started = time.monotonic()
-    ended = _start(subject, work, folder, *options)
-    if ended.returncode:
-        raise SubjectFailed(_last_lines(ended))
-    return Figures(**json.loads(ended.stdout.splitlines()[-1]), process_started=started)
+    process = _start(subject, work, folder, *options)
+    if process.returncode:
+        raise SubjectFailed(_last_lines(process))
+    return Figures(**json.loads(process.stdout.splitlines()[-1]), process_started=started)
 
 
 def run_until_killed(subject: Subject, work: str, folder: Path, *options: str) -> None:
-    """The same for a work that kills its own process."""
-    ended = _start(subject, work, folder, *options)
-    if ended.returncode != -signal.SIGKILL:
-        raise SubjectFailed(f"exit code {ended.returncode} instead of a kill\n{_last_lines(ended)}")
+    """Run a work that kills its own process. Raises SubjectFailed if it exits in another way."""
+    process = _start(subject, work, folder, *options)
+    if process.returncode != -signal.SIGKILL:
+        raise SubjectFailed(f"exit code {process.returncode} instead of a kill\n{_last_lines(process)}")
 
 
 def seconds_of(command: list[str], cwd: Path = ROOT) -> float:
-    """How long a command takes from start to exit; it must succeed."""
+    """The seconds a command takes. Raises SubjectFailed if it fails."""
     started = time.perf_counter()
-    ended = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    process = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     seconds = time.perf_counter() - started
-    if ended.returncode:
-        raise SubjectFailed(_last_lines(ended))
+    if process.returncode:
+        raise SubjectFailed(_last_lines(process))
     return seconds
 
 
-def said_by(command: list[str]) -> dict[str, Any]:
-    """The mapping that a command prints as its last line."""
-    ended = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    if ended.returncode:
-        raise SubjectFailed(_last_lines(ended))
-    return dict(json.loads(ended.stdout.splitlines()[-1]))
+def read_figures(command: list[str]) -> dict[str, Any]:
+    """The JSON object that a command prints as its last line."""
+    process = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if process.returncode:
+        raise SubjectFailed(_last_lines(process))
+    return dict(json.loads(process.stdout.splitlines()[-1]))
 
 
 def sync_seconds() -> float:
-    """How long the disk takes to make a page durable, the median of 100: what every durable call waits for at least."""
-    taken = []
+    """The median seconds of 100 syncs of a page to disk: the minimum that a durable call waits."""
+    durations = []
     with scratch() as folder, (folder / "page").open("wb", buffering=0) as file:
         for _ in range(100):
             file.write(bytes(4096))
             started = time.perf_counter()
             os.fsync(file.fileno())
-            taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
+            durations.append(time.perf_counter() - started)
+    return statistics.median(durations)
 
 
 def bytes_in(folder: Path) -> int:
@@ -105,6 +105,6 @@ def _start(subject: Subject, work: str, folder: Path, *options: str) -> subproce
     return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
 
 
-def _last_lines(ended: subprocess.CompletedProcess[str]) -> str:
-    text = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
-    return "\n".join(text[-6:]) or f"exit code {ended.returncode}"
+def _last_lines(process: subprocess.CompletedProcess[str]) -> str:
+    text = (process.stderr.strip() or process.stdout.strip()).splitlines()
+    return "\n".join(text[-6:]) or f"exit code {process.returncode}"

@@ -40,7 +40,7 @@ MODEL: Final = "scripted:reader"
 
 
 def misfit(rule: Rule, request: Request) -> str:
-    """Why a recorded reply does not answer a request; empty where it does."""
+    """Why a recorded reply does not fit a request; empty if it fits."""
     unknown = [call.name for call in rule.calls if call.name not in {tool.name for tool in request.tools}]
     if rule.calls:
         return f"it calls {', '.join(unknown)}, which the request does not offer" if unknown else ""
@@ -62,7 +62,7 @@ class RecordedGateway(ScriptedGateway):
         super().__init__(rules)
         self.live, self.model = live, model
         self.missing: dict[str, str] = {}
-        """By the address of each call without a fitting reply: why."""
+        """The reason for each call without a fitting reply, by address."""
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
         rule = next((rule for rule in self.rules if rule.matches(address, request.model)), None)
@@ -79,7 +79,7 @@ class RecordedGateway(ScriptedGateway):
 
 @dataclass(frozen=True)
 class Recording:
-    """How the run ended, how many calls it made, those without a fitting reply, and the replies that no call took."""
+    """The outcome of the run, the number of its calls, the calls without a fitting reply, and the unused replies."""
 
     outcome: Outcome
     calls: int
@@ -114,20 +114,20 @@ def copy_sample(target: Path) -> None:
     shutil.copytree(FINISHED, target, ignore=shutil.ignore_patterns("runs"))
 
 
-def replace_run(made: Path, finished: Path) -> None:
-    """Replace the finished run and its replies with the run that was made in a copy."""
+def replace_run(recorded: Path, finished: Path) -> None:
+    """Replace the finished run and its replies with the run recorded in a copy."""
     run = finished / "runs" / RUN
     shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(made / "runs" / RUN, run)
+    shutil.copytree(recorded / "runs" / RUN, run)
     script = load_script(finished / "replies.yaml", Output())
     places = {rule.address: place for place, rule in enumerate(script.rules if script is not None else ())}
-    # Calls that run side by side end in any order: replies stay where they were, and new ones come last.
+    # Parallel calls end in any order: existing replies keep their positions, and new ones come last.
     replies = sorted(recorded_replies(run), key=lambda reply: places.get(reply["address"], len(places)))
     (finished / "replies.yaml").write_text(as_yaml(replies), encoding="utf-8")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Make the run again; 1 where calls have no fitting reply and no model is named, or where it does not complete."""
+    """Make the run again. Returns 1 if it does not complete, or if replies are missing and no model is named."""
     parser = argparse.ArgumentParser(prog="python -m bench.record_demo", description=__doc__)
     parser.add_argument("--model", default="", metavar="NAME", help="calls this model for the replies that are missing")
     model = parser.parse_args(arguments).model
@@ -156,8 +156,8 @@ def describe(recording: Recording, model: str) -> list[str]:
         return [*lines, f"The run is {recording.outcome.status}: {recording.outcome.reason}. Nothing was changed."]
     if missing and not model:
         return [*lines, "Nothing was changed. `make record-demo MODEL=NAME` calls a model for the missing replies."]
-    asked = f"; {model} gave {len(missing)} new replies" if missing else ""
-    return [*lines, f"wrote docs/finished/runs/{RUN} and docs/finished/replies.yaml{asked}"]
+    suffix = f"; {model} gave {len(missing)} new replies" if missing else ""
+    return [*lines, f"wrote docs/finished/runs/{RUN} and docs/finished/replies.yaml{suffix}"]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The replies of a run as a script, with which the scripted model answers it again: `python -m bench.recorded RUN`.
+"""Prints the replies of a run as a script for the scripted model: `python -m bench.recorded RUN`.
 
-Prints the YAML that `--script` takes: a rule for each reply, in the order in which they came.
+The output is the YAML that `--script` takes: a rule for each reply, in the order of the journal.
 """
 
 import argparse
@@ -16,18 +16,18 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 def rules(run: Path) -> Iterator[dict[str, Any]]:
-    """A rule for each reply. Raises SkillrunError where the journal cannot be read."""
+    """A rule for each reply. Raises SkillrunError if the journal cannot be read."""
     with closing(read_journal(run)) as journal:
         for entry in journal.entries("reply"):
-            calls = [{"name": one["name"], "arguments": one["arguments"]} for one in entry.body["calls"]]
-            said = {"calls": calls} if calls else {"text": entry.body["text"], "stop": entry.body["stop"]}
-            yield {"address": entry.address, **said}
+            calls = [{"name": call["name"], "arguments": call["arguments"]} for call in entry.body["calls"]]
+            reply = {"calls": calls} if calls else {"text": entry.body["text"], "stop": entry.body["stop"]}
+            yield {"address": entry.address, **reply}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the script; 1 where the run cannot be read."""
+    """Print the script. Returns 1 if the run cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m bench.recorded", description=__doc__)
-    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a run that is over")
+    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a finished run")
     try:
         print(as_yaml(list(rules(parser.parse_args(arguments).run))), end="")
     except SkillrunError as error:

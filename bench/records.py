@@ -1,6 +1,6 @@
-"""What it costs to check what a resumed run reads: by the types of the records' fields, and by pydantic models of them.
+"""Measures the cost of checking the records that a resumed run reads, by field types or by pydantic models.
 
-`python -m bench.records fields` or `… pydantic`; each in a process that has loaded everything else that a run needs.
+Run `python -m bench.records fields` or `… pydantic`. Everything else that a run imports is loaded before.
 """
 
 import json
@@ -13,7 +13,7 @@ from operator import or_
 from types import UnionType
 from typing import Annotated, Any, Literal, NotRequired, Union, cast, get_args, get_origin, get_type_hints, is_typeddict
 
-import skillrun.runtime.session  # noqa: F401 (what is loaded anyway does not count)
+import skillrun.runtime.session  # noqa: F401 (a run imports it anyway)
 from skillrun.store.journal_bodies import BODIES
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
@@ -48,7 +48,7 @@ def by_pydantic() -> Callable[[Mapping[str, object]], object]:
 
 
 def pydantic_models() -> Callable[[Any], Any]:
-    """Gives for a record or an annotation the same with a model of pydantic in place of each record in it."""
+    """A function that replaces each record in an annotation by a pydantic model."""
     from pydantic import ConfigDict, Field, create_model
 
     def model_of(kind: Any) -> Any:

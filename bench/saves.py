@@ -1,6 +1,6 @@
-"""Saves in a `skillrun dev` that runs as a process: from the save to the line that says what came of it.
+"""Measures a save in `skillrun dev`, from the save to the line with the result: `python -m bench.saves chain`.
 
-Prints the medians in milliseconds, as a mapping in its last line: `python -m bench.saves chain`.
+Prints the figures in milliseconds as a line of JSON.
 """
 
 import argparse
@@ -16,16 +16,16 @@ from bench import process
 from bench.ours import CHAIN, write_project
 
 SAVES = 15
-PAUSE = 0.2  # seconds between two of them
+PAUSE = 0.2  # seconds between two saves
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("variant", choices=("chain", "plan"), help="40 calls in turn, or a plan in standard mode")
+    parser.add_argument("variant", choices=("chain", "plan"), help="40 sequential calls, or a plan in standard mode")
     variant = parser.parse_args().variant
     with process.scratch() as folder:
         command, file = _chain(folder) if variant == "chain" else _plan(folder)
-        print(json.dumps(measured(folder, command, file)))
+        print(json.dumps(measure(folder, command, file)))
 
 
 def _chain(folder: Path) -> tuple[list[str], Path]:
@@ -45,39 +45,39 @@ def _plan(folder: Path) -> tuple[list[str], Path]:
     return ["plan", "Remind people", "--repo", "code", "--mode", "standard", "--unattended"], file
 
 
-def measured(folder: Path, arguments: list[str], file: Path) -> dict[str, float]:
-    """The medians of some saves that make nothing to ask: until the result is shown, and the processor's time of it."""
+def measure(folder: Path, arguments: list[str], file: Path) -> dict[str, float]:
+    """Milliseconds of saves that need no calls: the median until the result is shown, and the mean processor time."""
     command = [sys.executable, "-u", "-m", "skillrun", "dev", *arguments, "--model", "scripted:default"]
     with subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as dev:
         try:
-            _ended(dev)
-            taken, worked = [], []
+            _read_result(dev)
+            durations, cpu_times = [], []
             text = file.read_text(encoding="utf-8")
             for number in range(SAVES):
                 time.sleep(PAUSE)
-                worked_before, started = _worked(dev.pid), time.perf_counter()
+                cpu_before, started = _cpu_seconds(dev.pid), time.perf_counter()
                 file.write_text(text.replace("\n---\n", f"\n# saved {number}\n---\n", 1), encoding="utf-8")
-                line = _ended(dev)
-                taken.append(time.perf_counter() - started)
-                worked.append(_worked(dev.pid) - worked_before)
+                line = _read_result(dev)
+                durations.append(time.perf_counter() - started)
+                cpu_times.append(_cpu_seconds(dev.pid) - cpu_before)
                 if " 0 asked" not in line:
-                    raise SystemExit(f"a save has asked something: {line}")
+                    raise SystemExit(f"a save made calls: {line}")
         finally:
             dev.terminate()
             dev.wait()
-    return {"time": statistics.median(taken) * 1e3, "processor": statistics.mean(worked) * 1e3}
+    return {"time": statistics.median(durations) * 1e3, "processor": statistics.mean(cpu_times) * 1e3}
 
 
-def _worked(pid: int) -> float:
-    """Seconds that a process has had the processor; Linux counts them in hundredths."""
+def _cpu_seconds(pid: int) -> float:
+    """The CPU time of a process in seconds; Linux counts hundredths."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _ended(dev: "subprocess.Popen[str]") -> str:
-    """The line that says what a turn came to."""
+def _read_result(dev: "subprocess.Popen[str]") -> str:
+    """The line with the result of the next evaluation."""
     assert dev.stdout is not None
     lines = []
     for line in dev.stdout:

@@ -1,7 +1,7 @@
-"""One shipped design session of three rounds with long roles, and its figures as a line of JSON.
+"""Runs one shipped design session of three rounds with long roles, and prints its figures as a line of JSON.
 
-`python -m bench.sessions fresh|persistent --seed N`: the specialists are the embedded model, whose own counters say
-what its cache served; what the chair says is written out here, so that both kinds of sessions have the same course.
+`python -m bench.sessions fresh|persistent --seed N`: the specialists use the embedded model, which counts the tokens
+its cache serves. The replies of the chair are scripted, so that both kinds of sessions take the same course.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from skillrun.store.local.local_store import LocalStore
 
 QUESTION: Final = "Where do sessions live: in a signed cookie, or in a table of the database?"
 MEMBERS: Final = ("keeper", "breaker")
-LINES: Final = 110  # of a role: from 100 on it is substantial
+LINES: Final = 110  # of a role, which is substantial from 100 lines
 PROPOSED: Final = [{"member": MEMBERS[1], "proposed": "A signed cookie."}]
 CONFLICT: Final = {"id": "C-1", "topic": "Sessions", "raised_by": MEMBERS[0], "concern": "It cannot be taken back."}
 CHAIR: Final[list[dict[str, Any]]] = [
@@ -54,14 +54,14 @@ CHAIR: Final[list[dict[str, Any]]] = [
 CONFIG: Final = {
     "deliberation": {
         "conflict_overrides": [{"agent_a": MEMBERS[0], "agent_b": MEMBERS[1], "level": "HIGH"}],
-        "engagement": {"same_position": 1.1},  # whoever answers has moved, whatever the model says
+        "engagement": {"same_position": 1.1},  # above 1, so that every reply counts as a new position
     },
     "breakers": {"chairing": {"limit": 1, "then": "fall back"}},
 }
 
 
 class Mixed:
-    """The chair from a script, the specialists from a model."""
+    """A scripted chair, and specialists on a model."""
 
     def __init__(self, model: Gateway) -> None:
         self.model, self.scripted = model, ScriptedGateway(Rule(**rule) for rule in CHAIR)
@@ -85,7 +85,7 @@ def write_project(folder: Path) -> None:
 
 
 async def session(kind: str, seed: int, folder: Path, model: Gateway | None = None) -> dict[str, Any]:
-    """A design session of that kind, on the embedded model where no other is given."""
+    """Run a design session of a kind, on the embedded model by default, and return its figures."""
     write_project(folder)
     library = Library([Root(folder, "", "project"), Root(package_library(), "skillrun:", "library")])
     program, models = check_workflow(library, "design-session"), library.config("models")
@@ -97,11 +97,11 @@ async def session(kind: str, seed: int, folder: Path, model: Gateway | None = No
     cache = Path(platformdirs.user_cache_dir("skillrun"))
     gateway = Mixed(model or open_gateway(catalogue, {}, cache, lambda _line: None))
     (folder / "answers.yaml").write_text("verdict: let the chair decide\n", encoding="utf-8")
-    person = open_responder(unattended=True, answers=folder / "answers.yaml")
+    responder = open_responder(unattended=True, answers=folder / "answers.yaml")
     events: list[Event] = []
     override = "scripted:bench" if model else "embedded"
     setting = Session(
-        program, catalogue, gateway, person, [events.append], project=folder, override=override, budget=UNLIMITED
+        program, catalogue, gateway, responder, [events.append], project=folder, override=override, budget=UNLIMITED
     )
     inputs, _ = validate_inputs(program, {"question": QUESTION, "specialists": list(MEMBERS), "session": kind})
     started = time.monotonic()
@@ -109,14 +109,14 @@ async def session(kind: str, seed: int, folder: Path, model: Gateway | None = No
         outcome = await start_run(setting, inputs, LocalStore(folder / "runs"), "run")
     finally:
         await gateway.close()
-    told = [event for event in events if isinstance(event, CallEnded) and not event.error and event.member in MEMBERS]
+    calls = [event for event in events if isinstance(event, CallEnded) and not event.error and event.member in MEMBERS]
     record: Mapping[str, Any] = {}
     if outcome.status == "completed":
         summary, _ = from_frontmatter(folder / "runs" / "run" / "summaries" / "deliberation.md")
         record = summary["outputs"]["deliberation"]
-    used = {key: sum(one.usage[key] for one in told) for key in ("input", "output", "cache_read")}
+    used = {key: sum(call.usage[key] for call in calls) for key in ("input", "output", "cache_read")}
     return {
-        "calls": len(told),
+        "calls": len(calls),
         "rounds": record.get("rounds", 0),
         "input": used["input"],
         "read anew": used["input"] - used["cache_read"],
@@ -131,9 +131,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=("fresh", "persistent"))
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="session-") as folder:
-        print(json.dumps(asyncio.run(session(given.kind, given.seed, Path(folder)))))
+        print(json.dumps(asyncio.run(session(options.kind, options.seed, Path(folder)))))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What every measured program shares: the fake model, the clock, and the figures it prints at the end.
+"""The parts that all measured programs share: the fake model, the clock, and the figures printed at the end.
 
-A subject is a program of its own, run as `python -m bench.peers.NAME WORK …` in whichever environment it needs,
-so it uses nothing but the standard library here.
+A subject is a separate program, run as `python -m bench.peers.NAME WORK …` in its own environment, so this module uses
+only the standard library.
 """
 
 import argparse
@@ -18,12 +18,12 @@ from pathlib import Path
 
 
 class CallFailed(Exception):
-    """The call that `--fail` names failed, as a model's answer that is refused would."""
+    """The call named by `--fail` failed, as when a model refuses."""
 
 
 @dataclass
 class Work:
-    """One piece of work: how many calls, how long each takes, where the subject keeps its files, and what happened."""
+    """One piece of work: its calls, their duration, the folder of the subject, and what happened."""
 
     calls: int
     delay: float  # seconds
@@ -42,7 +42,7 @@ class Work:
     seconds: float = 0.0
 
     async def call(self, number: int) -> str:
-        """Answer a call as a model would, after its time. Calls are numbered from 0. Raises CallFailed."""
+        """Reply to a call as a model would, after its delay. Calls are numbered from 0. Raises CallFailed."""
         if self.first_call is None:
             self.first_call = time.monotonic()
         self.asked.append(number)
@@ -59,22 +59,22 @@ class Work:
         return f"Answer question {number}{' in one word' if number == self.edit else ''}."
 
     async def answer(self, number: int, prompt: str) -> str:
-        """Answer a prompt, and repeat it in the reply so that `check` can tell a new reply from an old one."""
+        """Reply to a prompt, and repeat it in the reply so that `check` detects old replies."""
         await self.call(number)
         return f"Reply to: {prompt}"
 
     def check(self, replies: Iterable[str]) -> None:
-        """Exit with an error unless there is one reply to each prompt as it is now."""
+        """Exit with an error unless there is one reply to each current prompt."""
         missing = {f"Reply to: {self.prompt(number)}" for number in range(self.calls)} ^ set(replies)
         if missing:
             raise SystemExit(f"missing or outdated replies: {sorted(missing)}")
 
     def start(self) -> None:
-        """The subject is set up and the work begins."""
+        """Start the clock, after the subject is set up."""
         self.started = time.perf_counter()
 
     def stop(self) -> None:
-        """The work is done, and what must be durable is durable."""
+        """Stop the clock, when the work is done and durable."""
         self.seconds = time.perf_counter() - self.started
 
     def figures(self) -> dict[str, object]:
@@ -92,7 +92,7 @@ Run = Callable[[Work], Awaitable[None]]
 
 
 def main(**works: Run) -> None:
-    """Run the work that the command line names, and print its figures as one line of JSON."""
+    """Run the work named on the command line, and print its figures as one line of JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("work", choices=works)
     parser.add_argument("--calls", type=int, required=True)
@@ -106,21 +106,21 @@ def main(**works: Run) -> None:
     parser.add_argument("--fail", type=int)
     parser.add_argument("--fail-last", action="store_true")
     parser.add_argument("--edit", type=int)
-    given = parser.parse_args()
+    options = parser.parse_args()
     work = Work(
-        calls=given.calls,
-        delay=given.delay,
-        reply=("The answer. " * (given.reply_bytes // 12 + 1))[: given.reply_bytes],
-        folder=given.folder,
-        resume=given.resume,
-        variant=given.variant,
-        kill_after=given.kill_after,
-        staggered=given.staggered,
-        fail=given.fail,
-        fail_last=given.fail_last,
-        edit=given.edit,
+        calls=options.calls,
+        delay=options.delay,
+        reply=("The answer. " * (options.reply_bytes // 12 + 1))[: options.reply_bytes],
+        folder=options.folder,
+        resume=options.resume,
+        variant=options.variant,
+        kill_after=options.kill_after,
+        staggered=options.staggered,
+        fail=options.fail,
+        fail_last=options.fail_last,
+        edit=options.edit,
     )
-    asyncio.run(_run(works[given.work], work))
+    asyncio.run(_run(works[options.work], work))
     print(json.dumps(work.figures()))
 
 
@@ -132,4 +132,4 @@ async def _run(run: Run, work: Work) -> None:
             raise
     else:
         if work.fail is not None:
-            raise SystemExit("the work has ended although a call failed")
+            raise SystemExit("the work ended without an error although a call failed")

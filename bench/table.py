@@ -1,4 +1,4 @@
-"""The table that the benchmark prints: a block per figure, skillrun against each subject, and the targets."""
+"""Renders the table of the benchmark: a block per figure, skillrun against each subject, and the targets."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What is measured: each work, who does it, the figures it gives, and the targets that skillrun is held to."""
+"""The measured works, each with its subjects, its figures, and the targets for skillrun."""
 
 import asyncio
 import statistics
@@ -18,7 +18,7 @@ MODEL_LIBRARIES = {"anthropic", "openai", "pydantic_ai"}
 
 @dataclass(frozen=True)
 class Target:
-    """The most, or the least, that a subject's median may be: of the figure's unit, or as a part of another's."""
+    """An upper or lower bound on a subject's median, in the unit of the figure or relative to another subject."""
 
     bound: float
     subject: str = OURS
@@ -31,7 +31,7 @@ class Target:
         return f"{self.word}: {self.subject} {bound}" + (f" × {self.of}" if self.of else "")
 
     def reached(self, medians: Mapping[str, float]) -> tuple[float, bool] | None:
-        """The value that is held against the target, and whether it is within; None when it was not measured."""
+        """The value compared with the target, and whether it meets it; None if it was not measured."""
         if self.subject not in medians or (self.of and self.of not in medians):
             return None
         value = medians[self.subject] / (medians[self.of] if self.of else 1)
@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Work:
-    """A work and how it is measured: `measure` gives a subject's figures, by name, of one repetition."""
+    """A work and how it is measured: `measure` returns a subject's figures of one repetition, by name."""
 
     name: str
     title: str
@@ -57,8 +57,8 @@ class Work:
     figures: tuple[Figure, ...]
     measure: Callable[[Subject], dict[str, float]]
     repetitions: int = 5
-    steady: bool = False  # gives the same figures every time, so once is enough
-    seeded: bool = False  # each repetition is another case, and one that fails says nothing of the next
+    steady: bool = False  # gives the same figures every time, so it runs once
+    seeded: bool = False  # each repetition is a different case, so a failure does not stop the others
 
 
 def peer(name: str, module: str, variant: str = "") -> Subject:
@@ -80,7 +80,7 @@ def chain(subject: Subject) -> dict[str, float]:
 
 
 def store(subject: Subject) -> dict[str, float]:
-    """The same chain on a store; transactions by what twice as many calls have more of."""
+    """The same chain on a store; the transactions per call are those of 200 additional calls."""
 
     def chain(calls: int) -> tuple[float, int]:
         with database.database() as url, process.scratch() as folder:
@@ -94,9 +94,9 @@ def store(subject: Subject) -> dict[str, float]:
 
 
 def many(subject: Subject) -> dict[str, float]:
-    """What a program of its own measures on an empty database."""
+    """The figures of a separate program on an empty database."""
     with database.database():
-        return process.said_by([*subject.command, subject.variant])
+        return process.read_figures([*subject.command, subject.variant])
 
 
 def fan_out(subject: Subject) -> dict[str, float]:
@@ -122,19 +122,19 @@ def resume(subject: Subject) -> dict[str, float]:
 
 
 def again(subject: Subject) -> dict[str, float]:
-    """How many of 100 parallel calls a second process makes after each of four accidents in the first."""
-    common = ("--calls", "100", "--delay", "0.04", "--staggered")  # slow enough for a disk that others use
+    """How many of 100 parallel calls a second process makes after each of four failures in the first."""
+    common = ("--calls", "100", "--delay", "0.04", "--staggered")  # slow enough for a shared disk
 
-    def second(options: tuple[str, ...], *first: str, is_killed: bool = False) -> float:
+    def count_calls(options: tuple[str, ...], *first: str, is_killed: bool = False) -> float:
         with process.scratch() as folder:
             (process.run_until_killed if is_killed else process.run)(subject, "again", folder, *common, *first)
             return float(len(process.run(subject, "again", folder, *common, "--resume", *options).asked))
 
     return {
-        "fails early": second((), "--fail", "49"),
-        "fails last": second((), "--fail", "49", "--fail-last"),
-        "edited": second(("--edit", "49")),
-        "killed": second((), "--kill-after", "50", is_killed=True),
+        "fails early": count_calls((), "--fail", "49"),
+        "fails last": count_calls((), "--fail", "49", "--fail-last"),
+        "edited": count_calls(("--edit", "49")),
+        "killed": count_calls((), "--kill-after", "50", is_killed=True),
     }
 
 
@@ -170,13 +170,13 @@ def hundred_cases(subject: Subject) -> dict[str, float]:
 
 
 def report(subject: Subject) -> dict[str, float]:
-    """The report of a plan on the scripted model; a call more makes it larger by what it says and was asked."""
+    """The report of a plan on the scripted model. Its size grows with the prompt and reply of every call."""
     with process.scratch() as folder:
-        said = asyncio.run(plans.plan("complete", subject.seed, folder, embedded=False))
+        figures = asyncio.run(plans.plan("complete", subject.seed, folder, embedded=False))
         target = folder / "report.html"
         command = [*subject.command, str(folder / "runs" / "run"), "--output", str(target)]
         seconds = process.seconds_of(command, folder)
-        return {"calls": said["calls"], "time": seconds, "size": target.stat().st_size / 1e6}
+        return {"calls": figures["calls"], "time": seconds, "size": target.stat().st_size / 1e6}
 
 
 def save(subject: Subject) -> dict[str, float]:
@@ -184,34 +184,30 @@ def save(subject: Subject) -> dict[str, float]:
         return {"time": process.run(subject, "dev", folder, "--calls", "40").seconds * 1e3}
 
 
-def keystroke(subject: Subject) -> dict[str, float]:
-    return process.said_by([*subject.command, subject.variant])
-
-
-def said(subject: Subject) -> dict[str, float]:
-    """What a program of its own prints for a variant."""
-    return process.said_by([*subject.command, subject.variant])
+def run_program(subject: Subject) -> dict[str, float]:
+    """The figures that a separate program prints for a variant."""
+    return process.read_figures([*subject.command, subject.variant])
 
 
 def plan(subject: Subject) -> dict[str, float]:
     """A plan on the scripted model; the number of the repetition is part of the request."""
-    said = process.said_by([*subject.command, subject.variant, "--seed", str(subject.seed)])
-    if said["status"] != "completed":
-        raise process.SubjectFailed(f"{said['status']}: {said['reason']}")
-    said["served from cache"] = 100 * said["cached"] / max(1, said["input"])
-    return {name: said[name] for name in ("calls", "input", "output", "served from cache", "rounds", "minutes")}
+    figures = process.read_figures([*subject.command, subject.variant, "--seed", str(subject.seed)])
+    if figures["status"] != "completed":
+        raise process.SubjectFailed(f"{figures['status']}: {figures['reason']}")
+    figures["served from cache"] = 100 * figures["cached"] / max(1, figures["input"])
+    return {name: figures[name] for name in ("calls", "input", "output", "served from cache", "rounds", "minutes")}
 
 
 def sessions(subject: Subject) -> dict[str, float]:
     """A design session on the embedded model; the number of the repetition is its seed."""
-    said = process.said_by([*subject.command, subject.variant, "--seed", str(subject.seed)])
-    if said["status"] != "completed":
-        raise process.SubjectFailed(f"{said['status']}: {said['reason']}")
-    return {name: said[name] for name in ("calls", "rounds", "input", "read anew", "saved", "minutes")}
+    figures = process.read_figures([*subject.command, subject.variant, "--seed", str(subject.seed)])
+    if figures["status"] != "completed":
+        raise process.SubjectFailed(f"{figures['status']}: {figures['reason']}")
+    return {name: figures[name] for name in ("calls", "rounds", "input", "read anew", "saved", "minutes")}
 
 
 def noise(subject: Subject) -> dict[str, float]:
-    """A plan on the embedded model; how it went is told at once, because the next one takes minutes again."""
+    """A plan on the embedded model. Its end is printed at once, because each takes minutes."""
     figures = plan(subject)
     print(f"  {subject.name}, seed {subject.seed}: completed in {figures['minutes']:.1f} min", flush=True)
     return figures
@@ -232,9 +228,9 @@ def command(*words: str) -> Subject:
 
 
 def completion(*words: str) -> Subject:
-    """What a shell asks for when Tab is pressed behind these words."""
-    asked = ("_SKILLRUN_COMPLETE=bash_complete", f"COMP_WORDS={' '.join(words)} ", f"COMP_CWORD={len(words)}")
-    return Subject(f"Tab behind {' '.join(words)}", ("env", *asked, *command(OURS).command))
+    """The call that a shell makes when Tab is pressed after these words."""
+    environment = ("_SKILLRUN_COMPLETE=bash_complete", f"COMP_WORDS={' '.join(words)} ", f"COMP_CWORD={len(words)}")
+    return Subject(f"Tab after {' '.join(words)}", ("env", *environment, *command(OURS).command))
 
 
 WORKS = (
@@ -260,11 +256,11 @@ WORKS = (
         "workers on a Postgres that syncs every commit: runs of two calls, scripted",
         (Subject(OURS, (sys.executable, "-m", "bench.many"), "workers"),),
         (
-            Figure("jobs", "a second, two workers of five runs"),
+            Figure("jobs", "per second, two workers of five runs"),
             Figure("start", "ms from submit to the first call, the median of 20, a warm worker", (Target(100),)),
             Figure("slowest start", "ms"),
-            Figure("memory", "MB of an idle worker that has worked", (Target(80),)),
-            Figure("queries", "a second of an idle worker", (Target(2),)),
+            Figure("memory", "MB of an idle worker after its jobs", (Target(80),)),
+            Figure("queries", "per second of an idle worker", (Target(2),)),
         ),
         many,
         repetitions=3,
@@ -274,7 +270,7 @@ WORKS = (
         "100,000 runs queued and 1,000,000 finished, medians of 50, without the disk's sync",
         (Subject(OURS, (sys.executable, "-m", "bench.many"), "queue"),),
         (
-            Figure("sweep", "ms, what is due", (Target(5),)),
+            Figure("sweep", "ms, of the runs that are due", (Target(5),)),
             Figure("claim", "ms, of one run", (Target(5),)),
             Figure("fetch", "ms, of one job by Procrastinate", (Target(5),)),
         ),
@@ -301,7 +297,7 @@ WORKS = (
     ),
     Work(
         "again",
-        "100 parallel calls: how many a second process makes to finish, after call 50 of the list met with an accident",
+        "100 parallel calls: how many calls a second process makes to finish after call 50 failed or was edited",
         (
             SKILLRUN,
             LANGGRAPH,
@@ -344,7 +340,7 @@ WORKS = (
             Figure(
                 "time",
                 "ms",
-                (Target(150, "skillrun --help"), Target(150, "skillrun list"), Target(150, "Tab behind skillrun show")),
+                (Target(150, "skillrun --help"), Target(150, "skillrun list"), Target(150, "Tab after skillrun show")),
             ),
         ),
         start_up,
@@ -376,14 +372,14 @@ WORKS = (
     ),
     Work(
         "dev",
-        "a save in `skillrun dev`, 40 calls in the journal, nothing to ask",
+        "a save in `skillrun dev`, 40 calls in the journal, no calls to make",
         (SKILLRUN,),
         (Figure("time", "ms", (Target(200),)),),
         save,
     ),
     Work(
         "save",
-        "from a save to the result that `skillrun dev` shows: a process, 40 calls in the journal, nothing to ask",
+        "from a save to the result that `skillrun dev` shows: a process, 40 calls in the journal, no calls to make",
         (
             Subject("a chain of 40 calls", (sys.executable, "-m", "bench.saves"), "chain"),
             Subject("`plan`, standard mode, 4 rounds", (sys.executable, "-m", "bench.saves"), "plan"),
@@ -392,29 +388,29 @@ WORKS = (
             Figure("time", "ms", (Target(100, "a chain of 40 calls"),)),
             Figure("processor", "ms of the processor's time"),
         ),
-        said,
+        run_program,
         repetitions=3,
     ),
     Work(
         "keystroke",
-        "a keystroke in an editor until `skillrun lsp` tells its problems, 100 generated files beside the shipped ones",
+        "from a keystroke in an editor to the problems from `skillrun lsp`, 100 generated and all shipped files",
         tuple(Subject(name, (sys.executable, "-m", "bench.keystroke"), name) for name in FILES),
         (
             Figure("median", "ms of 20", tuple(Target(150, name) for name in FILES)),
             Figure("slowest", "ms of 20"),
             Figure("first", "ms from the start of the server to the first problems"),
         ),
-        keystroke,
+        run_program,
     ),
     Work(
         "records",
-        "checks of what a resumed run reads: state, summaries and the journal, by the types of their fields",
+        "checks of the records that a resumed run reads (state, summaries, journal), by the types of their fields",
         (
             Subject(OURS, (sys.executable, "-m", "bench.records"), "fields"),
             Subject("pydantic models", (sys.executable, "-m", "bench.records"), "pydantic"),
         ),
         (Figure("loading", "ms of processor time"), Figure("a reply", "µs of processor time")),
-        said,
+        run_program,
     ),
     Work(
         "plan",
@@ -487,7 +483,7 @@ WORKS = (
 
 @dataclass(frozen=True)
 class Results:
-    """What the repetitions of one work gave: values by figure and subject, and the subjects that failed."""
+    """The results of the repetitions of one work: values by figure and subject, and the subjects that failed."""
 
     work: Work
     values: dict[str, dict[str, list[float]]]
@@ -498,7 +494,8 @@ class Results:
 
 
 def measure(work: Work, repetitions: int | None) -> Results:
-    """Every subject in turn, again and again, so that a busy moment of the machine falls on all of them."""
+    """Alternate between the subjects, so that a busy moment of the machine affects all of them."""
+
     results = Results(work, {figure.name: {} for figure in work.figures}, {})
     for number in range(1, 2 if work.steady else (repetitions or work.repetitions) + 1):
         for subject in work.subjects:

@@ -1,1 +1,1 @@
-"""What makes a site of `docs/`: pages made of the program's own tables, and the folder that a generator reads."""
+"""Builds the documentation site: pages generated from the program's tables, and the input of the site generator."""

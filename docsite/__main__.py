@@ -11,7 +11,7 @@ FOLDER = TOP / ".site"
 
 
 def main() -> int:
-    """0 when the site stands, 1 when a link leads nowhere or a page would load something from elsewhere."""
+    """Build the site. Returns 1 if a link is broken or a page would load something from another host."""
     argparse.ArgumentParser(
         prog="python -m docsite", description="Builds the site of docs/ into .site/site."
     ).parse_args()
@@ -24,7 +24,7 @@ def main() -> int:
     for page, address in foreign:
         print(f"error: {page} loads {address}", file=sys.stderr)
     if not foreign:
-        print(f"the site is in {site}: open index.html; its search wants a server: python3 -m http.server -d {site}")
+        print(f"the site is in {site}: open index.html; its search needs a server: python3 -m http.server -d {site}")
     return 1 if foreign else 0
 
 

@@ -1,4 +1,4 @@
-"""Has the generator build the site, strictly: a link or anchor that leads nowhere is an error."""
+"""Builds the site with the generator in strict mode: a broken link or anchor is an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.syntax.diagnostics import make_printable
 
 
 def build(folder: Path, config: Path = CONFIG) -> Path:
-    """The folder of the built site, made in `folder`, which is emptied before. Raises BrokenSite."""
+    """Build the site in `folder`, which is emptied first, and return its folder. Raises BrokenSite."""
     stage(folder, config)
     command = [str(Path(sys.executable).parent / "zensical"), "build", "--strict", "--clean"]
     built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""The page of commands and their options, from the command line's own definitions."""
+"""Generates the page of commands and their options from the definitions of the command line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from skillrun.cli.options import INPUT_PREFIX
 from skillrun.cli.registry import COMMANDS, GROUPS
 from skillrun.cli.workflow import workflow_command
 
-ANY_WORKFLOW: Final = "plan"  # of its parameters those that are inputs are left out
+ANY_WORKFLOW: Final = "plan"  # its inputs are left out
 
 
 def commands() -> str:
-    """All commands, and what every workflow's command takes."""
+    """All commands, and the options that every workflow has."""
     rows = [
         [title if index == 0 else "", f"[`{name}`](#{name})", entry.help]
         for title, group in GROUPS.items()
@@ -51,7 +51,7 @@ def _command(called: str, command: click.Command) -> list[str]:
 
 
 def _options(command: click.Command) -> str:
-    """The table of a command's options; empty where it has none of its own."""
+    """The table of a command's options; empty if it has none."""
     context = click.Context(command)
     options = [param for param in command.params if isinstance(param, click.Option) and not _is_input(param)]
     records = [record for param in options if (record := param.get_help_record(context))]

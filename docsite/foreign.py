@@ -1,4 +1,4 @@
-"""What built pages would load from other hosts. Looks at files alone; follows no link that a reader has to click."""
+"""Finds what built pages would load from other hosts. Reads files only; links that a reader clicks are allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _URL: Final = re.compile(r"""(?:@import\s*(?:url\()?|url\()\s*["']?((?:https?:)?
 
 
 class _Loads(HTMLParser):
-    """Gathers the addresses on other hosts that a page loads by itself."""
+    """Collects the addresses on other hosts that a page loads by itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class _Loads(HTMLParser):
 
 
 def foreign_hosts(site: Path) -> list[tuple[str, str]]:
-    """Each page or style sheet with an address on another host that it loads."""
+    """Each page or style sheet that loads an address on another host, with that address."""
     return list(_foreign(site))
 
 

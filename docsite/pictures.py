@@ -1,6 +1,6 @@
 """Makes the pictures of the README in `docs/pictures`: `python -m docsite.pictures`, or `make pictures`.
 
-Both show the finished run in `docs/finished`: its report, as Chromium shows it, and a prompt that is edited in `dev`.
+Both show the finished run in `docs/finished`: its report in Chromium, and an edit of a role in `dev`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ PATIENCE: Final = 120  # seconds that `wait` waits
 
 @dataclass(frozen=True)
 class Run:
-    """Characters of one line that look alike, from a column on."""
+    """Consecutive characters of one line with the same look, and the column of the first."""
 
     column: int
     text: str
@@ -53,7 +53,7 @@ Line = tuple[Run, ...]
 
 @dataclass(frozen=True)
 class Frame:
-    """The screen from a moment on, in seconds from the start, and the caption below it."""
+    """The screen and the caption below it, with the seconds from the start at which they appear."""
 
     at: float
     lines: tuple[Line, ...]
@@ -89,7 +89,7 @@ class Terminal:
         self._keep()
 
     def wait(self, is_reached: Callable[[str], bool]) -> None:
-        """Record until the text of the screen is as wanted. Raises TimeoutError."""
+        """Record until the text of the screen passes `is_reached`. Raises TimeoutError."""
         until = time.monotonic() + PATIENCE
         while not is_reached(text := "\n".join(self._screen.display)):
             if time.monotonic() > until:
@@ -99,14 +99,14 @@ class Terminal:
                 self._keep()
 
     def annotate(self, caption: str) -> None:
-        """Hold the screen for a moment, then show a caption from now on."""
+        """Hold the screen for a moment, then show a caption."""
         self._held += LONGEST
         self._caption = caption
         self._keep()
         self._held += LONGEST
 
     def close(self, keys: bytes) -> None:
-        """Send the keys that end the program, and wait for its end."""
+        """Send the keys that end the program, and wait until it exits."""
         os.write(self._terminal, keys)
         self._program.wait(PATIENCE)
         os.close(self._terminal)
@@ -136,9 +136,9 @@ def _look(cell: pyte.screens.Char) -> tuple[str, bool]:
 
 
 def draw(frames: Sequence[Frame], columns: int, title: str) -> str:
-    """The frames as one SVG that repeats them, with the last one where a reader prefers no motion.
+    """The frames as one looping SVG, which shows the last frame if the reader prefers reduced motion.
 
-    Frames stand side by side, and a window moves from one to the next. Lines that occur in several are drawn once.
+    The frames are laid out in a row, and the view moves from one to the next. Lines in several frames are drawn once.
     """
     shown = _timed(frames)
     width = round(columns * CELL_WIDTH) + 2 * MARGIN
@@ -188,7 +188,7 @@ text{{fill:{FOREGROUND};white-space:pre}}
 
 
 def _text(run: Run) -> str:
-    """A run of characters as wide as its cells, whatever the reader's font."""
+    """A run of characters, as wide as its cells in any font."""
     style = (f' fill="{run.color}" style="fill:{run.color}"' if run.color != FOREGROUND else "") + (
         ' class="b"' if run.is_bold else ""
     )
@@ -197,7 +197,7 @@ def _text(run: Run) -> str:
 
 
 def _timed(frames: Sequence[Frame]) -> list[tuple[Frame, float]]:
-    """Each frame with the seconds it is shown: pauses are cut short, and frames too short to see are left out."""
+    """Each frame with its duration in seconds: long pauses are shortened, and frames too short to see are dropped."""
     ends = [*(frame.at for frame in frames[1:]), frames[-1].at + LAST]
     pairs = [(frame, end - frame.at) for frame, end in zip(frames, ends, strict=True)]
     last = pairs.pop()

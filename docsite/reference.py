@@ -1,7 +1,6 @@
-"""The pages of `docs/reference/`: what the program's own tables say, for looking up.
+"""Generates the pages of `docs/reference/` from the definitions that the reader, checker and command line use.
 
-They are made of the definitions that the reader, the checker and the command line go by. Explanations stand in the
-manual, and are linked. Writes no file.
+Explanations are in the manual, which the pages link to. Writes no file.
 """
 
 from __future__ import annotations
@@ -27,7 +26,8 @@ from skillrun.library.models_yaml import RATES, RECORDS, TABLES
 from skillrun.models.scripted import KEYS as RULE_KEYS
 from skillrun.syntax.codes import CODES
 
-# What a kind of file is, where it stands, its definition, and where the manual tells of it.
+MANUAL_LINK: Final = "[The manual](../language.md) explains them."
+# Kinds of files: name, path, definition, and anchor in the manual.
 _FILES: Final = (
     ("workflow", "`workflows/<name>.md`", definitions.Workflow, "workflows"),
     ("phase", "`skills/<area>/<name>.md`, `kind: phase`", definitions.Phase, "phases"),
@@ -47,7 +47,7 @@ _FILES: Final = (
         "templates-references-and-agent-skills",
     ),
 )  # fmt: skip
-# Parts of such files: their definition or keys, and where the manual tells of them.
+# Parts of files: name, definition, and anchor in the manual.
 _PARTS: Final = (
     ("a phase of a workflow", definitions.PhaseUse, "workflows"),
     ("a check of a workflow", definitions.Check, "workflows"),
@@ -56,26 +56,28 @@ _PARTS: Final = (
 
 
 def files() -> str:
-    """The keys of each kind of markdown file, and of what stands in the config."""
-    parts = ["The keys of each kind of file. What they mean together is in [the manual](../language.md)."]
+    """The keys of each kind of markdown file, and of the config entries."""
+    parts = [f"The keys of each kind of file. {MANUAL_LINK}"]
     for name, place, definition, anchor in _FILES:
         parts.append(f"## {_capital(name)}\n\n{place} ([more](../language.md#{anchor}))")
         parts.append(_definition_table(definition))
-    parts.append("## Parts of them")
+    parts.append("## Parts of files")
     for name, part, anchor in _PARTS:
         parts.append(f"### {_capital(name)}\n\n([more](../language.md#{anchor}))")
         parts.append(_definition_table(part))
-    parts.append("## Config\n\n`config/<name>.yaml` is yours to name, but for these ([more](../language.md#config)).")
+    parts.append(
+        "## Config\n\nYou choose the keys of `config/<name>.yaml`, except in these entries ([more](../language.md#config))."
+    )
     parts.append("### An entry of `breakers`\n\n([more](../language.md#breakers))\n\n" + key_table(BREAKER_KEYS))
     parts.append("### An entry of `features`\n\n([more](../language.md#features))\n\n" + key_table(FEATURE_KEYS))
     return page("Files and their keys", parts)
 
 
 def steps() -> str:
-    """The verbs, with the keys beside each and the fields that its id gives."""
+    """The verbs, with their keys and the fields of their ids."""
     verbs = [[f"[`{name}`](#{name})", verb.main.doc, _fields(verb.result_fields)] for name, verb in VERBS.items()]
     parts = [
-        "A step has one verb, and keys beside it. What they do is in [the manual](../language.md#steps).",
+        "A step has one verb and further keys. [The manual](../language.md#steps) explains them.",
         table(["verb", "its value", "its id gives"], verbs),
         "## Every step",
         key_table(definitions.STEP_KEYS),
@@ -85,8 +87,8 @@ def steps() -> str:
     ]
     for name, verb in VERBS.items():
         section = " It needs a section with the step's id." if verb.section else ""
-        gives = f" Its id gives {_fields(verb.result_fields)}." if verb.result_fields else ""
-        parts.append(f"### {name}\n\n`{name}` takes {verb.main.doc}.{section}{gives} ([more](../language.md#{name}))")
+        results = f" Its id gives {_fields(verb.result_fields)}." if verb.result_fields else ""
+        parts.append(f"### {name}\n\n`{name}` takes {verb.main.doc}.{section}{results} ([more](../language.md#{name}))")
         parts.append(key_table({name: verb.main, **verb.keys}, {name}))
     return page("Steps and verbs", parts)
 
@@ -105,7 +107,7 @@ def models() -> str:
 
 
 def cases() -> str:
-    """The keys of a case, and of a rule of a script."""
+    """The keys of a test case, and of a rule of a script."""
     tables: tuple[tuple[str, Keys], ...] = (
         ("A case", CASE_KEYS),
         ("`run`", RUN_KEYS),
@@ -116,40 +118,40 @@ def cases() -> str:
         ("Bounds", BOUND_KEYS),
         ("A rule of `replies`, and of `--script`", RULE_KEYS),
     )
-    parts = ["A case is `tests/<workflow>/<case>.md`. How one is written is in [Testing a workflow](../testing.md)."]
+    parts = ["A case is `tests/<workflow>/<case>.md`. [Testing a workflow](../testing.md) explains how to write one."]
     parts += [f"## {title}\n\n{key_table(keys, literal=True)}" for title, keys in tables]
     return page("Cases and scripts", parts)
 
 
 def problems() -> str:
-    """What each code of the checker means."""
+    """The meaning of each code of the checker."""
     rows = [[f"`{code}`", meaning] for code, meaning in sorted(CODES.items())]
     parts = [
-        "What `skillrun validate` reports has a code: `path:line:column: error[code]: what is wrong`.",
-        "The message says what is wrong there; here is what all problems of a code have in common.",
-        table(["code", "says that"], rows),
+        "Each problem that `skillrun validate` reports has a code: `path:line:column: error[code]: message`.",
+        "The message describes the problem; this table describes each code.",
+        table(["code", "meaning"], rows),
     ]
     return page("Problems", parts)
 
 
 def index() -> str:
-    """What there is to look up, and where."""
+    """The pages of the reference and related sections."""
     rows = [
-        ["[Files and their keys](files.md)", "what may stand in a workflow, phase, protocol, role, config"],
-        ["[Steps and verbs](steps.md)", "what a step may do, its keys, what its id gives"],
-        ["[Filters, functions and tests](../language.md#filters-functions-and-tests)", "what templates may call"],
-        ["[Names](../language.md#names)", "what templates may read"],
+        ["[Files and their keys](files.md)", "the keys of workflows, phases, protocols, roles and config"],
+        ["[Steps and verbs](steps.md)", "the verbs of steps, their keys and their results"],
+        ["[Filters, functions and tests](../language.md#filters-functions-and-tests)", "what templates can call"],
+        ["[Names](../language.md#names)", "what templates can read"],
         ["[Types](../language.md#inputs-state-and-outputs), [shapes](../language.md#shapes)", "of inputs and replies"],
         ["[Commands](commands.md)", "all commands and their options"],
         ["[Problems](problems.md)", "the codes of the checker"],
         ["[Models](models.md)", "the keys of `config/models.yaml`"],
         ["[Cases and scripts](cases.md)", "the keys of a case and of scripted replies"],
-        ["[Environment variables](../running.md#environment-variables)", "what is read from the environment"],
-        ["[Exit codes](../running.md#exit-codes)", "how a command ends"],
-        ["[JSON](../running.md#json)", "what `--json` gives"],
-        ["[`config/skillrun.yaml`](../../config/skillrun.yaml)", "budgets and limits, with their comments"],
+        ["[Environment variables](../running.md#environment-variables)", "the variables that skillrun reads"],
+        ["[Exit codes](../running.md#exit-codes)", "the exit codes of commands"],
+        ["[JSON](../running.md#json)", "the output of `--json`"],
+        ["[`config/skillrun.yaml`](../../config/skillrun.yaml)", "budgets and limits, with comments"],
     ]
-    return page("Reference", ["For looking up. What things are for is in the pages that each links.", table([], rows)])
+    return page("Reference", ["Lists to look things up. Each page links to explanations.", table([], rows)])
 
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
@@ -161,7 +163,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "models.md": models,
     "cases.md": cases,
 }
-"""The pages of `docs/reference/`, by their file names."""
+"""The pages of `docs/reference/` by file name."""
 
 
 def _definition_table(definition: Any) -> str:

@@ -1,7 +1,7 @@
-"""Lays out what the site is built from: the pages of `docs/` and those that stand at the top of the repository.
+"""Prepares the input of the site generator: the pages of `docs/` and those at the top of the repository.
 
-Pages are written for a reader of the repository. What a site wants otherwise is changed here: links that lead out of
-`docs/`, and the words behind a fence. Builds nothing.
+Pages are written for readers of the repository. For the site, links out of `docs/` and the info strings of code blocks
+change. Builds nothing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FROM_TOP: Final = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
-"""Pages at the top of the repository, and where they stand in the site."""
+"""Pages at the top of the repository, and their paths in the site."""
 LEFT_OUT: Final = ("docs/judged/*/**", "docs/finished/*/**")
-"""Plans, code and runs as they came: they are no pages. Those of them that a page leads to are files of the site."""
+"""Unedited plans, code and runs, which are not pages. Those that a page links to become files of the site."""
 DECISIONS: Final = "decisions/index.md"
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>\w+)(?P<rest>.*)$")
@@ -32,15 +32,15 @@ _CODE: Final = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 
 
 class BrokenSite(Exception):
-    """What is wrong with links of pages."""
+    """The pages have broken links."""
 
 
 def stage(folder: Path, config: Path = CONFIG) -> None:
-    """Fill the folder with the generator's config and with `docs/`, the pages as the site has them.
+    """Fill the folder with the generator's config and the pages for the site.
 
-    Raises BrokenSite for links to what is neither a page nor a file.
+    Raises BrokenSite for links to missing pages or files.
     """
-    lost: list[str] = []
+    broken: list[str] = []
     shutil.rmtree(folder, ignore_errors=True)
     places = pages()
     (folder / "docs" / DECISIONS).parent.mkdir(parents=True)
@@ -50,15 +50,15 @@ def stage(folder: Path, config: Path = CONFIG) -> None:
         text = (TOP / source).read_text(encoding="utf-8")
         page = _Page(source, place, places, folder / "docs")
         target.write_text(page.text(text), encoding="utf-8")
-        lost += page.lost
-    if lost:
-        raise BrokenSite("\n".join(lost))
+        broken += page.broken
+    if broken:
+        raise BrokenSite("\n".join(broken))
     (folder / "docs" / DECISIONS).write_text(decisions(), encoding="utf-8")
     shutil.copy(config, folder / CONFIG.name)
 
 
 def pages() -> dict[str, str]:
-    """Where each page of the repository stands in the site; paths are relative, with `/`."""
+    """The path in the site of each page of the repository; paths are relative, with `/`."""
     kept = {
         str(path.relative_to(TOP).as_posix()): str(path.relative_to(TOP / "docs").as_posix())
         for path in sorted((TOP / "docs").rglob("*.md"))
@@ -68,8 +68,8 @@ def pages() -> dict[str, str]:
 
 
 def decisions() -> str:
-    """The page that lists the decisions, by their headings."""
-    lines = ["# Decisions", "", "Why things are as they are: what a successor would question.", ""]
+    """The page that lists the decisions by their headings."""
+    lines = ["# Decisions", "", "The reasons for design choices that a new maintainer might question.", ""]
     for path in sorted((TOP / "docs" / "decisions").glob("*.md")):
         heading = path.read_text(encoding="utf-8").partition("\n")[0]
         title = re.sub(r"^# (\d+[.:] )?", "", heading)
@@ -78,7 +78,7 @@ def decisions() -> str:
 
 
 def links(text: str) -> Iterator[re.Match[str]]:
-    """The links of a page that name a file; none within code."""
+    """The links of a page to files, except in code."""
     fence = ""
     offset = 0
     for line in text.splitlines(keepends=True):
@@ -97,17 +97,17 @@ def links(text: str) -> Iterator[re.Match[str]]:
 
 
 class _Page:
-    """A page on its way into the site."""
+    """A page that is prepared for the site."""
 
     def __init__(self, source: str, place: str, places: dict[str, str], docs: Path) -> None:
         self.source = PurePosixPath(source)
         self.place = PurePosixPath(place)
         self.places = places
         self.docs = docs
-        self.lost: list[str] = []
+        self.broken: list[str] = []
 
     def text(self, text: str) -> str:
-        """The page with the site's links and fences."""
+        """The page with the links and code blocks of the site."""
         parts, end = [], 0
         for match in links(text):
             parts += [text[end : match.start()], self.link(match)]
@@ -115,44 +115,46 @@ class _Page:
         return "".join(_fence(line) for line in "".join([*parts, text[end:]]).splitlines(keepends=True))
 
     def link(self, match: re.Match[str]) -> str:
-        """A link as the site has it; a file that is no page becomes a file of the site."""
-        named = os.path.normpath(self.source.parent / match["path"])
-        place = self.places.get(named)
-        if place is None and named == "docs/decisions":
+        """A link for the site; a linked file that is not a page becomes a file of the site."""
+        target_path = os.path.normpath(self.source.parent / match["path"])
+        place = self.places.get(target_path)
+        if place is None and target_path == "docs/decisions":
             place = DECISIONS
-        if place is None and (TOP / named).is_file():
-            place = self.file(named)
+        if place is None and (TOP / target_path).is_file():
+            place = self.file(target_path)
         if place is None:
-            if not named.endswith(".md"):  # those the generator reports, with their lines
-                self.lost.append(f"{self.source}: {match['path']} leads to no page or file")
+            if not target_path.endswith(".md"):  # the generator reports those, with line numbers
+                self.broken.append(f"{self.source}: {match['path']} is not a page or file")
             return match[0]
         relative = os.path.relpath(place, self.place.parent)
         return f"{match['before']}{relative}{match['anchor'] or ''}{match['after']}"
 
-    def file(self, named: str) -> str:
-        """The file's place in the site; markdown that is no page is shown as text."""
-        place = f"files/{named.removeprefix('docs/')}" + (".txt" if named.endswith((".md", ".yaml")) else "")
+    def file(self, target_path: str) -> str:
+        """The path of a file in the site; markdown files become text files."""
+        place = f"files/{target_path.removeprefix('docs/')}" + (
+            ".txt" if target_path.endswith((".md", ".yaml")) else ""
+        )
         target = self.docs / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(TOP / named, target)
+        shutil.copy(TOP / target_path, target)
         return place
 
 
 def _fence(line: str) -> str:
-    """A line; of a fence, the file that it is becomes its title, and other words go.
+    """A line; in the info string of a code block the file name becomes the title, and other words are removed.
 
-    What a terminal shows gets no button that copies it: it would copy what is typed together with what is shown.
+    Terminal output gets no copy button, which would copy the commands together with their output.
     """
     match = _FENCE.match(line)
     if match is None:
         return line
     words = dict(word.partition("=")[::2] for word in match["rest"].split())
     title = words.get("file") or words.get("line")
-    behind = f'{match["language"]} title="{title}"' if title else match["language"]
-    return f"{match['indent']}{match['ticks']}{' { .console .no-copy }' if behind == 'console' else behind}\n"
+    info = f'{match["language"]} title="{title}"' if title else match["language"]
+    return f"{match['indent']}{match['ticks']}{' { .console .no-copy }' if info == 'console' else info}\n"
 
 
 def _matches(path: Path, pattern: str) -> bool:
-    """Whether a page lies where the pattern says; `*/**` is everything in the folders of a folder."""
+    """Whether a page matches the pattern; `*/**` is everything in the subfolders of a folder."""
     folder = TOP / pattern.removesuffix("/*/**")
     return path.is_relative_to(folder) and path.parent != folder

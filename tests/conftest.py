@@ -26,9 +26,9 @@ FETCH = """
 import asyncio, os
 from skillrun.cli.loading import cache_folder, open_library
 from skillrun.models.catalogue import Catalogue
-from skillrun.models.weights import weights
-embedded = Catalogue.of(open_library().config("models").data).embedded
-asyncio.run(weights(embedded, cache_folder(), os.environ, print))
+from skillrun.models.weights import fetch_weights
+embedded = Catalogue.from_config(open_library().config("models").data).embedded
+asyncio.run(fetch_weights(embedded, cache_folder(), os.environ, print))
 """
 
 # What a test would see differently on a developer's machine, in an editor's terminal and in CI; and what would make

@@ -89,7 +89,7 @@ async def fan_out(work: Work) -> None:
 
 
 async def again(work: Work) -> None:
-    """Ask all prompts at once; resume the application after a failure, and start a new one after an edit."""
+    """Send all prompts at once; resume the application after a failure, and start a new one after an edit."""
 
     @action(reads=["number", "prompt"], writes=["reply"])
     async def call(state: State) -> State:

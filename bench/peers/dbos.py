@@ -1,6 +1,6 @@
-"""DBOS on SQLite, or with the variant `postgres` on the database that the environment names.
+"""DBOS on SQLite, or for the variant `postgres` on the database named in the environment.
 
-A workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch. In the work `again` the
+A workflow of steps, gathered for the fan-out; a killed workflow is recovered at launch. In the work `again`, the
 variant `children` gives each call its own child workflow.
 """
 
@@ -13,7 +13,7 @@ from dbos import DBOS, DBOSConfig, SetWorkflowID
 from bench.subject import Work, main
 
 WORKFLOW = "bench"
-works: list[Work] = []  # steps are module functions and take only what is stored, so the work is found here
+works: list[Work] = []  # a global, because steps are module functions with arguments that can be stored
 
 
 @DBOS.step()
@@ -36,10 +36,10 @@ async def calls_at_once(calls: int) -> int:
 
 async def run(work: Work, workflow: Callable[[int], Awaitable[object]]) -> None:
     works.append(work)
-    place = os.environ["BENCH_POSTGRES"] if work.variant == "postgres" else f"sqlite:///{work.folder / 'dbos.sqlite'}"
+    url = os.environ["BENCH_POSTGRES"] if work.variant == "postgres" else f"sqlite:///{work.folder / 'dbos.sqlite'}"
     config: DBOSConfig = {
         "name": "bench",
-        "system_database_url": place,
+        "system_database_url": url,
         "application_version": "1",
         "log_level": "ERROR",
     }
@@ -76,18 +76,18 @@ async def answer_alone(number: int) -> str:
 
 @DBOS.workflow()
 async def steps_at_once(calls: int) -> list[str]:
-    """A step per call: all of them end, then the first failure is raised."""
-    return succeeded(await asyncio.gather(*(answer(number) for number in range(calls)), return_exceptions=True))
+    """A step per call. The first failure is raised after all have ended."""
+    return raise_failures(await asyncio.gather(*(answer(number) for number in range(calls)), return_exceptions=True))
 
 
 @DBOS.workflow()
 async def children_at_once(calls: int) -> list[str]:
-    """A child workflow per call, otherwise the same."""
+    """The same with a child workflow per call."""
     handles = [await DBOS.start_workflow_async(answer_alone, number) for number in range(calls)]
-    return succeeded(await asyncio.gather(*(handle.get_result() for handle in handles), return_exceptions=True))
+    return raise_failures(await asyncio.gather(*(handle.get_result() for handle in handles), return_exceptions=True))
 
 
-def succeeded(replies: list[str | BaseException]) -> list[str]:
+def raise_failures(replies: list[str | BaseException]) -> list[str]:
     for reply in replies:
         if isinstance(reply, BaseException):
             raise reply
@@ -95,7 +95,7 @@ def succeeded(replies: list[str | BaseException]) -> list[str]:
 
 
 async def fork(work: Work) -> list[str]:
-    """Fork the workflow from the step that failed or was edited, and with it the child workflow that took the step."""
+    """Fork the workflow from the failed or edited step, along with the child workflow that ran the step."""
     steps = await DBOS.list_workflow_steps_async(WORKFLOW)
     if work.variant == "children":
         results = [step for step in steps if step["child_workflow_id"] and "getResult" in step["function_name"]]
@@ -112,7 +112,7 @@ async def fork(work: Work) -> list[str]:
 
 
 async def again(work: Work) -> None:
-    """Ask all prompts at once; recover a killed workflow, and fork one after a failure or an edit."""
+    """Send all prompts at once; recover a killed workflow, and fork one after a failure or an edit."""
     works.append(work)
     DBOS(
         config={

@@ -6,7 +6,7 @@ import sqlite3
 from bench.subject import Work, main
 
 
-def opened(work: Work) -> sqlite3.Connection:
+def open_database(work: Work) -> sqlite3.Connection:
     database = sqlite3.connect(work.folder / "floor.db", isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
@@ -14,25 +14,25 @@ def opened(work: Work) -> sqlite3.Connection:
     return database
 
 
-async def ask(work: Work, database: sqlite3.Connection, number: int) -> None:
+async def call(work: Work, database: sqlite3.Connection, number: int) -> None:
     reply = await work.call(number)
     database.execute("INSERT INTO replies VALUES (?, ?)", (number, reply))
 
 
 async def chain(work: Work) -> None:
-    database = opened(work)
+    database = open_database(work)
     work.start()
     (done,) = database.execute("SELECT count(*) FROM replies").fetchone()
     for number in range(done, work.calls):
-        await ask(work, database, number)
+        await call(work, database, number)
     work.stop()
     database.close()
 
 
 async def fan_out(work: Work) -> None:
-    database = opened(work)
+    database = open_database(work)
     work.start()
-    await asyncio.gather(*(ask(work, database, number) for number in range(work.calls)))
+    await asyncio.gather(*(call(work, database, number) for number in range(work.calls)))
     work.stop()
     database.close()
 

@@ -1,7 +1,7 @@
 """LangGraph: a graph with one node in a loop, and `Send` for the fan-out; `AsyncSqliteSaver`, durability "sync".
 
-The variant `growing` keeps every reply in the state; the variant `async` uses the library's default durability; the
-variant `cached` gives the node a cache policy, whose key is the node's input, the prompt among it.
+The variant `growing` keeps every reply in the state; `async` uses the library's default durability; `cached` gives the
+node a cache policy, whose key is the node's input, which includes the prompt.
 """
 
 import operator
@@ -53,13 +53,13 @@ async def chain(work: Work) -> None:
         reply = await work.call(state["number"])
         return {"number": state["number"] + 1, "reply": [reply] if growing else reply}
 
-    def further(state: Chain) -> str:
+    def next_node(state: Chain) -> str:
         return "call" if state["number"] < work.calls else END
 
     graph = StateGraph(GrowingChain if growing else Chain)
     graph.add_node("call", call)
     graph.add_edge(START, "call")
-    graph.add_conditional_edges("call", further, ["call", END])
+    graph.add_conditional_edges("call", next_node, ["call", END])
     await invoke(work, graph, {"number": 0, "reply": [] if growing else ""})
 
 
@@ -67,12 +67,12 @@ async def fan_out(work: Work) -> None:
     async def call(one: One) -> dict[str, Any]:
         return {"replies": [await work.call(one["number"])]}
 
-    def spread(state: FanOut) -> list[Send]:
+    def fan(state: FanOut) -> list[Send]:
         return [Send("call", {"number": number}) for number in state["numbers"]]
 
     graph = StateGraph(FanOut)
     graph.add_node("call", call)
-    graph.add_conditional_edges(START, spread, ["call"])
+    graph.add_conditional_edges(START, fan, ["call"])
     graph.add_edge("call", END)
     await invoke(work, graph, {"numbers": list(range(work.calls)), "replies": []})
 
@@ -88,18 +88,18 @@ class Prompt(TypedDict):
 
 
 async def again(work: Work) -> None:
-    """Ask all prompts at once; resume the thread after a failure, and start a new one after an edit."""
+    """Send all prompts at once; resume the thread after a failure, and start a new one after an edit."""
     is_cached = work.variant == "cached"
 
     async def call(one: Prompt) -> dict[str, Any]:
         return {"replies": [await work.answer(one["number"], one["prompt"])]}
 
-    def spread(state: Prompts) -> list[Send]:
+    def fan(state: Prompts) -> list[Send]:
         return [Send("call", {"number": number, "prompt": prompt}) for number, prompt in enumerate(state["prompts"])]
 
     graph = StateGraph(Prompts)
     graph.add_node("call", call, cache_policy=CachePolicy() if is_cached else None)
-    graph.add_conditional_edges(START, spread, ["call"])
+    graph.add_conditional_edges(START, fan, ["call"])
     graph.add_edge("call", END)
     start = {"prompts": [work.prompt(number) for number in range(work.calls)], "replies": []}
     cache = SqliteCache(path=str(work.folder / "cache.db")) if is_cached else None

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-# Python puts the folder that it is started in first on its path: a file of a project would be imported in the place of
-# a library of that name. The command `skillrun` has no such entry.
+# Python puts the current folder first on its path, so a file of a project could shadow a library of the same name.
+# The command `skillrun` has no such entry.
 if not sys.flags.safe_path and sys.path and sys.path[0] in ("", str(Path.cwd())):
     del sys.path[0]
 

@@ -1,4 +1,4 @@
-"""The one stream of what happens in a run. The terminal, the transcript, reports and tests read it."""
+"""The events of a run, for the terminal, the transcript, reports and tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from skillrun.types.records import NonNegativeFloat, NonNegativeInt
 
-PHASE_FIELDS: Final = ("phase", "source", "target")  # the fields that name one
+PHASE_FIELDS: Final = ("phase", "source", "target")  # the fields that contain the name of a phase
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Event:
         return {"event": type(self).__name__, **vars(self)}
 
     def with_path_prefix(self, place: str) -> Event:
-        """The same, of a phase of the workflow that is run at `place` of another: its name is the path to it."""
+        """Prefix phase names with `place`, the path of the step that runs the workflow."""
         names = {name: f"{place}/{value}" for name in PHASE_FIELDS if (value := getattr(self, name, ""))}
         return replace(self, **names)
 
@@ -35,7 +35,7 @@ class RunStarted(Event):
 
 @dataclass(frozen=True)
 class Notice(Event):
-    """Something about the run as a whole that its user has to know."""
+    """A message to the user about the whole run."""
 
     text: str
     level: str = "info"
@@ -43,7 +43,7 @@ class Notice(Event):
 
 @dataclass(frozen=True)
 class PhaseStarted(Event):
-    """`entry_type` says whether the person was away in between: `re_entry_after_user_input`, else `first_entry`."""
+    """`entry_type`: `re_entry_after_user_input` if the phase was waiting for the user, else `first_entry`."""
 
     phase: str
     round: NonNegativeInt
@@ -52,7 +52,7 @@ class PhaseStarted(Event):
 
 @dataclass(frozen=True)
 class PhaseEnded(Event):
-    """`status`: completed, skipped, failed, needs-user-input or back. `final`: its summary was there already."""
+    """`status`: completed, skipped, failed, needs-user-input or back. `final`: its summary already existed."""
 
     phase: str
     round: NonNegativeInt
@@ -72,7 +72,7 @@ class CallStarted(Event):
 
 @dataclass(frozen=True)
 class CallEnded(Event):
-    """`replayed`: answered by the journal. `price` is None where it is unknown; a failed call has an `error`."""
+    """`replayed`: the reply is from the journal. `price` is None if unknown; a failed call has an `error`."""
 
     address: str
     phase: str
@@ -89,7 +89,7 @@ class CallEnded(Event):
 
 @dataclass(frozen=True)
 class Pruned(Event):
-    """Something was left out of a member's reply, as it did not fit: `items` have `path`, `reason` and `text`."""
+    """Invalid items were left out of a member's reply; each has `path`, `reason` and `text`."""
 
     address: str
     phase: str
@@ -110,7 +110,7 @@ class ToolUsed(Event):
 
 @dataclass(frozen=True)
 class ItemEnded(Event):
-    """An item of an `each`, which is `done` or `failed`, as the number `ended` of so many."""
+    """An item of an `each` is `done` or `failed`, as number `ended` of `of`."""
 
     phase: str
     step: str
@@ -130,10 +130,10 @@ class Said(Event):
 
 @dataclass(frozen=True)
 class Asked(Event):
-    """`computed`: the words are not the workflow's own, or not all of them.
+    """`computed`: the text of a question may be generated.
 
-    `fingerprint` is that of the answers' record, for who answers from outside; `may_skip`: each may be left open;
-    `enough`: the words that end the list.
+    `fingerprint` identifies the answers' journal record, for answers from another process; `may_skip`: questions may
+    stay open; `enough`: the answer that ends the list.
     """
 
     address: str
@@ -162,7 +162,7 @@ class Wrote(Event):
 
 @dataclass(frozen=True)
 class Tripped(Event):
-    """A breaker has reached its limit of failures in a row; counted over phases, there may be more of them."""
+    """A breaker has reached its limit of consecutive failures; `failures` can exceed it if counted over phases."""
 
     breaker: str
     phase: str
@@ -180,7 +180,7 @@ class WentBack(Event):
 
 @dataclass(frozen=True)
 class Expected(Event):
-    """What the run is expected to use, as its path has changed; `because` says how. `turns` are those with tools."""
+    """A new estimate after the run has changed its path; `because` has the reason. `turns` are tool turns."""
 
     phase: str
     because: str
@@ -203,7 +203,7 @@ Listener = Callable[[Event], None]
 
 
 class EventStream:
-    """Hands each event to every listener, in order. One that fails is told of and not called again."""
+    """Passes each event to all listeners, in order. A listener that fails is reported and removed."""
 
     def __init__(self, *listeners: Listener) -> None:
         self.listeners = list(listeners)
@@ -212,13 +212,13 @@ class EventStream:
         for listener in tuple(self.listeners):
             try:
                 listener(event)
-            except Exception as error:  # noqa: BLE001 (who only listens ends no run)
+            except Exception as error:  # noqa: BLE001 (a failing listener must not end the run)
                 self.drop_listener(listener, error)
 
     def drop_listener(self, listener: Listener, error: Exception) -> None:
-        """Go on without a listener, and tell the others once."""
+        """Remove a listener, and notify the others once."""
         if listener in self.listeners:
             self.listeners.remove(listener)
             what = getattr(getattr(listener, "__self__", None), "what", "a view of this run")
             why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            self.emit(Notice(f"{what} is not kept any further: {why}", "warn"))
+            self.emit(Notice(f"{what} stopped: {why}", "warn"))

@@ -1,4 +1,4 @@
-"""The distribution that this program is installed from, and the command that adds an extra to it."""
+"""Finds the distribution that this program is installed from, and the command that adds an extra to it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 DISTRIBUTION: Final = "skillrun-workflows"
-FORMER_NAME: Final = "skillrun"  # at the package index, a package that has nothing to do with this program
+FORMER_NAME: Final = "skillrun"  # on the package index, an unrelated package
 
 
 def extra_hint(extra: str) -> str:
     """Return the command that installs an extra, such as `editor`, from where this program was installed.
 
-    The distribution's name alone is never the answer: anybody could register it at a package index.
+    The distribution's name alone is not safe: anyone could register it on a package index.
     """
     if target := _install_target(extra):
         return f"`{shlex.quote(sys.executable)} -m pip install {target}`"
@@ -30,9 +30,9 @@ def has_local_model() -> bool:
 
 
 def find_conflict() -> str:
-    """Return what is wrong with an installed distribution called `skillrun`; empty without one.
+    """Return a message about an installed distribution called `skillrun`; empty if there is none.
 
-    The one at the package index consists of an empty `skillrun/__init__.py`, which replaces this program's file or,
+    The one on the package index consists of an empty `skillrun/__init__.py`, which replaces this program's file or,
     next to an editable install, hides the whole program. Removing either one deletes shared files.
     """
     from importlib.metadata import PackageNotFoundError, distribution
@@ -47,7 +47,7 @@ def find_conflict() -> str:
 
 
 def _install_target(extra: str) -> str:
-    """The arguments that pip takes for this installation with an extra; empty where its origin is unknown or gone.
+    """Return the pip arguments for this installation with an extra; empty if its origin is unknown or missing.
 
     The origin is the file `direct_url.json` of the distribution: PEP 610.
     """

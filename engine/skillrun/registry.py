@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_args
 Group = Literal["checks", "commands", "listeners", "outlines", "stores"]
 BUILT_IN: Final[dict[Group, dict[str, str]]] = {
     "checks": {"cases": "skillrun.extensions.testing.problems:check_cases"},
-    "commands": {},  # `cli.registry` lists the built-in commands, with their line in the help
+    "commands": {},  # `cli.registry` lists the built-in commands
     "listeners": {"traces": "skillrun.extensions.workers.telemetry.tracing:open_spans"},
     "outlines": {"tree-sitter": "skillrun.extensions.outline.parser:DefinitionParser"},
     "stores": {"postgres": "skillrun.extensions.workers.commands.open_store:open_store"},
@@ -24,8 +24,8 @@ PREFIX: Final = "skillrun."
 
 
 def names(group: Group) -> dict[str, str]:
-    """Every registered name of a group with its place, `module:attribute`. A package cannot replace a built-in name."""
-    return {**_read_entry_points().get(group, {}), **BUILT_IN[group]}
+    """Return the registered names of a group, each with its `module:attribute`. Built-in names have priority."""
+    return {**read_entry_points().get(group, {}), **BUILT_IN[group]}
 
 
 def load(group: Group, name: str) -> Any:
@@ -34,32 +34,39 @@ def load(group: Group, name: str) -> Any:
 
 
 def import_object(place: str) -> Any:
-    """Import the object at a place, `module:attribute`."""
+    """Import the object at `module:attribute`."""
     module, _, attribute = place.partition(":")
     return getattr(import_module(module), attribute)
 
 
 @cache
-def _read_entry_points() -> dict[str, dict[str, str]]:
+def read_entry_points() -> dict[str, dict[str, str]]:
     """The entry points of installed packages, by group."""
     entries: dict[str, dict[str, str]] = {}
     for folder in filter(os.path.isdir, sys.path):
-        for package in os.scandir(folder):
+        for package in list(os.scandir(folder)):
             path = os.path.join(package.path, "entry_points.txt")  # noqa: PTH118 (pathlib takes three times as long)
             if package.name.endswith(".dist-info") and os.path.isfile(path):  # noqa: PTH113
                 with open(path, encoding="utf-8") as file:  # noqa: PTH123
                     text = file.read()
                 if f"[{PREFIX}" in text:
-                    _parse(text, entries)
+                    for group, points in _parse(text, path).items():
+                        entries.setdefault(group, {}).update(points)
     return entries
 
 
-def _parse(text: str, entries: dict[str, dict[str, str]]) -> None:
+def _parse(text: str, path: str) -> dict[str, dict[str, str]]:
+    """The registered names in the text of one file, by group. Raises UsageError if the file is invalid."""
     import configparser
 
-    parser = configparser.ConfigParser(delimiters=("=",))
+    from skillrun.syntax.diagnostics import UsageError
+
+    parser = configparser.ConfigParser(delimiters=("=",), interpolation=None)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
-    parser.read_string(text)
-    for group in get_args(Group):
-        if parser.has_section(PREFIX + group):
-            entries.setdefault(group, {}).update(parser[PREFIX + group])
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"{path} is invalid: {reason}", "reinstall or remove this package") from error
+    sections = {group: PREFIX + group for group in get_args(Group)}
+    return {group: dict(parser[section]) for group, section in sections.items() if parser.has_section(section)}

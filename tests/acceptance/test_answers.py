@@ -54,7 +54,7 @@ def test_what_was_answered_once_is_not_answered_again(waiting: Path, folder: Pat
     (folder / "answers.yaml").write_text("which: left\n")
     second = skillrun("answers", "tea", "--answers", "answers.yaml")
     assert second.code == 1
-    assert second.err.splitlines()[0] == "error: what `tea` asks is answered already"
+    assert second.err.splitlines()[0] == "error: the questions of `tea` are already answered"
     assert skillrun("resume", "tea", "--script", "script.yaml").code == 0
     assert (waiting / "choice.md").read_text() == "It is right.\n"
 
@@ -73,7 +73,10 @@ def test_dev_goes_on_by_itself(folder: Path, watch: Watch, process: Call) -> Non
     dev = watch(*RUN)
     dev.until("\nwatching")
     done = process("answers", "dev-pair", "--answers", "answers.yaml")
-    assert (done.code, done.out) == (0, "choice: answered from the prepared answers: which = right\nthe run goes on\n")
+    assert (done.code, done.out) == (
+        0,
+        "choice: answered from the prepared answers: which = right\nthe run continues\n",
+    )
     heard = dev.until("\nwatching")
     assert ("choice: wrote choice.md" in heard, "2 reused, 0 asked, 1 artifact changed" in heard) == (True, True)
     assert dev.end() == 130
@@ -84,7 +87,7 @@ def test_a_question_that_is_asked_in_one_terminal_is_answered_in_another(folder:
     terminal = Terminal(*RUN, "--name", "tea")
     terminal.until("2\\) right")
     done = process("answers", "tea", "--answers", "answers.yaml")
-    assert (done.code, done.out.splitlines()[-1]) == (0, "the run goes on"), done.err
+    assert (done.code, done.out.splitlines()[-1]) == (0, "the run continues"), done.err
     assert "completed" in terminal.until("completed")
     assert terminal.end() == 0
     assert (folder / "runs" / "tea" / "choice.md").read_text() == "It is right.\n"
@@ -130,7 +133,7 @@ def test_what_can_go_wrong_is_said_with_a_next_step(waiting: Path, folder: Path,
     nobody = skillrun("answers", "tea")
     assert (nobody.code, nobody.err) == (
         2,
-        """error: questions need a terminal: `which`: Which one? (left, right)
+        """error: answering questions needs a terminal: `which`: Which one? (left, right)
 hint: run this command in a terminal, or give answers with `--answers FILE`
 """,
     )
@@ -140,7 +143,7 @@ hint: run this command in a terminal, or give answers with `--answers FILE`
     (folder / "answers.yaml").write_text("witch: right\n")
     none = skillrun("answers", "tea", "--answers", "answers.yaml")
     assert none.code == 1
-    assert "no question that waits has taken the prepared answer `witch`" in none.err
+    assert "no open question used the prepared answer `witch`" in none.err
     assert not (waiting / ".run" / "inbox").exists()
     assert skillrun("answers", "toe").code == 2
     (data,) = skillrun("answers", "tea", "--json").json["questions"]
@@ -148,7 +151,7 @@ hint: run this command in a terminal, or give answers with `--answers FILE`
     (folder / "answers.yaml").write_text("which: right\n")
     assert skillrun("resume", "tea", "--script", "script.yaml", "--answers", "answers.yaml").code == 0
     over = skillrun("answers", "tea")
-    assert (over.code, over.err.splitlines()[0]) == (1, "error: no question of `tea` waits (it is completed)")
+    assert (over.code, over.err.splitlines()[0]) == (1, "error: `tea` has no open questions (it is completed)")
 
 
 @pytest.mark.slow

@@ -73,7 +73,7 @@ def test_the_example_has_a_case_that_holds_and_that_an_edit_breaks(place: Path, 
     assert "  skillrun test\n" in skillrun("init").out
     done = skillrun("test")
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("hello/formal: holds (4 calls")
+    assert done.out.startswith("hello/formal: passed (4 calls")
     letter = place / "skills" / "hello" / "letter.md"
     letter.write_text(letter.read_text().replace("{{ inputs.tone }}", "warm"))
     done = skillrun("test")
@@ -92,8 +92,8 @@ def test_nothing_is_written_over_and_what_was_left_alone_is_said(place: Path, sk
     assert done.code == 0
     assert contents(place) == before | {"config/hello.yaml": (place / "config" / "hello.yaml").read_text()}
     assert not (place / "nowhere").exists()
-    assert "made        config/hello.yaml\n" in done.out
-    assert "left alone  roles/host.md\n" in done.out
+    assert "created     config/hello.yaml\n" in done.out
+    assert "kept        roles/host.md\n" in done.out
     left = skillrun("init", "--json").json["left_alone"]
     assert left[:2] == [".editorconfig", ".pre-commit-config.yaml"]
 
@@ -103,7 +103,7 @@ def test_where_workflows_are_there_is_no_example(place: Path, skillrun: Call) ->
     (place / "workflows" / "mine.md").write_text("")
     done = skillrun("init")
     assert sorted(contents(place)) == [".editorconfig", ".pre-commit-config.yaml", "workflows/mine.md"]
-    assert "left out    the example: there are workflows here\n" in done.out
+    assert "left out    the example: the project has workflows\n" in done.out
     assert "skillrun hello" not in done.out
     assert "skillrun test" not in done.out
 
@@ -115,10 +115,10 @@ def test_a_folder_that_is_named_is_made_and_one_in_a_repository_has_no_hook(plac
     assert "next:\n  cd 'deep/er one'\n" in done.out
     assert (place / "deep" / "er one" / "workflows" / "hello.md").is_file()
     assert not (place / "deep" / "er one" / ".pre-commit-config.yaml").exists()
-    assert f"left out    .pre-commit-config.yaml: that of a repository is in its top, {place}\n" in done.out
+    assert f"left out    .pre-commit-config.yaml: it belongs in the root of the repository, {place}\n" in done.out
     assert skillrun("init").code == 0
     assert (place / ".pre-commit-config.yaml").is_file()
-    assert f"note: this lies in the project {place}, and is one of its own" in skillrun("init", "deep/third").err
+    assert f"note: this project is inside the project {place}, and" in skillrun("init", "deep/third").err
     (place / "file").write_text("")
     done = skillrun("init", "file")
     assert done.code == 2
@@ -138,13 +138,13 @@ def test_no_link_leads_what_is_written_out_of_the_folder(place: Path, skillrun: 
 
 @pytest.mark.slow
 def test_every_kind_of_file_begins_right(place: Path, skillrun: Call) -> None:
-    assert skillrun("new", "workflow", "first-look").out.startswith("made  roles/first-look-author.md\n")
+    assert skillrun("new", "workflow", "first-look").out.startswith("created  roles/first-look-author.md\n")
     assert valid(skillrun)
     done = skillrun("first-look", "a plan", *SCRIPTED)
     assert done.code == 0, done.err
     assert "  draft.md\n" in done.out
     done = skillrun("new", "phase", "first-look/second_look")
-    assert "add `second_look:` below `phases:` in workflows/first-look.md" in done.out
+    assert "add `second_look:` under `phases:` in workflows/first-look.md" in done.out
     assert skillrun("validate").code == 0
     workflow = place / "workflows" / "first-look.md"
     workflow.write_text(workflow.read_text().replace("  draft:\n", "  draft:\n  second_look:\n"))
@@ -168,7 +168,7 @@ def test_a_new_file_is_the_projects_from_below_too(
     skillrun("init")
     (place / "src").mkdir()
     monkeypatch.chdir(place / "src")
-    assert "made  ../roles/critic.md\n" in skillrun("new", "role", "critic").out
+    assert "created  ../roles/critic.md\n" in skillrun("new", "role", "critic").out
     assert (place / "roles" / "critic.md").is_file()
 
 
@@ -177,17 +177,17 @@ def test_a_new_file_is_the_projects_from_below_too(
     [
         ("role", "host", "roles/host.md already exists"),
         ("workflow", "hello", "workflows/hello.md already exists"),
-        ("role", "judge", "there is a role `judge` already: skillrun:roles/judge.md"),
-        ("protocol", "quick", "there is a protocol `quick` already: skillrun:skills/protocols/quick.md"),
+        ("role", "judge", "the role `judge` already exists: skillrun:roles/judge.md"),
+        ("protocol", "quick", "the protocol `quick` already exists: skillrun:skills/protocols/quick.md"),
         ("workflow", "runs", "`runs` is a command of skillrun"),
-        ("role", "../out", "`../out` cannot be the name of a role"),
-        ("role", "Critic", "`Critic` cannot be the name of a role"),
-        ("role", "a" * 61, "cannot be the name of a role"),
-        ("workflow", "", "`` cannot be the name of a workflow"),
-        ("phase", "look", "`look` does not say whose phase it is"),
-        ("phase", "hello/", "`` cannot be the name of a phase"),
-        ("phase", "../../out/x", "`../../out` cannot be the name of a workflow"),
-        ("phase", "protocols/x", "`skillrun new protocol NAME` makes a protocol"),
+        ("role", "../out", "`../out` is not a valid name of a role"),
+        ("role", "Critic", "`Critic` is not a valid name of a role"),
+        ("role", "a" * 61, "is not a valid name of a role"),
+        ("workflow", "", "`` is not a valid name of a workflow"),
+        ("phase", "look", "`look` does not name the phase's workflow"),
+        ("phase", "hello/", "`` is not a valid name of a phase"),
+        ("phase", "../../out/x", "`../../out` is not a valid name of a workflow"),
+        ("phase", "protocols/x", "`skillrun new protocol NAME` creates a protocol"),
         ("thing", "x", "'thing' is not one of 'workflow', 'phase', 'protocol', 'role'"),
     ],
 )

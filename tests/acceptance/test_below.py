@@ -72,10 +72,10 @@ def test_an_absolute_path_stays_and_one_to_nothing_is_refused(place: Path, skill
     assert skillrun("review", str(place / "src" / "other.py"), *SCRIPTED, "--name", "a").code == 0
     done = skillrun("review", "nothing.py", *SCRIPTED)
     assert done.code == 2
-    assert f"there is nothing at {place / 'src' / 'app' / 'nothing.py'}" in done.err
+    assert f"but {place / 'src' / 'app' / 'nothing.py'} does not exist" in done.err
     assert "submit" not in done.err
     fetched = skillrun("review", f"https://example.org/x.git@{'a' * 40}", *SCRIPTED)
-    assert (fetched.code, "`skillrun submit` has a worker fetch URL@COMMIT" in fetched.err) == (2, True)
+    assert (fetched.code, "to have a worker fetch URL@COMMIT, use `skillrun submit`" in fetched.err) == (2, True)
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_a_project_that_somebody_else_may_have_put_there_is_not_taken(
     place.chmod(0o777)
     done = skillrun("review", "change.py", *SCRIPTED)
     assert done.code == 2
-    assert f"{place} has it, and belongs to somebody else: where you trust it, type the command there, `cd" in done.err
+    assert f"{place} has it, but belongs to another user; if you trust it, run the command there: `cd" in done.err
     assert not has_review(skillrun)
     monkeypatch.chdir(place)
     assert has_review(skillrun)
@@ -134,4 +134,4 @@ def test_a_folder_of_runs_that_leads_out_is_refused_from_below_too(place: Path, 
     (place / "runs").symlink_to("../elsewhere")
     done = skillrun("review", "change.py", *SCRIPTED)
     assert done.code == 2
-    assert "`../../runs` is a link that leads out of the project" in done.err
+    assert "`../../runs` is a link to outside the project" in done.err

@@ -66,7 +66,7 @@ def test_where_nothing_stands_in_nobody_is_offered_to_go_on_without(desk: Path) 
     terminal.type("2\r")
     assert terminal.end() == 1
     assert "Do without the note" not in terminal.seen
-    assert "failed: one: stopped here: `note` was not answered" in terminal.seen
+    assert "failed: one: stopped by the user: `note` was not answered" in terminal.seen
 
 
 def test_a_loop_is_asked_about_in_words_of_its_own(desk: Path, skillrun: Call) -> None:

@@ -241,7 +241,7 @@ def test_a_folder_without_a_project_is_told_of_where_annotations_are_read(projec
     project()
     done = skillrun("validate", "--format", "github")
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[-1].startswith("::notice title=skillrun::. has no file of a project")
+    assert done.out.splitlines()[-1].startswith("::notice title=skillrun::. has no project files")
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) ->
     assert skillrun("validate", "--format", "json", "--json").code == 1
     done = skillrun("validate", "--json", "--format", "sarif")
     assert (done.code, done.out) == (2, "")
-    assert "two shapes for one output" in done.err
+    assert "cannot be combined" in done.err
     assert skillrun("validate", "--format", "xml").code == 2
     done = skillrun("validate", "--format", "sarif", "skills/greeting/draft.md")
     assert (done.code, places(done.json)) == (0, [])

@@ -128,23 +128,23 @@ CASES = {
         NOT_TRUSTED,
         "FZ2",
     ),
-    "a path as a provider's name": Hostile(_path_as_name, "error[name]: this cannot be a provider's name", "FZ6"),
+    "a path as a provider's name": Hostile(_path_as_name, "error[name]: this is not a valid provider name", "FZ6"),
     "a password in an address": Hostile(
         models('providers: {anthropic: {base_url: "http://user:CANARY-password@127.0.0.1:1/v1"}}\n'),
-        "error[address]: this cannot be a base_url: it holds a user or a password",
+        "error[address]: this is not a valid base_url: it contains a user or a password",
         "FZ10",
     ),
     "plain http to another machine": Hostile(
         models(f'providers: {{x: {{kind: openai, base_url: "http://192.0.2.1/v1", key: ""}}}}\n{TIERS}'),
-        "error[address]: calls to 192.0.2.1 could be read on their way",
+        "error[address]: calls to 192.0.2.1 would not be encrypted",
         "FZ2",
     ),
     "a key in place of its name": Hostile(
-        own_endpoint("sk-CANARY-pasted"), "error[variable]: this cannot be the name of an environment variable", "FZ10"
+        own_endpoint("sk-CANARY-pasted"), "error[variable]: this is not a valid name of an environment variable", "FZ10"
     ),
     "weights of its own": Hostile(
         models('embedded: {package: "./x", path: ./evil.gguf}\ntiers: {strong: embedded, fast: embedded}\n'),
-        "error[users-only]: a project has no `embedded`",
+        "error[users-only]: a project cannot set `embedded`",
         "FZ1",
     ),
     "a config that is a link": Hostile(
@@ -167,7 +167,7 @@ CASES = {
     ),
     "a role that is a pipe": Hostile(_pipe, "roles/clerk.md:1:1: error[unreadable]: this is not a file", "FZ5"),
     "a folder of runs that is a link": Hostile(
-        _linked_runs, "`runs` is a link that leads out of the project", "FZ5", by_git=True
+        _linked_runs, "`runs` is a link to outside the project", "FZ5", by_git=True
     ),
 }
 
@@ -250,7 +250,7 @@ def test_a_folder_of_runs_elsewhere_is_used_when_it_is_typed(
     run = ("demo", "hi", "--model", "scripted:default", "--name", "hi")
     refused = skillrun(*run)
     assert refused.code == 2
-    assert "hint: `--out runs` uses it all the same" in refused.err
+    assert "hint: `--out runs` uses it anyway" in refused.err
     assert list(elsewhere.iterdir()) == []
     assert skillrun(*run, "--out", "runs").code == 0
     assert (elsewhere / "hi" / "state.md").is_file()

@@ -110,12 +110,12 @@ def test_the_price_is_said_first_and_nothing_is_asked_without_a_yes(wire: Wire, 
     done = skillrun("test", "hello", *TRUST, "HEAD", "--judge", "judge-pair")
     assert done.code == 2
     assert done.out.startswith(
-        "hello: HEAD beside the working tree, 2 cases, 3 samples of each\ncompared: letter/letter/host\nasks 24 calls, "
-        "12 of them the judge's: about "
+        "hello: HEAD compared with the working tree, 2 cases, 3 samples of each\ncompared: letter/letter/host\n"
+        "makes 24 calls, 12 of them by the judge: about "
     )
     assert "$0." in done.out.splitlines()[2]
     assert "models: local:m\nlocal: http://127.0.0.1" in done.out
-    assert "`--yes` says it" in done.err
+    assert "then add `--yes`" in done.err
     assert (world.asked, world.judged) == ([], [])
     assert not Path("runs").exists()
 
@@ -165,7 +165,7 @@ def test_what_the_edit_changed_is_asked_and_judged_blind_in_both_orders(
     assert table[-2][:10] == ["all", "HEAD", "6", "27", "of", "27", "4.0", "±", "0.0", "0"]
     assert table[-1][:11] == ["all", "working", "tree", "6", "27", "of", "27", "9.0", "±", "0.0", "6"]
     assert any(line.startswith("better: HEAD 0, working tree 6, undecided 0") for line in lines)
-    assert any(line.startswith("working tree is better in these cases, by this judge: chance") for line in lines)
+    assert any(line.startswith("working tree is better in these cases, according to this judge: ") for line in lines)
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_the_files_have_both_results_and_the_order_in_which_they_stood(
     assert len({tuple(order) for order in orders}) == 2, "which order comes first is drawn"
     page = Path(told["files"][0]).read_text()
     assert "## warm, sample 2\n\n### HEAD\n\n```\nWelcome, a long one" in page
-    assert "stood first: HEAD 4, working tree 9. It is so." in page
+    assert "shown first: HEAD 4, working tree 9. It is so." in page
     assert compared(skillrun, "--judge", "judge-pair", "--samples", "1").code == 0
     assert Path(told["files"][0]).read_text() == page, "a later comparison has files of its own"
 
@@ -189,10 +189,10 @@ def test_nothing_is_asked_twice_and_more_samples_ask_only_what_is_new(wire: Wire
     assert compared(skillrun, "--judge", "judge-pair", "--samples", "1").code == 0
     done = skillrun("test", "hello", *TRUST, "HEAD", "--judge", "judge-pair", "--samples", "1")
     assert done.code == 0, "without a price nobody has to say yes"
-    assert "asks 0 calls; 8 more are on record" in done.out
+    assert "makes 0 calls; 8 more already recorded" in done.out
     assert (len(world.asked), len(world.judged)) == (4, 4)
     done = compared(skillrun, "--judge", "judge-pair", "--samples", "2")
-    assert "asks 8 calls, 4 of them the judge's; 8 more are on record" in done.out
+    assert "makes 8 calls, 4 of them by the judge; 8 more already recorded" in done.out
     assert (len(world.asked), len(world.judged)) == (8, 8)
     edit("a short welcome", "a short welcome, and a kind one")
     assert compared(skillrun, "--samples", "2").code == 0
@@ -203,14 +203,14 @@ def test_nothing_is_asked_twice_and_more_samples_ask_only_what_is_new(wire: Wire
 def test_a_comparison_that_was_cut_goes_on(wire: Wire, skillrun: Call, world: World) -> None:
     world.fails_from = 4
     done = compared(skillrun, "--judge", "judge-pair", "--samples", "1")
-    assert "did not come to a result: the same command asks what failed again" in done.out
+    assert "had no result: run the same command to retry the failed calls" in done.out
     assert "no more today" in done.out
     answered = len(world.asked)
     assert answered == 3
     world.fails_from = 10**9
     done = compared(skillrun, "--judge", "judge-pair", "--samples", "1")
     assert len(world.asked) == 4
-    assert f"; {answered} more are on record" in done.out
+    assert f"; {answered} more already recorded" in done.out
 
 
 @pytest.mark.slow
@@ -218,17 +218,17 @@ def test_a_judge_whom_the_order_sways_decides_nothing(wire: Wire, skillrun: Call
     world.judges = lambda _first, _second: (9, 2)
     done = compared(skillrun, "--judge", "judge-pair", "--samples", "1")
     assert "better: HEAD 0, working tree 0, undecided 2" in done.out
-    assert "in 2 pairs the judge was for the same place both times: the order swayed it" in done.out
-    assert "too few to tell: 0 decided pairs" in done.out
+    assert "in 2 pairs the judge chose the same position in both orders: the order biased it" in done.out
+    assert "too few pairs: 0 decided pairs" in done.out
 
 
 @pytest.mark.slow
 def test_who_is_at_a_terminal_is_asked(wire: Wire) -> None:
     command = ("test", "hello", "--compare", "HEAD", "--model", "scripted:noise-1", "--samples", "1", "--trust-project")
-    for reply, code, words in (("n", 1, "Nothing was asked."), ("y", 0, "kept in runs/.compared/hello/1.md")):
+    for reply, code, words in (("n", 1, "No calls were made."), ("y", 0, "saved in runs/.compared/hello/1.md")):
         terminal = Terminal(*command)
-        shown = terminal.until(r"Ask this\? \[y/N\]")
-        assert "asks 4 calls: about " in shown
+        shown = terminal.until(r"Make these calls\? \[y/N\]")
+        assert "makes 4 calls: about " in shown
         terminal.type(f"{reply}\n")
         assert terminal.end() == code, terminal.seen
         assert words in terminal.seen
@@ -237,8 +237,8 @@ def test_who_is_at_a_terminal_is_asked(wire: Wire) -> None:
 @pytest.mark.slow
 def test_few_samples_are_said_to_be_too_few_before_and_after(wire: Wire, skillrun: Call) -> None:
     done = compared(skillrun, "formal", "--judge", "judge-pair", "--samples", "2")
-    assert "note: 2 pairs cannot tell which is better" in done.out
-    assert "too few to tell: 2 decided pairs, and fewer than 6 can be chance" in done.out
+    assert "note: 2 pairs cannot show a significant difference" in done.out
+    assert "too few pairs: 2 decided pairs, at least 6 are needed" in done.out
     assert "working tree is better" not in done.out
 
 
@@ -269,10 +269,10 @@ def test_a_folder_and_what_ships_are_versions_too(wire: Wire, skillrun: Call, wo
     shutil.copytree("config", tmp_path / "older" / "config")
     edit("a short welcome", "a very short welcome")
     done = compared(skillrun, "--samples", "1", version="../older")
-    assert "hello: ../older beside the working tree" in done.out
+    assert "hello: ../older compared with the working tree" in done.out
     assert any("a very short" in text for text in world.asked)
     done = compared(skillrun, version="shipped")
-    assert (done.code, "takes the place of a shipped one" in done.err) == (2, True)
+    assert (done.code, "overrides a shipped one" in done.err) == (2, True)
     assert skillrun("eject", "roles/judge.md").code == 0
     assert "send the same prompts" in compared(skillrun, version="shipped").out
 
@@ -281,7 +281,7 @@ def test_a_folder_and_what_ships_are_versions_too(wire: Wire, skillrun: Call, wo
 def test_another_judge_is_a_workflow_of_the_project(wire: Wire, skillrun: Call, world: World) -> None:
     assert compared(skillrun, "--judge", "hello").code == 2
     done = compared(skillrun, "--judge", "hello")
-    assert "`hello` is no judge: it has no input `task`" in done.err
+    assert "`hello` is not a judge: it has no input `task`" in done.err
     shutil.copytree("skills/hello", "skills/mine")
     Path("workflows/mine.md").write_text(
         "---\nname: mine\ninputs: {task: string, first: string, second: string}\n"
@@ -302,16 +302,16 @@ def test_another_judge_is_a_workflow_of_the_project(wire: Wire, skillrun: Call, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--compare", "HEAD"), "`--compare` takes one workflow"),
+        (("--compare", "HEAD"), "`--compare` requires a workflow"),
         (("hello", "--compare", "HAED"), "`HAED` is neither a folder nor a git revision"),
         (("hello", "--compare", "./gone"), "`./gone` is neither a folder"),
         (("hello", "--compare", "runs"), "`runs` is neither a folder nor a git revision"),
-        (("hello", "--samples", "2"), "`--samples` is for a comparison"),
+        (("hello", "--samples", "2"), "`--samples` requires `--compare`"),
         (("hello", "--compare", "HEAD", "--step", "letter"), "add `--phase PHASE`"),
-        (("hello", "--compare", "HEAD", "--whole", "--phase", "letter"), "`--whole` is every phase and step"),
-        (("hello", "--compare", "HEAD", "--phase", "lettre"), "no call of these cases is in `lettre`"),
+        (("hello", "--compare", "HEAD", "--whole", "--phase", "letter"), "`--whole` cannot be combined"),
+        (("hello", "--compare", "HEAD", "--phase", "lettre"), "these cases make no calls in `lettre`"),
         (("hello", "--compare", "HEAD", "--judge", "judge-piar"), "there is no workflow `judge-piar`"),
-        (("hello", "--compare", "HEAD", "--junit", "x.xml"), "`--compare` goes with neither"),
+        (("hello", "--compare", "HEAD", "--junit", "x.xml"), "`--compare` cannot be combined"),
         (("hello", "--compare", "HEAD", "--model", "lcoal:m"), "lcoal"),
     ],
 )
@@ -326,7 +326,7 @@ def test_a_case_that_does_not_fit_the_other_version_is_said(wire: Wire, skillrun
     edit("person: Grace", "person: Grace, mood: glad", "tests/hello/warm.md")
     done = compared(skillrun)
     assert (done.code, world.asked) == (2, [])
-    assert "the cases do not fit the version `HEAD`" in done.err
+    assert "the cases do not match the version `HEAD`" in done.err
     assert "`hello` has no input `mood`" in done.err
 
 

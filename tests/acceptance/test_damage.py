@@ -49,7 +49,7 @@ STATES = {
     r"^models:.*?(?=^\w)": ("models: {strong: 5}\n", "`models` is", "a mapping of names to texts"),
     r"^round: 1$": ("round: 1000000000", "`round` is `1000000000`", "a whole number from 1 to 10,000"),
     r"^status: waiting$": ("status: idle", "`status` is `idle`", "one of running, waiting, completed, failed"),
-    r"^budget:.*?(?=^\w)": ("budget: {calls: many}\n", "`budget` is", "a mapping of names to numbers from 0"),
+    r"^budget:.*?(?=^\w)": ("budget: {calls: many}\n", "`budget` is", "a mapping of names to numbers of at least 0"),
     r"^inputs:.*?(?=^\w)": ("inputs: [a]\n", "`inputs` is", "a mapping of names to values"),
 }
 
@@ -69,8 +69,8 @@ def test_a_damaged_state_is_refused_with_its_line_and_what_is_allowed(run: Path,
 
 RECOVERED = {
     "status: failed-ish": (r"^status: completed$", "status: nonsense", "its status is `nonsense`"),
-    "another phase": (r"^phase: draft$", "phase: send", "it is that of `send`"),
-    "another round": (r"^round: 1$", "round: 7", "its round is 7, and the run is in round 1"),
+    "another phase": (r"^phase: draft$", "phase: send", "it belongs to `send`"),
+    "another round": (r"^round: 1$", "round: 7", "its round is 7, but the run is in round 1"),
     "a way back to nowhere": (r"^round: 1$", "round: 1\ngoto: {target: x, step: y}", "it goes back to `x`"),
     "no frontmatter": (r"\A.*\Z", "nothing", "its status is ``"),
     "a cut": (r"^status: .*\Z", "", "cannot be read"),
@@ -93,7 +93,7 @@ def test_a_damaged_summary_is_recovered_or_used_and_told_of(run: Path, skillrun:
     pattern, new, *reasons = (RECOVERED | USED)[what]
     edit(summary, pattern, new)
     assert skillrun("show", "ada").code == 0
-    told = "summaries/draft.md was changed by hand, and counts as it is now"
+    told = "summaries/draft.md was edited manually; the edited version is used"
     if what in USED:
         assert "summaries/draft.md" in skillrun("show", "ada", "--json").json["changed_by_hand"]
     done = skillrun(*GOES_ON)
@@ -136,7 +136,7 @@ def test_an_edited_summary_of_a_round_that_is_over_is_told_of_when_the_run_goes_
     assert skillrun("loop", "--name", "ada", "--model", "scripted:default").code == 75
     (folder / "answers.yaml").write_text("fine: it is\n")
     edit(folder / "runs/ada/round-1/summaries/one.md", r"^number: 1$", "number: 3")
-    told = "round-1/summaries/one.md was changed by hand, and counts as it is now"
+    told = "round-1/summaries/one.md was edited manually; the edited version is used"
     assert told.split(maxsplit=1)[0] in skillrun("show", "ada", "--json").json["changed_by_hand"]
     done = skillrun(*GOES_ON)
     assert (done.code, done.out.count(told)) == (0, 1), done
@@ -274,7 +274,7 @@ def test_an_edit_that_goes_with_its_round_is_told_with_its_place(project: Make, 
     answers.write_text("choose/where: the lake\ncheck/well: so\n")
     done = skillrun("resume", "visit", *arguments)
     assert done.code == 0, done.out
-    told = "your edit of visit.md is in round-1/ now: visit.md is written anew"
+    told = "your edit of visit.md is now in round-1/: visit.md is written again"
     assert told in done.out
     assert told in skillrun("show", "visit", "--json").json["notices"]
     assert (folder / "runs" / "visit" / "round-1" / "visit.md").read_text() == "Mine.\n"

@@ -255,7 +255,7 @@ def test_only_what_was_at_the_provider_is_said_to_be_unknown(crowd: Crowd) -> No
         assert crowd.recorded("sent") == crowd.asked()
         told = [crowd.skillrun(*next_command(done), "--budget", f"calls={most}") for most in (4, 4, 500)]
         assert [one.code for one in told] == [75, 75, 0]
-        assert [(one.out + one.err).count("its answer is unknown") for one in told] == [4, 0, 0], "told once"
+        assert [(one.out + one.err).count("its reply is unknown") for one in told] == [4, 0, 0], "told once"
 
 
 @pytest.mark.slow
@@ -268,7 +268,7 @@ def test_a_refused_key_is_on_record_and_those_that_wait_are_not_sent(crowd: Crow
         assert crowd.recorded("sent") == crowd.recorded("tried") == crowd.asked()
         assert crowd.recorded("reply", "failed").total() == 0
         assert crowd.unanswered() == []
-        assert "failed: meeting: `words` was not answered (guest:n0: here:m: here refuses the key" in done.out
+        assert "failed: meeting: `words` was not answered (guest:n0: here:m: here rejects the key" in done.out
     with crowd.served(HELLO):
         assert crowd.skillrun(*next_command(done), "--yes").code == 0
         assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS))
@@ -327,7 +327,7 @@ def test_odd_replies_are_failures_of_their_members_alone(crowd: Crowd) -> None:
         assert "this is a bug" not in done.err
         assert crowd.recorded("reply") - Counter(["n4", "n5"] * 2) == {"n7": 1, "n8": 1, "n9": 1}
         assert crowd.asked() == {**dict.fromkeys(odd, 2), "n7": 1, "n8": 1, "n9": 1}
-        assert "went on without guest:n0" in done.out
+        assert "continued without guest:n0" in done.out
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def test_a_refused_member_is_carried_like_any_other_failure(kind: str, crowd: Cr
     crowd.write(3, at_least=2)
     done = crowd.run("--script", "script.yaml")
     assert done.code == 0, done.out
-    assert "meeting: warning: words: went on without guest:n1: scripted:default: no such luck" in done.out
+    assert "meeting: warning: words: continued without guest:n1: scripted:default: no such luck" in done.out
     assert crowd.recorded("sent") == {"n0": 1, "n1": 1, "n2": 1}
 
 

@@ -117,7 +117,7 @@ def test_a_failed_item_is_on_record_and_the_others_stand(made: Project) -> None:
     summary = made.summary()
     assert summary["outputs"] == {"marks": [8, 8], "done": ["T-1", "T-3"], "failed": ["T-2"]}
     assert summary["flags"]["degraded"] is True
-    [warning] = [one for one in summary["quality_warnings"] if "went on without" in one]
+    [warning] = [one for one in summary["quality_warnings"] if "continued without" in one]
     assert "T-2: `draft` was not answered (a: no hands)" in warning
     assert "build: built T-2: failed" in done.out
 
@@ -196,8 +196,8 @@ def test_items_are_told_apart_by_what_they_hold_where_their_ids_do_not(made: Pro
     assert len(same) == 2
     assert [one for one in keys if one.startswith("on-the-wall-etc-")]
     warnings = made.summary()["quality_warnings"]
-    assert "built: 1 of 5 items are there twice, and count once" in warnings
-    assert any(one.startswith("built: 2 items have the id `T-1`; they are told apart as T-1-") for one in warnings)
+    assert "built: 1 of 5 items are duplicates and count once" in warnings
+    assert any(one.startswith("built: 2 items have the id `T-1`; they are identified as T-1-") for one in warnings)
     assert made.summary()["outputs"]["done"][-1] == "On the wall, ../../etc"
 
 
@@ -210,21 +210,21 @@ def test_what_is_no_list_too_long_or_writes_one_file_for_two_items_fails_the_ste
     (made.folder / "script.yaml").write_text(json.dumps([{"address": "w/build/plan/*", "data": {"parts": many}}]))
     done = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "many")
     assert done.code == 1
-    assert "`built` has 201 items; one list has at most 200" in done.err + done.out
+    assert "`built` has 201 items; a list may have at most 200" in done.err + done.out
     assert "limits.items" in done.err + done.out
     phase = made.folder / "skills/w/build.md"
     text = phase.read_text().replace("plan.data.parts }}", "plan.data.parts[0].what }}").replace("part.what", "part")
     phase.write_text(text)
     done = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "text")
     assert done.code == 1
-    assert "`each` is a text" in done.err + done.out
+    assert "`each` is text" in done.err + done.out
 
 
 def test_a_rehearsal_says_what_one_item_is_expected_to_use(project: Any, skillrun: Call) -> None:
     project("errands")
     done = skillrun("errands", "rainy", "--dry-run")
     assert done.code == 0, done.err
-    assert "for each of 2 items in `walk/letters` (a real run may have more or fewer): about 1 calls" in done.out
+    assert "for each of 2 items in `walk/letters` (the number may differ in a real run): about 1 calls" in done.out
     told = skillrun("errands", "rainy", "--dry-run", "--json").json["each"]
     assert told["walk/letters"]["items"] == 2
     assert told["walk/letters"]["calls"] == 1
@@ -243,7 +243,7 @@ def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_c
     assert answers == {"errands/walk/letters~baker/sure@1": "yes", "errands/walk/letters~cobbler/sure@1": "no"}
     shown = skillrun("render", "errands", "walk", "letters", "-i", "day=rainy")
     assert "errands/walk/letters~baker/letter/write/letter/friend/1.1" in shown.out
-    assert "prompts, the longest of each step" in skillrun("show", "r").out
+    assert "longest prompt of each step" in skillrun("show", "r").out
 
 
 @pytest.mark.slow
@@ -266,7 +266,7 @@ steps:
     answers.write_text("pack/packed~hat/sure: yes\npack/packed~coat/sure: no\nmore: [a, b]\n", encoding="utf-8")
     waiting = skillrun("resume", "r", "--answers", "answers.yaml")
     assert (waiting.code, "put `pack/again#2/more-1: …` and `pack/again#2/more-2: …`" in waiting.out) == (75, True)
-    assert "no question is called" not in waiting.out + waiting.err
+    assert "no question has the name" not in waiting.out + waiting.err
     assert "answered from the prepared answers: pack/packed~coat/sure = no" in waiting.out
     left = skillrun("answers", "r")
     assert "`pack/again#2/more-1`: More?" in left.err
@@ -305,7 +305,7 @@ def test_how_long_a_list_is_changes_what_the_run_is_expected_to_use(made: Projec
     made.write(more='  - {when: run.estimate, say: "{{ run.estimate.calls }} were expected."}\n')
     many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(7)]
     done = made.run(many, MARK)
-    found = re.search(r"build: expected now, as `built` is for 7, not (\d): about (\d+) calls", done.out)
+    found = re.search(r"build: expected now, because `built` has 7 items, not (\d): about (\d+) calls", done.out)
     assert found is not None, done.out
     assert int(found[2]) == 1 + 7 * 3
     assert f"build: {1 + int(found[1]) * 3} were expected." in done.out

@@ -43,7 +43,7 @@ def status(skillrun: Call, *more: str) -> dict[str, str]:
 def test_a_shipped_file_is_copied_and_counts_when_it_is_changed(place: Path, skillrun: Call) -> None:
     done = skillrun("eject", JUDGE)
     assert done.code == 0
-    assert done.out.startswith(f"made  {JUDGE}\nmade  {ORIGINAL}\n")
+    assert done.out.startswith(f"created  {JUDGE}\ncreated  {ORIGINAL}\n")
     assert (place / JUDGE).read_text("utf-8") == (place / ORIGINAL).read_text("utf-8") == SHIPPED
     assert status(skillrun) == {JUDGE: "same"}
     (place / JUDGE).write_text(SHIPPED.replace("You score", "You weigh"), "utf-8")
@@ -63,7 +63,7 @@ def test_it_is_ejected_into_the_project_from_below_by_the_path_that_messages_hav
     skillrun("init")
     (place / "src").mkdir()
     monkeypatch.chdir(place / "src")
-    assert skillrun("eject", f"skillrun:{JUDGE}").out.startswith(f"made  ../{JUDGE}\n")
+    assert skillrun("eject", f"skillrun:{JUDGE}").out.startswith(f"created  ../{JUDGE}\n")
     assert f"same      ../{JUDGE}: " in skillrun("outdated", f"../{JUDGE}").out
 
 
@@ -72,10 +72,10 @@ def test_it_is_ejected_into_the_project_from_below_by_the_path_that_messages_hav
     [
         ("roles/juge.md", "hint: did you mean `roles/judge.md`?"),
         ("skills/brainstorm", "hint: one of skills/brainstorm/context.md, skills/brainstorm/questioning.md"),
-        ("config/planning.yaml", "config/planning.yaml needs no copy: config is merged key by key"),
-        ("../roles/judge.md", "is no shipped file"),
-        ("starters/role/roles/NAME.md", "is no shipped file"),
-        ("pyproject.toml", "is no shipped file"),
+        ("config/planning.yaml", "config/planning.yaml cannot be ejected: config files are merged key by key"),
+        ("../roles/judge.md", "is not a shipped file"),
+        ("starters/role/roles/NAME.md", "is not a shipped file"),
+        ("pyproject.toml", "is not a shipped file"),
     ],
 )
 def test_what_is_no_shipped_file_is_refused(place: Path, skillrun: Call, path: str, because: str) -> None:
@@ -115,14 +115,14 @@ def test_no_file_of_the_project_is_written_over(place: Path, skillrun: Call) -> 
     assert not (place / ".skillrun").exists()
     (place / JUDGE).unlink()
     (place / JUDGE).write_text(SHIPPED, "utf-8")
-    assert skillrun("eject", JUDGE).out.startswith(f"made  {ORIGINAL}\n")
+    assert skillrun("eject", JUDGE).out.startswith(f"created  {ORIGINAL}\n")
     done = skillrun("eject", JUDGE)
     assert done.code == 2
-    assert f"{JUDGE} was ejected already" in done.err
+    assert f"{JUDGE} is already ejected" in done.err
 
 
 def test_a_name_that_ships_is_no_new_one_and_eject_is_named(place: Path, skillrun: Call) -> None:
-    assert f"hint: `skillrun eject {JUDGE}` takes a copy to change" in skillrun("new", "role", "judge").err
+    assert f"hint: `skillrun eject {JUDGE}` copies it to edit" in skillrun("new", "role", "judge").err
 
 
 def test_what_has_changed_in_the_shipped_file_is_merged_into_yours(place: Path, skillrun: Call) -> None:
@@ -159,7 +159,7 @@ def test_a_conflict_has_marks_and_nothing_runs_on_it_until_it_is_settled(place: 
     older(place, skillrun, lambda text: text.replace("The last line as it was.", "The last line as I want it."))
     done = skillrun("outdated", "--merge")
     assert done.code == 1
-    assert f"merged    {JUDGE}, and where both sides have changed it has conflict marks now\n" in done.out
+    assert f"merged    {JUDGE}, with conflict markers where both sides changed it\n" in done.out
     text = (place / JUDGE).read_text("utf-8")
     assert f"<<<<<<< yours\nThe last line as I want it.\n=======\n{LINES[-1]}>>>>>>> shipped with skillrun " in text
     assert status(skillrun) == {JUDGE: "conflict"}
@@ -167,7 +167,7 @@ def test_a_conflict_has_marks_and_nothing_runs_on_it_until_it_is_settled(place: 
     assert (place / JUDGE).read_text("utf-8") == text
     done = skillrun("validate")
     assert done.code == 1
-    assert f"{JUDGE}:{len(LINES)}:1: error[conflict]: a merge has left its marks here" in done.out
+    assert f"{JUDGE}:{len(LINES)}:1: error[conflict]: this is a merge conflict marker" in done.out
     done = skillrun("plan", "Paint it", "--model", "scripted:default", "--unattended")
     assert done.code == 1
     assert "Nothing was run and nothing was spent." in done.err
@@ -204,7 +204,7 @@ def test_without_git_a_merge_says_what_is_missing(place: Path, skillrun: Call, m
     monkeypatch.setenv("PATH", str(place))
     done = skillrun("outdated", "--merge")
     assert done.code == 1
-    assert "error: git is not there, and it is what merges\nhint: install git, or take over" in done.err
+    assert "error: merging requires git, which is not installed\nhint: install git, or apply" in done.err
     assert (place / JUDGE).read_text("utf-8") == before
     assert skillrun("outdated", "--diff").code == 1
 
@@ -233,4 +233,4 @@ def test_a_project_without_any_says_so(place: Path, skillrun: Call) -> None:
     skillrun("init")
     done = skillrun("outdated")
     assert done.code == 0
-    assert "no file of this project takes the place of a shipped one" in done.out
+    assert "no file of this project overrides a shipped one" in done.out

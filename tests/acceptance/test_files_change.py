@@ -74,7 +74,7 @@ MOVED: dict[str, tuple[Callable[[Path], object], str]] = {
     "the lock, exchanged": (lambda run: exchanged(run / ".run/lock"), "was removed or exchanged"),
     ".run, moved": (lambda run: (run / ".run").rename(run.parent / "aside"), ".run was moved while the run went on"),
     "the folder": (lambda run: run.rename(run.with_name("eve")), "it is {runs}/eve now"),
-    "its records": (lambda run: shutil.rmtree(run / "summaries"), "draft.md was removed while the run went on"),
+    "its records": (lambda run: shutil.rmtree(run / "summaries"), "draft.md was removed during the run"),
 }
 GONE: dict[str, tuple[Callable[[Path], object], str]] = {
     ".run": (lambda run: shutil.rmtree(run / ".run"), "its journal with it"),
@@ -176,7 +176,7 @@ def test_a_transcript_that_cannot_be_written_is_told_of_once_and_changes_nothing
 
     monkeypatch.setattr(os, "write", full)
     done = skillrun(*GREET)
-    assert (done.code, done.out.count("the transcript (.run/transcript.ndjson) is not kept any further: No space")) == (
+    assert (done.code, done.out.count("the transcript (.run/transcript.ndjson) stopped: No space")) == (
         0, 1
     ), done  # fmt: skip
     assert ("Traceback" in done.err + caplog.text, calls(run, skillrun)) == (False, 2)
@@ -187,7 +187,7 @@ def test_a_transcript_that_cannot_be_opened_is_told_of_once(project: Make, skill
     transcript = project("greeting") / "runs" / "ada" / ".run" / "transcript.ndjson"
     transcript.mkdir(parents=True)
     done = skillrun(*GREET, "--name", "ada")
-    assert (done.code, done.out.count("transcript.ndjson) is not kept any further: Is a directory")) == (0, 1), done
+    assert (done.code, done.out.count("transcript.ndjson) stopped: Is a directory")) == (0, 1), done
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_output_that_cannot_be_written_changes_no_exit_code(project: Make) -> No
     with Path("/dev/full").open("w") as full:
         done = run_skillrun(*GREET, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
-    assert done.stderr.count("the output cannot be written (No space left on device); the run goes on") == 1
+    assert done.stderr.count("the output cannot be written (No space left on device); the run continues") == 1
     assert "status: completed" in (folder / "runs" / "ada" / "state.md").read_text()
 
 

@@ -137,10 +137,10 @@ def test_a_resumed_run_finds_what_it_found(project: Call, skillrun: Call) -> Non
 @pytest.mark.parametrize(
     ("find", "repository", "because"),
     [
-        (["src/app.py"], "", "there is no repository to find anything in"),
-        (["src/app.py"], 'repository: "{{ inputs.repo }}"', "there is no repository to find anything in"),
+        (["src/app.py"], "", "the workflow names no repository to search"),
+        (["src/app.py"], 'repository: "{{ inputs.repo }}"', "the workflow names no repository to search"),
         ("{{ [{'a': 1}] | groupby('a') }}", "repository: .", "`find` takes paths, or records with a `path`"),
-        ("{{ range(1001) | map('string') }}", "repository: .", "at most 1,000 paths, and here are 1,001"),
+        ("{{ range(1001) | map('string') }}", "repository: .", "at most 1,000 paths; this step has 1,001"),
     ],
 )
 def test_what_cannot_be_looked_for_is_a_failure_that_otherwise_takes(

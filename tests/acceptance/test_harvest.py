@@ -23,8 +23,8 @@ def test_what_is_gathered_is_written_and_read_by_one_shape(project: Call, skillr
     lines = (folder / "runs/tea/ideas.md").read_text().splitlines()
     assert lines == [f"- Idea {number} ({1 + number % 5}, round 1)" for number in range(8)]
     warnings = " ".join(done.json["phases"][0]["warnings"])
-    assert "at most 8 are taken" in warnings
-    assert "breaks off" in warnings
+    assert "at most 8 items are allowed" in warnings
+    assert "truncated" in warnings
     assert skillrun("harvest", "x" * 201, "--model", "scripted:x").code == 2
     assert "`tags` has 4 items; expected 0 to 3" in skillrun("harvest", "tea", "--tags", "a,b,c,d").err
     schema = skillrun("schema", "harvest/list", "--json").json
@@ -41,5 +41,5 @@ def test_a_frontmatter_without_its_shape_is_not_written(project: Call, skillrun:
     (folder / "replies.yaml").write_text(json.dumps(rules))
     done = skillrun("harvest", "tea", "--script", "replies.yaml")
     assert done.code == 1
-    assert "has not the shape" in done.out + done.err
+    assert "does not match the schema" in done.out + done.err
     assert not (folder / "runs/tea/data.md").exists()

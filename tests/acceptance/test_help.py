@@ -67,7 +67,7 @@ def test_a_workflows_help_comes_from_its_markdown(project: Call, skillrun: Call)
         "--tone [warm|formal]  How it sounds  [default: warm]",
         "--lines 1..5          How long it is",
         "--loud / --no-loud    In capital letters",
-        "--topics STRING       What it mentions; may be given several times",
+        "--topics STRING       What it mentions; can be repeated",
         "--dry-run",
     ):
         assert line in done.out

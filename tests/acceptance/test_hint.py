@@ -155,7 +155,7 @@ def test_a_terminal_without_a_prompt_is_a_mistake_and_no_wait(project: Call) -> 
     project()
     terminal = Terminal("hint")
     assert terminal.end() == 2
-    assert "error: there is no prompt" in terminal.seen
+    assert "error: the prompt is missing" in terminal.seen
 
 
 @pytest.mark.row("P10")

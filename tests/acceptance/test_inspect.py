@@ -50,7 +50,7 @@ def test_show_tells_the_story_of_a_run(visited: Any, skillrun: Call) -> None:
         "  check: back to plan, for round 2",
     ):
         assert line in phases
-    assert lines[lines.index("changed by hand:") + 1] == "  visit.md"
+    assert lines[lines.index("edited:") + 1] == "  visit.md"
     assert lines[-1].startswith("4 calls, ")
 
 
@@ -213,7 +213,7 @@ def test_show_lists_artifacts_that_were_removed_by_hand(visited: Any, skillrun: 
     assert skillrun("show", "visit", "--json").json["removed_by_hand"] == []
     (visited / "runs" / "visit" / "visit.md").unlink()
     lines = skillrun("show", "visit").out.splitlines()
-    assert lines[lines.index("changed by hand:") + 1] == "  visit.md (removed)"
+    assert lines[lines.index("edited:") + 1] == "  visit.md (removed)"
     told = skillrun("show", "visit", "--json").json
     assert (told["changed_by_hand"], told["removed_by_hand"]) == ([], ["visit.md"])
 
@@ -224,8 +224,8 @@ def test_calls_that_got_no_answer_are_told_beside_those_that_did(unsure: Any, sk
     assert done.code == 1
     lost = skillrun("show", "it", "--json").json["usage"]["without_answer"]
     assert lost > 0
-    assert f"$0.00; {lost} more without an answer" in done.out
-    assert skillrun("show", "it").out.splitlines()[-1].endswith(f"; {lost} more without an answer")
+    assert f"$0.00; {lost} more without a reply" in done.out
+    assert skillrun("show", "it").out.splitlines()[-1].endswith(f"; {lost} more without a reply")
     spent = skillrun("resume", "it", "--answers", "answers.yaml", "--budget", f"calls={1 + lost}")
     assert f"the budget of {1 + lost} calls is spent" in spent.out  # it counts the same calls
 
@@ -235,7 +235,7 @@ def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, s
     draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("changed since the run was last evaluated: skills/greeting/draft.md\n")
+    assert done.err.startswith("changed since the run last executed: skills/greeting/draft.md\n")
     assert "  greeting/draft/words/writer/1.1 (scripted:default, " in done.err
     assert "`skillrun resume ada --answers answers.yaml --yes`" in done.err
     done = skillrun("resume", "ada", "--preview")
@@ -255,7 +255,7 @@ def test_render_shows_a_prompt_as_it_would_be_sent(project: Call, skillrun: Call
     folder = project("greeting")
     done = skillrun("render", "greeting", "draft", "words", "-i", "person=Ada", "-i", "topics=tea", *SCRIPTED)
     assert done.code == 0
-    assert done.out.startswith("greeting/draft/words/writer/1.1 · scripted:default · at most ")
+    assert done.out.startswith("greeting/draft/words/writer/1.1 · scripted:default · reply limit ")
     assert "Greet Ada in a warm tone, in 2 lines.\nMention tea." in done.out
     assert "You write greetings." in done.out
     skillrun("greeting", "Ada", "--topics", "tea", *SCRIPTED)

@@ -125,8 +125,8 @@ def test_many_texts_are_shortened_and_told_of_or_whole(made: Project, window: in
         assert re.match(
             r"talk: The long one: .* of [\d,]+ tokens, under Part$|talk: The long one: [\d,]+ tokens, all$", told[0]
         )
-        assert "the window of `talk` has no room for all of The long one" in done.out
-        assert "left out of prompts, for want of room:" in made.skillrun("show", "run").out
+        assert "the prompt of `talk` exceeds the window; omitted: The long one" in done.out
+        assert "left out of prompts, for lack of space:" in made.skillrun("show", "run").out
 
 
 @pytest.mark.row("Q1")

@@ -182,7 +182,7 @@ WHY = "{say: '{{ failure.kind }} | {{ failure.reason }} | {{ failure.text | defa
     [
         ({"fail": "auth", "message": "no such key"}, "auth", "clerk: openai:small: no such key", "nothing"),
         ({"fail": "overloaded", "message": "busy"}, "overloaded", "clerk: busy", "nothing"),
-        ({"text": "I would rather not."}, "parse_error", "has not the shape", "I would rather not."),
+        ({"text": "I would rather not."}, "parse_error", "does not match the schema", "I would rather not."),
         ({"text": "No.", "stop": "refusal"}, "refused", "clerk: openai:small: the model refused to answer", "No."),
     ],
 )

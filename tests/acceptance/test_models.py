@@ -215,7 +215,7 @@ def test_an_unknown_model_or_member_that_is_typed_is_refused_before_the_run(
 def test_a_typed_model_whose_key_is_not_set_is_refused_before_the_run(asking: Path, skillrun: Call) -> None:
     done = skillrun("ask", "x", "--models", "anthropic:claude-opus-5-5", "--unattended")
     assert done.code == 1
-    assert "`anthropic:claude-opus-5-5` is anthropic:claude-opus-5-5, and ANTHROPIC_API_KEY is not set" in done.err
+    assert "`anthropic:claude-opus-5-5` is anthropic:claude-opus-5-5, but ANTHROPIC_API_KEY is not set" in done.err
     assert not (asking / "runs").exists()
 
 

@@ -285,8 +285,8 @@ def test_the_next_command_repeats_what_the_run_was_given(scene: Scene) -> None:
     scene.write({"my answers.yaml": "{}\n"})
     given = ("--unattended", "--answers", "my answers.yaml")
     done = scene.skillrun("trip", "--model", "scripted:x", "--name", "run", *given)
-    assert "into 'my answers.yaml' and type" in done.out
-    assert "or leave `--unattended` out in a terminal" in done.out
+    assert "into 'my answers.yaml' and run" in done.out
+    assert "or use a terminal without `--unattended`" in done.out
     assert typed(done)[-1] == ["resume", "run", "--unattended", "--answers", "my answers.yaml"], done.out
     done = scene.skillrun("resume", "run")
     assert typed(done)[-2:] == [["resume", "run", "--answers", "answers.yaml"], ["resume", "run"]], done.out

@@ -61,7 +61,7 @@ def desk(project: Call) -> Path:
 
 def offered(done: Done) -> tuple[str, list[str], str, list[str]]:
     """What a run that waits says to type: an answer, the others, the file that takes it, and the command."""
-    found = re.search(r"put `(.+?)` \(or: (.+?)\) into (\S+) and type `skillrun (.+?)`", done.out.splitlines()[-1])
+    found = re.search(r"put `(.+?)` \(or: (.+?)\) into (\S+) and run `skillrun (.+?)`", done.out.splitlines()[-1])
     assert found is not None, done.out
     answer, others, file, command = found.groups()
     return answer, others.split(", "), file, shlex.split(command)
@@ -98,7 +98,7 @@ def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_i
     (desk / "answers.yaml").write_text("retry: stop here\n")
     done = skillrun("desk", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert done.code == 1
-    assert "failed: one: stopped here: `note` was not answered (clerk: busy)" in done.out
+    assert "failed: one: stopped by the user: `note` was not answered (clerk: busy)" in done.out
     assert done.out.endswith(
         "next: fix what is wrong; then resume with `skillrun resume desk --answers answers.yaml --script busy.yaml`\n"
     )
@@ -119,7 +119,7 @@ def test_an_unattended_run_takes_what_was_prepared_for_a_breaker_and_falls_back_
     (desk / "answers.yaml").write_text("retry: [retry, retry, stop here]\n")
     done = skillrun(*unattended, "--name", "prepared", "--answers", "answers.yaml")
     assert (done.code, len(sent(desk / "runs" / "prepared"))) == (1, 3)
-    assert "stopped here" in done.out
+    assert "stopped by the user" in done.out
 
 
 def test_a_phase_that_failed_and_has_a_stand_in_is_said_to_have_failed(project: Call, skillrun: Call) -> None:
@@ -174,7 +174,7 @@ def test_stopping_at_a_breaker_in_a_terminal_stops(desk: Path) -> None:
     terminal.until(r"retry[\s\S]*`note` was not answered[\s\S]*`note` was not answered[\s\S]*stop here")
     terminal.type("2\r")
     assert terminal.end() == 1
-    assert "failed: one: stopped here" in terminal.seen
+    assert "failed: one: stopped by the user" in terminal.seen
 
 
 @pytest.mark.finding("FL7")
@@ -204,10 +204,10 @@ def test_a_prepared_answer_that_is_no_choice_leaves_the_run_waiting_or_is_refuse
     (desk / "answers.yaml").write_text("retry: rety\n")
     done = skillrun("resume", "desk", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert done.code == 75
-    assert "waiting: answers.yaml:1:8: `rety` is none of the choices, for `retry` of `one/note.retry-1`" in done.out
+    assert "waiting: answers.yaml:1:8: `rety` is not one of the choices, for `retry` of `one/note.retry-1`" in done.out
     assert done.out.endswith(
         "next: did you mean `retry`? allowed: retry, stop here; "
-        "mend it there, and type `skillrun resume desk --script busy.yaml --answers answers.yaml`\n"
+        "fix it there and run `skillrun resume desk --script busy.yaml --answers answers.yaml`\n"
     )
     project("visit")
     skillrun("visit", *SCRIPTED)
@@ -215,7 +215,7 @@ def test_a_prepared_answer_that_is_no_choice_leaves_the_run_waiting_or_is_refuse
     (desk / "answers.yaml").write_text("where: the lke\n")
     done = skillrun("resume", "visit", "--answers", "answers.yaml")
     assert (done.code, done.out) == (2, "")
-    assert "answers.yaml:1:8: error[answer]: `the lke` is none of the choices" in done.err
+    assert "answers.yaml:1:8: error[answer]: `the lke` is not one of the choices" in done.err
     assert (desk / "runs" / "visit" / "state.md").read_bytes() == before
 
 
@@ -246,7 +246,7 @@ def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_pha
     assert done.code == 75
     assert done.out.count("skillrun resume outer --script busy.yaml --answers") == 1
     waits = summary(folder / "runs" / "outer", "whole")
-    assert waits["quality_warnings"][0] == "part/one: note: went on without clerk@fast: busy"
+    assert waits["quality_warnings"][0] == "part/one: note: continued without clerk@fast: busy"
     (folder / "answers.yaml").write_text("where: here\n")
     done = skillrun("resume", "outer", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert done.code == 0
@@ -254,7 +254,7 @@ def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_pha
     record = summary(folder / "runs" / "outer", "whole")
     assert record["quality_warnings"] == [
         "part/two: Once more.",
-        "part/one: note: went on without clerk@fast: busy",
+        "part/one: note: continued without clerk@fast: busy",
         "part/one: It is late.",
         "part/two (round 2): Once more.",
     ]
@@ -393,7 +393,7 @@ def test_a_run_that_went_on_without_something_says_so_in_its_last_lines(project:
     assert done.code == 0
     end = done.out.splitlines()
     assert end[end.index("completed") + 1].startswith("degraded: note: summary: the reply ")
-    assert any(line.startswith("note: warning: the summary is what the outputs say: ") for line in end)
+    assert any(line.startswith("note: warning: the summary contains only the outputs: ") for line in end)
 
 
 LOOP: Mapping[str, str] = {
@@ -415,7 +415,7 @@ LOOP: Mapping[str, str] = {
 def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Call, skillrun: Call) -> None:
     folder = laid(project(), LOOP)
     assert skillrun("loop", *SCRIPTED).code == 75
-    assert skillrun("resume", "loop", "--preview").out.splitlines()[-1].startswith("Possible calls depend on replies")
+    assert skillrun("resume", "loop", "--preview").out.splitlines()[-1].startswith("Possible calls depend on")
     file = folder / "skills" / "loop" / "one.md"
     file.write_text(file.read_text().replace("Note it.", "Note it well."))
     told = skillrun("resume", "loop", "--preview", "--json").json["would_ask"]
@@ -448,7 +448,7 @@ def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -
     assert _call_lines([known, unknown])[-1] == (
         "certain: 2 calls, 2,000 tokens in, about $0.5000, and 1 call of unknown price"
     )
-    assert _call_lines([]) == ["no call would be made"]
+    assert _call_lines([]) == ["no calls would be made"]
 
 
 @pytest.mark.row("P14")

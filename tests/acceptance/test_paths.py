@@ -70,7 +70,7 @@ def test_standard_input_is_a_text_and_no_path(place: Path, skillrun: Call, monke
     assert "`words` is not UTF-8" in done.err
     done = skillrun("copy", "x", "--from", "-", "--unattended")
     assert done.code == 2
-    assert "`from` takes a path, and `-` is standard input\nhint: write it to a file first" in done.err
+    assert "`from` is a path, but `-` means standard input\nhint: write standard input to a file" in done.err
 
 
 @pytest.fixture
@@ -133,4 +133,4 @@ def test_what_is_no_part_of_a_project_is_refused_and_an_empty_one_said(
     monkeypatch.chdir(broken.parent / "notes")
     done = skillrun("validate")
     assert done.code == 0
-    assert "note: . has no file of a project" in done.err
+    assert "note: . has no project files" in done.err

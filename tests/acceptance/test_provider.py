@@ -106,7 +106,7 @@ def test_usage_that_a_provider_makes_up_does_not_pay_a_budget_back(run: Any) -> 
     told = json.loads(done.out)
     assert told["usage"]["input"] > 0
     assert told["usage"]["output"] > 0
-    assert "anthropic says of its usage" in done.err
+    assert "anthropic reports an implausible usage" in done.err
 
 
 @pytest.mark.finding("FZ10")
@@ -120,4 +120,4 @@ def test_a_key_that_cannot_be_sent_is_no_bug_and_not_shown(
         done = skillrun(*words)
         assert done.code in (0, 1), done.err
         assert "9f8e7d6c" not in done.out + done.err
-        assert "ANTHROPIC_API_KEY holds a character that no key has" in done.out + done.err
+        assert "ANTHROPIC_API_KEY contains a character that is invalid in keys" in done.out + done.err

@@ -79,7 +79,7 @@ def test_what_is_unclear_is_said_with_its_line_and_the_form_stays(trip: Path, sk
     before = form.read_bytes()
     done = skillrun("resume", "trip")
     assert done.code == 75
-    assert "QUESTIONS-001.md:17: Q1: `D` is none of the choices" in done.out
+    assert "QUESTIONS-001.md:17: Q1: `D` is not one of the choices" in done.out
     assert form.read_bytes() == before
 
 
@@ -230,7 +230,7 @@ def test_a_prepared_answer_to_what_was_answered_otherwise_before_is_told_at_the_
 def test_a_name_in_the_answers_that_is_nearly_a_questions_is_said_at_the_start(trip: Path, skillrun: Call) -> None:
     Path("answers.yaml").write_text("where: The lake\nwaht: [Boots]\n")
     done = skillrun("trip", "--answers", "answers.yaml", "--model", "scripted:default")
-    assert "answers.yaml:2:1: warning[unknown-question]: no question is called `waht`" in done.err
+    assert "answers.yaml:2:1: warning[unknown-question]: no question has the name `waht`" in done.err
     assert "hint: did you mean `what`?" in done.err
     assert done.code == 75
 
@@ -244,7 +244,7 @@ def test_a_form_of_other_questions_is_not_taken_for_that_of_these(trip: Path, sk
     phase.write_text(phase.read_text().replace("id: where, text: Where to?", "id: whence, text: Where from?"))
     done = skillrun("resume", "trip")
     assert done.code == 75
-    assert "another question is asked now: `Q1 · CRITICAL · Place · whence`; move this file away" in done.out
+    assert "the question has changed to `Q1 · CRITICAL · Place · whence`; move this file away" in done.out
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,9 @@ def test_a_question_without_default_and_skip_always_has_an_answer(project: Call,
     answers.write_text("why: ''\n")
     empty = skillrun("cause", "--name", "a", "--answers", str(answers))
     assert empty.code == 75
-    assert ":1:6: the answer is empty, and the question needs one, for `why` of `asking/why`" in empty.err + empty.out
+    assert (
+        ":1:6: the answer is empty, but the question requires one, for `why` of `asking/why`" in empty.err + empty.out
+    )
     assert skillrun("answers", "a", "--answers", str(answers)).code != 0
     answers.write_text("why: don't know\n")  # words that leave other questions open
     done = skillrun("resume", "a", "--answers", str(answers))

@@ -139,7 +139,7 @@ def test_tools_show_nothing_from_outside_no_secret_and_nothing_that_git_ignores(
     *refused, files, top, near, example = results(folder)
     assert [answer for answer in refused if not answer.startswith("error:")] == ["(no hits)", "(no hits)"]
     assert CANARY.encode() not in kept(folder)
-    assert "its name is one of those that hold secrets" in refused[READS.index("env")]
+    assert "files with this name may hold secrets" in refused[READS.index("env")]
     assert "git ignores it" in refused[READS.index("pkg/token.txt")]
     assert set(files.split("\n")) == {
         *(".env.example", ".gitignore", "near.py", "pkg/.gitignore", "roles/looker.md"),
@@ -155,7 +155,7 @@ def test_the_start_says_which_folder_models_read_and_what_is_withheld(clone: Cal
     folder = clone("src")
     done = skillrun("look", "hello", "--name", "it", *script(folder))
     line = next(line for line in done.out.splitlines() if line.startswith("reads: "))
-    assert line.startswith(f"reads: {folder}/src (withheld: .git; what git ignores; ")
+    assert line.startswith(f"reads: {folder}/src (withheld: .git; files that git ignores; ")
     assert ".env, " in line
     assert done.out.count("reads: ") == 1
 
@@ -252,7 +252,7 @@ READ = '{{id: notes, read: "{}", from: project}}\n  - {}'
 def test_a_pattern_reads_no_secret_and_nothing_that_git_ignores(clone: Call, skillrun: Call, pattern: str) -> None:
     folder = clone(".", READ.format(pattern, AGENT))
     done = skillrun("look", "hello", "--name", "it", *script(folder))
-    assert done.code == 0 or f"there is no file `{pattern}` in the project" in done.out
+    assert done.code == 0 or f"no file matches `{pattern}` in the project" in done.out
     assert CANARY.encode() not in kept(folder)
     assert b"[remote" not in kept(folder)
 
@@ -300,7 +300,7 @@ def test_a_step_reads_so_much_and_no_more(clone: Call, skillrun: Call) -> None:
         (folder / name).write_bytes(b"x" * 3_000_000)
     done = skillrun("look", "hello", "--name", "it", *script(folder))
     assert done.code == 1
-    assert "a step reads at most 5,000,000 bytes, and `b.bin` is beyond that" in done.out
+    assert "a step reads at most 5,000,000 bytes; `b.bin` exceeds that" in done.out
 
 
 @pytest.mark.finding("FZ5")
@@ -353,7 +353,7 @@ def test_a_project_adds_to_the_names_that_are_withheld_and_takes_none_back(clone
     settings.write_text('repository: {withheld: ["!.env"]}\n')
     done = skillrun("validate")
     assert done.code == 1
-    assert "config/skillrun.yaml:1:25: error[withheld]: `!.env` would take a name back" in done.out + done.err
+    assert "config/skillrun.yaml:1:25: error[withheld]: `!.env` would allow a withheld name" in done.out + done.err
 
 
 @pytest.mark.row("Z5")

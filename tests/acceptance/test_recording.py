@@ -60,7 +60,7 @@ def test_a_run_becomes_a_case_that_holds(noted: Path, skillrun: Call) -> None:
     assert done.code == 0, done.out + done.err
     assert done.err == ""
     assert done.out.startswith(
-        "wrote tests/notes/locks.md, and 1 artifact in tests/notes/locks\nnotes/locks: holds (3 calls"
+        "wrote tests/notes/locks.md, and 1 artifact in tests/notes/locks\nnotes/locks: passed (3 calls"
     )
     text = (noted / "tests" / "notes" / "locks.md").read_text()
     for part in ("topic: locks", "name: first", "width: 12 cm", "fail: overloaded", "equals: locks/note.md"):
@@ -88,10 +88,10 @@ def test_a_run_of_another_version_or_changed_by_hand_says_so(noted: Path, skillr
     (noted / "runs" / "first" / "note.md").write_text("mine\n")
     done = skillrun("test", "--record", "first")
     assert done.code == 0
-    assert "`first` is a run of another version: skills/notes/note.md has changed since" in done.err
-    assert "note.md was changed by hand in `first`" in done.err
+    assert "`first` ran another version: skills/notes/note.md has changed since" in done.err
+    assert "note.md was edited in `first`" in done.err
     assert not (noted / "tests" / "notes" / "first" / "note.md").exists()
-    assert "notes/first: holds (3 calls, $0.0000; 3 prompts are not as recorded)\n" in done.out.replace(
+    assert "notes/first: passed (3 calls, $0.0000; 3 prompts differ from the recording)\n" in done.out.replace(
         "$0.00;", "$0.0000;"
     )
 
@@ -115,9 +115,9 @@ def test_nothing_is_written_over_and_a_name_is_one(noted: Path, skillrun: Call) 
     (noted / "tests" / "notes" / "first.md").write_text("mine\n")
     for arguments, words in (
         (("--record", "first"), "tests/notes/first.md already exists"),
-        (("--record", "first", "--as", "../first"), "`../first` is no name for a case"),
+        (("--record", "first", "--as", "../first"), "`../first` is not a valid case name"),
         (("--record", "frst"), "first"),
-        (("notes", "--record", "first"), "leave the workflow out"),
+        (("notes", "--record", "first"), "remove the workflow"),
         (("--as", "locks"), "add `--record RUN`"),
     ):
         done = skillrun("test", *arguments)
@@ -133,7 +133,7 @@ def test_a_run_that_has_not_ended_is_no_case(noted: Path, skillrun: Call) -> Non
     state.write_text(state.read_text().replace("status: completed", "status: interrupted"))
     done = skillrun("test", "--record", "first")
     assert done.code == 1
-    assert "the run `first` has not ended: it is interrupted" in done.err
+    assert "the run `first` has not ended: its status is interrupted" in done.err
     assert "skillrun resume first" in done.err
     assert not (noted / "tests").exists()
 
@@ -144,18 +144,18 @@ def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
     noted: Path, skillrun: Call, tmp_path: Path
 ) -> None:
     done = skillrun("test", "--record", "first", "--as", "locks")
-    assert "not as recorded" not in done.out
+    assert "differ from the recording" not in done.out
     note = noted / "skills" / "notes" / "note.md"
     note.write_text(PHASE.replace("Write about", "Write all about"))
     done = skillrun("test")
     assert done.code == 0
-    assert "3 prompts are not as recorded)" in done.out
+    assert "3 prompts differ from the recording)" in done.out
     assert "+Write all about" not in done.out
     assert "+Write all about" in skillrun("test", "--prompts").out
     note.write_text(note.read_text().replace("writes: note.md", "writes: notes.md"))
     done = skillrun("test", "--junit", str(tmp_path / "report.xml"))
     assert done.code == 1
-    expected = "3 prompts are not as recorded\n  notes/note/note/clerk/1.1\n    @@ "
+    expected = "3 prompts differ from the recording\n  notes/note/note/clerk/1.1\n    @@ "
     assert expected in done.out
     assert "\n    -Write about locks" in done.out
     assert "\n    +Write all about locks" in done.out
@@ -164,15 +164,15 @@ def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
     untaken = told.replace("replies:\n", "replies:\n- {address: '*/nobody/*', text: Lost.}\n", 1)
     (noted / "tests" / "notes" / "locks.md").write_text(untaken)
     out = skillrun("test").out
-    assert out.index("error[") < out.index("not as recorded\n") < out.index("warning[untaken]"), "misses come first"
+    assert out.index("error[") < out.index("from the recording\n") < out.index("warning[untaken]"), "misses come first"
     [told] = skillrun("test", "--json").json["cases"]
     first = told["prompts"][0]
     assert (first["address"], first["status"]) == ("notes/note/note/clerk/1.1", "differs")
     note.write_text(PHASE.replace("agent: [clerk, clerk:second], at_least: 1", "agent: clerk:first"))
     (noted / "roles" / "clerk.md").write_text(ROLE.replace("{second:", "{first: what is there, second:"))
     out = skillrun("test", "--prompts").out
-    assert "note/clerk:first/1.1: it was not asked then" in out
-    assert "note/clerk/1.1: it is not asked any more" in out
+    assert "note/clerk:first/1.1: not in the recording" in out
+    assert "note/clerk/1.1: no longer sent" in out
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_a_file_of_prompts_that_is_none_is_told(noted: Path, skillrun: Call) -> 
     assert skillrun("test", "--record", "first", "--as", "locks").code == 0
     kept = noted / "tests" / "notes" / "locks" / ".prompts.json"
     for text, words in (
-        ("{}", "it holds no prompts"),
+        ("{}", "not a file of recorded prompts"),
         ("[1", "locks/.prompts.json: "),
         ('{"prompts": [{}], "texts": {}}', "no"),
     ):
@@ -189,7 +189,7 @@ def test_a_file_of_prompts_that_is_none_is_told(noted: Path, skillrun: Call) -> 
         done = skillrun("test")
         assert done.code == 2
         assert words in done.out
-        assert "without this line none is needed" in done.out
+        assert "remove this line, or record" in done.out
     kept.unlink()
     assert skillrun("test").code == 2
 

@@ -95,12 +95,17 @@ def test_a_record_fills_the_phases_own_and_saves_its_call(made: Project) -> None
 @pytest.mark.parametrize(
     ("text", "stop", "kept", "why"),
     [
-        (DOCUMENT, "end", DOCUMENT, "no block"),
-        (f"{DOCUMENT}\n{block(RECORD)}\nMore.", "end", f"{DOCUMENT}\n{block(RECORD)}\nMore.", "no block"),
-        (f"{DOCUMENT}\n{block({'summary': 'No.'})}\n{block(RECORD)}", "end", DOCUMENT, "two blocks"),
-        (f'{DOCUMENT}\n```record\n{{"summary": "It is', "length", DOCUMENT, "cannot be read"),
+        (DOCUMENT, "end", DOCUMENT, "does not end with"),
+        (f"{DOCUMENT}\n{block(RECORD)}\nMore.", "end", f"{DOCUMENT}\n{block(RECORD)}\nMore.", "does not end with"),
+        (f"{DOCUMENT}\n{block({'summary': 'No.'})}\n{block(RECORD)}", "end", DOCUMENT, "two different"),
+        (f'{DOCUMENT}\n```record\n{{"summary": "It is', "length", DOCUMENT, "the JSON is invalid"),
         (f"{DOCUMENT}\n{block({'note': 1})}", "end", DOCUMENT, "`summary` is missing"),
-        (f"````md\n{block(RECORD)}\n````\nMore.\n", "end", f"````md\n{block(RECORD)}\n````\nMore.", "no block"),
+        (
+            f"````md\n{block(RECORD)}\n````\nMore.\n",
+            "end",
+            f"````md\n{block(RECORD)}\n````\nMore.",
+            "does not end with",
+        ),
     ],
 )
 def test_only_the_record_is_asked_for_again(made: Project, text: str, stop: str, kept: str, why: str) -> None:
@@ -125,7 +130,7 @@ def test_a_document_whose_record_is_lost_is_kept_and_it_is_said(made: Project, s
     assert [one for one in made.sent() if "summary" in one] == [], "what did not come is not asked for a third time"
     phase = made.phase("design")
     assert phase["flags"]["degraded"] is True
-    assert "draft: the document of a came without its record" in phase["flags"]["degraded_because"]
+    assert "draft: the document of a has no record" in phase["flags"]["degraded_because"]
     assert phase["quality_warnings"][0] in done.out + done.err
     assert phase["summary"] == "design wrote design.md."
     assert made.text("design.md") == f"{DOCUMENT}\n"
@@ -169,8 +174,8 @@ def test_what_an_output_gives_or_nobody_reads_is_not_asked_for(made: Project) ->
     assert [one for one in made.sent() if "summary" in one] == []
     assert made.phase("design")["summary"] == "A text."
     checked = made.skillrun("validate")
-    assert "nobody reads `draft.record.spare`" in checked.out + checked.err
-    assert "nobody reads `again.record.note`" in checked.out + checked.err
+    assert "`draft.record.spare` is never read" in checked.out + checked.err
+    assert "`again.record.note` is never read" in checked.out + checked.err
     assert "`last.record" not in checked.out + checked.err
 
 
@@ -348,7 +353,7 @@ def test_a_reply_that_leaves_no_room_to_ask_again_is_not_followed_by_a_prompt_th
     done = made.run(design, {"address": "w/design/draft/*", "text": long})
     assert "No draft." in done.out
     assert [one for one in made.sent() if "draft" in one] == ["design/draft/a/1.1", "design/draft/a/1.2"]
-    assert "no room to ask again" in json.dumps(made.phase("design"))
+    assert "no room for another request" in json.dumps(made.phase("design"))
 
 
 @pytest.mark.slow

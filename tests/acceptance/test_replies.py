@@ -101,7 +101,7 @@ def test_a_quoted_value_never_opens_a_gate(library: Call, skillrun: Call, text: 
     assert "pass" not in passed
     assert (done.code, passed) in ((0, ["fail"]), (1, [None]))
     if done.code:
-        assert "the reply has not the shape asked for" in told["reason"]
+        assert "the reply does not match the schema" in told["reason"]
         sent = (folder / "runs" / "run" / ".run" / "transcript.ndjson").read_text(encoding="utf-8")
         assert "gate/look/review/reviewer/2.1" in sent, "the form is asked to be mended first"
 
@@ -295,7 +295,7 @@ def test_half_a_character_in_a_template_is_an_error_at_its_place(library: Call, 
     library({**ASKS, "skills/asks/put.md": ask})
     done = skillrun("asks", "it", *SCRIPTED)
     assert done.code == 1
-    assert "skills/asks/put.md:11:8: error[refused]: half of a surrogate pair is no character" in done.err
+    assert "skills/asks/put.md:11:8: error[refused]: half of a surrogate pair is not a character" in done.err
 
 
 # Names from a model

@@ -193,14 +193,14 @@ def test_documents_that_are_outputs_of_the_workflow_come_first_in_their_order(pr
     source = Path(done["path"]).read_text()
     order = [source.index(f">{name}.md</") for name in ("two", "one", "three")]
     assert order == sorted(order)
-    assert "What the workflow hands over." in source
+    assert "An output of the workflow." in source
 
 
 @pytest.mark.slow
 def test_without_such_an_output_it_begins_with_what_was_written_last(visited: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "visit")
     assert page.sections[0] == "result"
-    assert page.says("What the run has written last.")
+    assert page.says("The last artifact of the run.")
 
 
 # what it is safe from
@@ -294,7 +294,7 @@ def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larg
     done = skillrun("report", "it", "--json").json
     assert done["bytes"] <= 500_000
     page = Page(Path(done["path"]))
-    assert page.says("So that it is not too large, prompts and what tools gave are cut to")
+    assert page.says("To limit its size, prompts and tool results are cut to")
     assert re.search(r"… [\d,]+ more characters", page.source)
 
 
@@ -326,7 +326,7 @@ def test_what_is_no_report_is_left_alone(visited: Path, skillrun: Call) -> None:
     mine.write_text("<p>mine</p>")
     done = skillrun("report", "visit", "--output", "mine.html")
     assert done.code == 2
-    assert "mine.html is there, and no report" in done.err
+    assert "mine.html exists and is not a report" in done.err
     assert mine.read_text() == "<p>mine</p>"
     link = visited / "link.html"
     assert skillrun("report", "visit", "--output", "other.html").code == 0
@@ -337,7 +337,7 @@ def test_what_is_no_report_is_left_alone(visited: Path, skillrun: Call) -> None:
 
 def test_a_folder_that_is_not_there_and_a_run_that_is_not_there_are_told(visited: Path, skillrun: Call) -> None:
     done = skillrun("report", "visit", "--output", "no/where.html")
-    assert (done.code, "there is no folder no" in done.err) == (2, True)
+    assert (done.code, " does not exist" in done.err) == (2, True)
     done = skillrun("report", "visitt")
     assert (done.code, "visit" in done.err) == (2, True)
 
@@ -357,7 +357,7 @@ def test_it_is_opened_where_that_is_wanted(visited: Path, skillrun: Call, monkey
     done = skillrun("report", "visit", "--open")
     assert (done.code, opened, done.err) == (0, [str(visited / "runs" / "visit" / "report.html")], "")
     done = skillrun("report", "visit", "--open")
-    assert (done.code, "no browser could be started; open " in done.err) == (0, True)
+    assert (done.code, "could not start a browser; open " in done.err) == (0, True)
 
 
 @pytest.mark.slow
@@ -402,8 +402,8 @@ def test_a_run_that_waits_begins_with_what_is_asked(project: Call, skillrun: Cal
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
     page = page_of(skillrun, "it")
     assert page.sections[:2] == ["questions", "result"]
-    assert page.says("This run waits for a person: 1 question, below.")
-    assert page.says("skillrun resume it goes on.")
+    assert page.says("This run is waiting for the user: 1 question, below.")
+    assert page.says("To continue: skillrun resume it")
     assert page.says("Is it sure?")
 
 
@@ -417,8 +417,8 @@ def test_a_run_that_is_going_on_shows_what_there_is_and_says_so(project: Call, s
     assert done.code == 0
     assert done.json["is_held"]
     page = Page(Path(done.json["path"]))
-    assert page.says("This run is going on. What stands here is what there was on")
-    assert page.says("going on")
+    assert page.says("This run is in progress. This report shows its state on")
+    assert page.says("running")
     assert page.says("1 call")
 
 
@@ -427,7 +427,9 @@ def test_a_run_that_was_cut_off_says_so(visited: Path, skillrun: Call) -> None:
     state = visited / "runs" / "visit" / "state.md"
     state.write_text(re.sub(r"(?m)^status: .*$", "status: running", state.read_text()))
     page = page_of(skillrun, "visit")
-    assert page.says("This run was interrupted. What stands here is what there was; skillrun resume visit goes on.")
+    assert page.says(
+        "This run was interrupted. This report shows its state at that time. To continue: skillrun resume visit"
+    )
 
 
 @pytest.mark.slow
@@ -471,7 +473,7 @@ def test_a_run_that_failed_says_why(project: Call, skillrun: Call) -> None:
     written(project, small("  - {stop: failed, reason: no <b>bread</b>}\n", ""))
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 1
     page = page_of(skillrun, "it")
-    assert page.says("This run has failed: no <b>bread</b>. skillrun resume it tries again what failed.")
+    assert page.says("This run failed: no <b>bread</b>. To retry: skillrun resume it")
     assert "result" not in page.sections
 
 

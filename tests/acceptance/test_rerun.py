@@ -67,9 +67,9 @@ def state_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_nothing_has_changed_so_all_calls_are_reused(folder: Path, skillrun: Call) -> None:
-    assert skillrun("resume", "tea", "--preview").out == "no call would be made: all 3 are reused\n"
+    assert skillrun("resume", "tea", "--preview").out == "no calls would be made: all 3 are reused\n"
     done = skillrun("resume", "tea")
-    assert "`skillrun resume tea --preview` shows which calls a re-run would make" in done.out
+    assert "`skillrun resume tea --preview` shows the calls that a rerun would make" in done.out
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_the_preview_counts_the_calls_of_an_edit_and_changes_nothing(folder: Pat
         f"  post/check/seen/reader/1.1 (scripted:x, {tokens:,} tokens): called again",
         f"certain: 1 of 3 calls, {tokens:,} tokens in, about $0.00",
         "reused: 2 of 3 calls",
-        "next: `skillrun resume tea --from-start --yes` makes this re-run",
+        "next: `skillrun resume tea --from-start --yes` starts this rerun",
     ]
     assert state_of(folder) == before
 
@@ -110,7 +110,7 @@ def test_the_rerun_makes_those_calls_after_a_yes(folder: Path, skillrun: Call) -
     done = skillrun("resume", "tea", "--from-start", "--yes")
     assert done.code == 0, done.err
     assert "4 calls" in done.out, "three of the first run and one more"
-    assert skillrun("resume", "tea", "--preview").out == "no call would be made: all 3 are reused\n"
+    assert skillrun("resume", "tea", "--preview").out == "no calls would be made: all 3 are reused\n"
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_an_open_run_says_that_phases_that_have_ended_do_not_take_up_an_edit(fol
     preview = skillrun("resume", "paused", "--preview").out
     assert "post/check/seen" in preview
     assert "post/plan/points" not in preview
-    assert "`skillrun resume paused --from-start --preview` previews a re-run of all phases" in preview
+    assert "`skillrun resume paused --from-start --preview` previews a rerun of all phases" in preview
     assert "post/plan/points" in skillrun("resume", "paused", "--from-start", "--preview").out
 
 

@@ -132,7 +132,7 @@ def test_a_reply_of_a_script_that_no_call_takes_is_said(project: Call, skillrun:
     )
     done = skillrun("greeting", "Ada", "--script", "script.yaml")
     assert done.code == 0
-    assert done.err == "warning: no call has taken the script's reply for `*/darft/*`\n"
+    assert done.err == "warning: no call used the script's reply for `*/darft/*`\n"
 
 
 @pytest.mark.parametrize("arguments", [("--model", "gpt-99"), ("--out", "/proc/nothing", *SCRIPTED)])
@@ -156,7 +156,7 @@ def test_a_run_goes_on_when_nobody_reads_its_output(project: Call, skillrun: Cal
         assert run.stderr is not None
         run.stdout.close()
         said = run.stderr.read()
-    assert (run.returncode, said) == (0, "nobody reads the output any more; the run goes on\n")
+    assert (run.returncode, said) == (0, "the output was closed; the run continues\n")
     assert skillrun("show", "ada", "--json").json["status"] == "completed"
 
 
@@ -265,7 +265,7 @@ def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call,
     assert skillrun("runs").out.splitlines()[1].split()[:3] == ["visit", "visit", "interrupted"]
     done = skillrun("resume", "visit", "--json")
     assert done.code == 0
-    assert "its answer is unknown" in done.err
+    assert "its reply is unknown" in done.err
     asked = [line for line in _transcript(folder).splitlines() if '"CallStarted"' in line]
     assert sum("steps" in line for line in asked) == 2, "once in each round"
 
@@ -295,7 +295,7 @@ def test_a_new_version_is_put_beside_what_a_person_changed_and_over_nothing_of_t
     (folder / "answers.yaml").write_text("sure: yes\nkeep-notes.md: keep mine\n", encoding="utf-8")
     done = skillrun("resume", "r", "--answers", "answers.yaml")
     assert done.code == 0, done.out + done.err
-    assert "notes.md was changed by hand and stays as it is; the new version is in notes.new-2.md" in done.out
+    assert "notes.md was edited manually and is kept; the new version is in notes.new-2.md" in done.out
     texts = {path.name: path.read_text(encoding="utf-8") for path in run.glob("notes*")}
     assert texts == {"notes.md": "Mine.\n", "notes.new.md": "Mine as well.\n", "notes.new-2.md": "Two.\n"}
 
@@ -320,7 +320,7 @@ def test_what_was_decided_of_one_new_version_is_asked_again_of_the_next(project:
     notes.write_text("Mine again.\n", encoding="utf-8")
     (folder / "skills" / "log" / "second.md").write_text(f"{second}Three.\n", encoding="utf-8")
     done = skillrun("resume", "r")
-    assert "notes.md was changed by hand" in done.out, done.out
+    assert "notes.md was edited manually" in done.out, done.out
     assert notes.read_text(encoding="utf-8") == "Mine again.\n"
 
 
@@ -328,5 +328,5 @@ def test_what_was_decided_of_one_new_version_is_asked_again_of_the_next(project:
 def test_a_run_with_other_words_is_not_said_to_have_the_same(project: Call, skillrun: Call) -> None:
     project("greeting")
     assert skillrun("greeting", "tea", *SCRIPTED, "--budget", "calls=1").code == 75
-    assert "the same words" not in skillrun("greeting", "tea time", *SCRIPTED).err
-    assert "the run `tea` has the same words" in skillrun("greeting", "tea", *SCRIPTED).err
+    assert "the same request" not in skillrun("greeting", "tea time", *SCRIPTED).err
+    assert "the run `tea` has the same request" in skillrun("greeting", "tea", *SCRIPTED).err

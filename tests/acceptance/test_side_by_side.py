@@ -101,7 +101,7 @@ def test_a_run_inside_the_folder_of_one_that_waits_disturbs_neither(here: Path, 
     outer = whole(here / "runs" / "outer")
     assert outer == ("completed", ARTIFACTS, 3, ARTIFACTS), "the inner one is nothing of its own"
     assert whole(here / "runs" / "outer" / "inner")[:3] == outer[:3]
-    assert "changed by hand" not in skillrun("show", "outer").out
+    assert "edited:" not in skillrun("show", "outer").out
     assert skillrun("show", "runs/outer/inner").code == 0
     half = here / "runs" / "outer" / "inner" / ".one.md.0123abcd.tmp"
     half.write_text("of a write that is under way")

@@ -35,11 +35,11 @@ def test_it_is_written_and_nothing_is_written_over(place: Path, skillrun: Call) 
     assert main.read_text() == skillrun("skill").out
     (main.parent / "references" / "keys.md").unlink()
     assert skillrun("skill", "--to", ".claude/skills", "--json").json["made"] == ["skillrun-author/references/keys.md"]
-    assert "is there, and as it ships" in skillrun("skill", "--to", ".claude/skills").out
+    assert "already exists and is up to date" in skillrun("skill", "--to", ".claude/skills").out
     main.write_text("mine\n")
     (main.parent / "references" / "keys.md").unlink()
     done = skillrun("skill", "--to", ".claude/skills")
-    assert (done.code, "already exists, with other content" in done.err) == (2, True)
+    assert (done.code, "already exists with different content" in done.err) == (2, True)
     assert main.read_text() == "mine\n"
     assert not (main.parent / "references" / "keys.md").exists(), "it is all or nothing"
     assert skillrun("skill", "keys", "--to", "x").code == 2

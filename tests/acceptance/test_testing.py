@@ -75,24 +75,24 @@ def test_a_case_that_holds_needs_no_key_and_leaves_nothing_behind(review: Call, 
 @pytest.mark.parametrize(
     ("expect", "message", "difference"),
     [
-        ("  path: [reading, verdict]\n", "the run took another path", ["-verdict"]),
+        ("  path: [reading, verdict]\n", "the run took a different path", ["-verdict"]),
         ("  artifacts: {findings.md: {contains: No lokc}}\n", "`findings.md` does not contain `No lokc`", ["-No lokc"]),
         (
             "  artifacts: {findings.md: {lacks: No lock}}\n",
-            "contains `No lock`, which is not",
+            "contains `No lock`, but must not",
             ["+- BLOCKING: No lock"],
         ),
-        ("  artifacts: {findings.md: {matches: '^- MINOR'}}\n", "`findings.md` has nothing that matches", []),
+        ("  artifacts: {findings.md: {matches: '^- MINOR'}}\n", "`findings.md` has no match for", []),
         (
             "  artifacts: {findings.md: {equals: kept/findings.md}}\n",
-            "`findings.md` is not equal to kept/findings.md",
+            "`findings.md` differs from kept/findings.md",
             ["-- MINOR"],
         ),
-        ("  artifacts: {findings.md: false}\n", "`findings.md` was written, and is not expected", []),
+        ("  artifacts: {findings.md: false}\n", "`findings.md` was written, but is not expected", []),
         ("  artifacts: [verdict.md]\n", "`verdict.md` was not written", []),
         ("  calls: 3\n", "calls made: 2; expected: 3", [SAFETY]),
         ("  calls: {'*:safety/*': {at_least: 2}}\n", "calls made at `*:safety/*`: 1; expected: at least 2", [SAFETY]),
-        ("  price: 0.0001\n", "at most $0.0001 are expected", []),
+        ("  price: 0.0001\n", "expected at most $0.0001", []),
         ("  flags: {reading: {degraded: true}}\n", "`reading` has no summary: it has not ended", []),
         (
             "  prompts: {'*:safety/*': {contains: for what can be harmed}}\n",
@@ -103,12 +103,12 @@ def test_a_case_that_holds_needs_no_key_and_leaves_nothing_behind(review: Call, 
                 "@@ line 38 @@ task",
             ],
         ),
-        ("  prompts: {'*:safety/*': {contains: zebras in the snow}}\n", "zebras", ["(nothing in the text is like it)"]),
+        ("  prompts: {'*:safety/*': {contains: zebras in the snow}}\n", "zebras", ["(nothing similar in the text)"]),
         ("  prompts: {'*:safety/*': {lacks: what can be abused}}\n", "contains `what can", ["@@ line 38 @@ task"]),
-        ("  prompts: {'*:safety/*': {equals: kept/findings.md}}\n", "is not equal", ["@@ -1,2 +1,46 @@ preamble"]),
-        ("  prompts: {'*:safety/*': {lacks: abused}}\n", "contains `abused`, which is not expected", []),
-        ("  prompts: {'*:safety/*': {at_most: 20}}\n", "and at most 20 are expected", ["task: 19 tokens"]),
-        ("  prompts: {'*:safty/*': {at_most: 20}}\n", "no call is at `*:safty/*`", []),
+        ("  prompts: {'*:safety/*': {equals: kept/findings.md}}\n", "differs from", ["@@ -1,2 +1,46 @@ preamble"]),
+        ("  prompts: {'*:safety/*': {lacks: abused}}\n", "contains `abused`, but must not", []),
+        ("  prompts: {'*:safety/*': {at_most: 20}}\n", "expected at most 20", ["task: 19 tokens"]),
+        ("  prompts: {'*:safty/*': {at_most: 20}}\n", "no call matches `*:safty/*`", []),
     ],
 )
 def test_a_miss_says_what_was_expected_and_what_there_is(
@@ -153,9 +153,9 @@ def rounds(expect: str) -> str:
         ("  calls: {round-1/*/verdict/verdict/*: 1, round-2/*/verdict/verdict/*: 1, '*/verdict/verdict/*': 3}\n", ""),
         (
             "  prompts: {'*/verdict/verdict/*': {lacks: no 2 times}}\n",
-            "the prompt at `round-3/review/verdict/verdict/reviewer/1.1` contains `no 2 times`, which is not expected",
+            "the prompt at `round-3/review/verdict/verdict/reviewer/1.1` contains `no 2 times`, but must not",
         ),
-        ("  prompts: {round-2/*/reading/*: {lacks: x}}\n", "no call is at `round-2/*/reading/*`"),
+        ("  prompts: {round-2/*/reading/*: {lacks: x}}\n", "no call matches `round-2/*/reading/*`"),
         (
             "  calls: {'round-2/*/verdict/verdict/*': 2}\n",
             "calls made at `round-2/*/verdict/verdict/*`: 1; expected: 2",
@@ -177,7 +177,7 @@ def test_a_round_that_cannot_be_is_no_expectation(review: Call, skillrun: Call) 
     (folder / "skills" / "review" / "verdict.md").write_text(AGAIN)
     done = skillrun("validate", "tests/review/again.md")
     assert (done.code, "error[unknown-round]: `review` has no round 4\n" in done.out) == (1, True)
-    assert "hint: it has 1 to 3" in done.out
+    assert "hint: its rounds are 1 to 3" in done.out
 
 
 @pytest.mark.row("A3")
@@ -185,7 +185,7 @@ def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(revi
     review(blocked=f"inputs: {{change: change.py, strict: true}}\n{REPLIES}expect: {{path: [reading]}}\n")
     done = skillrun("test", "--json")
     assert done.code == 1
-    assert misses(done) == [("the run is expected to be completed, and is failed: a blocking finding", [])]
+    assert misses(done) == [("expected the run to be completed, but it is failed: a blocking finding", [])]
 
 
 @pytest.mark.row("A3")
@@ -203,10 +203,10 @@ def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(revi
         (case("  artifacts: {a.md: {equals: ../../../outside.md}}\n"), "8:30", "leads out of the project"),
         (case("").replace("data:", "datta:", 1), "4:38", "did you mean `data`?"),
         (case("", more="model: scriptd:x\n"), "6:1", "there is no provider `scriptd`"),
-        (case("  calls: {'*/review/*': 2, at_least: 3}\n"), "8:38", "`at_least` stands beside patterns"),
-        (case("  prompts: {'round-2/*': {lacks: x}}\n"), "8:13", "(`goto`): leave out `round-2/`"),
+        (case("  calls: {'*/review/*': 2, at_least: 3}\n"), "8:38", "`at_least` cannot be combined"),
+        (case("  prompts: {'round-2/*': {lacks: x}}\n"), "8:13", "no `goto`, so remove `round-2/`"),
         (case("  calls: {round-0/*: 2}\n"), "8:11", "`review` has no round 0"),
-        (case("", more="project: nowhere\n"), "6:1", "there is no folder"),
+        (case("", more="project: nowhere\n"), "6:1", "the project has no folder"),
         (case("").replace("outcome: failed", "outcome: fail"), "7:12", "did you mean `failed`?"),
     ],
 )
@@ -219,7 +219,7 @@ def test_a_broken_case_is_shown_with_its_place_and_the_others_are_run(
     assert done.code == 2
     assert f"tests/review/broken.md:{place}: error[" in done.out
     assert words in done.out
-    assert "review/blocked: holds" in done.out
+    assert "review/blocked: passed" in done.out
 
 
 @pytest.mark.row("A3")
@@ -230,7 +230,7 @@ def test_a_case_that_names_no_workflow_is_an_error_and_other_files_are_none(revi
         (folder / "tests" / name).write_text(text)
     done = skillrun("test")
     assert done.code == 2
-    assert "tests/reviw/x.md:1:1: error[unknown-workflow]: no workflow is called `reviw`" in done.out
+    assert "tests/reviw/x.md:1:1: error[unknown-workflow]: the folder of this case is named `reviw`" in done.out
     assert "did you mean `review`?" in done.out
     assert "notes" not in done.out
 
@@ -241,7 +241,7 @@ def test_a_case_that_names_no_workflow_is_an_error_and_other_files_are_none(revi
     [
         (("reviw",), "did you mean `review`?"),
         (("review", "blockd"), "did you mean `blocked`?"),
-        (("plan",), "`plan` has no case in tests/plan/"),
+        (("plan",), "`plan` has no cases in tests/plan/"),
     ],
 )
 def test_what_is_named_and_is_not_there(review: Call, skillrun: Call, arguments: tuple[str, ...], words: str) -> None:
@@ -256,7 +256,7 @@ def test_a_project_without_cases_is_told_how_to_begin(review: Call, skillrun: Ca
     review()
     done = skillrun("test")
     assert done.code == 2
-    assert "there is no case in tests/" in done.err
+    assert "tests/ has no cases" in done.err
     assert "write tests/<workflow>/<case>.md" in done.err
     assert "--record RUN" in done.err
 
@@ -269,7 +269,7 @@ def test_the_cases_of_a_workflow_with_problems_are_not_run(review: Call, skillru
     done = skillrun("test")
     assert done.code == 1
     assert "did you mean `data`?" in done.err
-    assert "review/blocked: was not run" in done.out
+    assert "review/blocked: not run" in done.out
 
 
 @pytest.mark.row("A3")
@@ -292,7 +292,7 @@ def test_replies_and_answers_that_nobody_took_are_warned_of(review: Call, skillr
     review(blocked=text)
     done = skillrun("test")
     assert done.code == 0
-    assert "blocked.md:5:5: warning[untaken]: no call has taken this reply" in done.out
+    assert "blocked.md:5:5: warning[untaken]: no call used this reply" in done.out
     assert "blocked.md:6:11: warning[untaken]: no question used the answer `size`" in done.out
 
 
@@ -303,10 +303,8 @@ def test_a_reply_that_does_not_fit_its_shape_is_warned_of(review: Call, skillrun
         unfit=text, meant=text.replace("data: {findings: [{title", "text: '{findings: [{title").replace("}]}}", "}]}'}")
     )
     told = skillrun("test", "review", "unfit").out
-    assert re.search(
-        r"unfit.md:4:5: warning\[unfit\]: this reply is none of the shape that `\S+safety/1.1` asks for:", told
-    )
-    assert "is written as `text:`" in told
+    assert re.search(r"unfit.md:4:5: warning\[unfit\]: this reply does not match the schema of `\S+safety/1.1`:", told)
+    assert "reply as `text:`" in told
     assert "[unfit]" not in skillrun("test", "review", "meant").out
 
 
@@ -321,7 +319,7 @@ def test_a_run_that_cannot_begin_is_told_alone(review: Call, skillrun: Call) -> 
     done = skillrun("test", "--json")
     assert done.code == 1
     [(message, _)] = misses(done)
-    assert message.startswith("the run could not begin: the state of `review` cannot be set up: `limit` is `4`")
+    assert message.startswith("the run could not start: the state of `review` cannot be set up: `limit` is `4`")
     assert done.json["cases"][0]["problems"] == []
 
 
@@ -412,7 +410,7 @@ def test_a_report_takes_the_place_of_nothing_else(review: Call, skillrun: Call) 
     folder = review(held=case(""))
     done = skillrun("test", "--junit", "change.py")
     assert (done.code, done.out, (folder / "change.py").read_text()) == (2, "", "x = 1\n")
-    assert "change.py is there, and is no report of tests" in done.err
+    assert "change.py exists and is not a test report" in done.err
     assert skillrun("test", "--junit", "nowhere/report.xml").code == 2
 
 

@@ -61,8 +61,8 @@ def test_a_consent_that_others_could_write_is_not_said_to_be_kept(
     with monkeypatch.context() as loose:
         mounted(loose, mode=0o777)
         done = skillrun("trust", "--yes")
-        assert (done.code, "Trusted" in done.out, "others could write it" in done.err) == (1, False, True), done
-    assert "It is not trusted" in skillrun("trust", "--show").out
+        assert (done.code, "Trusted" in done.out, "other users could write to it" in done.err) == (1, False, True), done
+    assert "These settings are not trusted" in skillrun("trust", "--show").out
 
 
 def test_a_consent_counts_where_the_file_system_sets_the_owner(
@@ -85,7 +85,7 @@ def test_an_edited_prompt_and_a_moved_line_do_not_ask_again_and_an_edited_addres
     wants(clone, where.stranger.url.replace("127.0.0.1", "127.0.0.2"))
     done = run(skillrun, "two")
     assert done.code == 1
-    assert "nothing is sent to x: config/models.yaml:1 is not trusted" in done.err
+    assert "calls to x are blocked: config/models.yaml:1 is not trusted" in done.err
     wants(clone, where.stranger.url)
     (clone / "config/models.yaml").write_text(
         (clone / "config/models.yaml").read_text(encoding="utf-8").replace("MY_API_KEY", "HF_TOKEN"), encoding="utf-8"
@@ -109,7 +109,7 @@ def test_another_project_and_a_copy_have_no_consent(
 def test_unattended_a_flag_trusts_for_one_command(clone: Path, where: Scene, skillrun: Call) -> None:
     refused = run(skillrun, "one")
     assert refused.code == 1
-    assert "hint: `skillrun trust` agrees to it until it changes, --trust-project for one command" in refused.err
+    assert "`skillrun trust` trusts these settings until they change, --trust-project for one command" in refused.err
     assert run(skillrun, "one", "--json").json["status"] == "refused"
     assert run(skillrun, "one", "--trust-project").code == 0
     assert where.stranger.asked
@@ -123,7 +123,7 @@ def test_a_run_that_goes_on_asks_too(clone: Path, where: Scene, skillrun: Call) 
     heard = len(where.stranger.asked)
     refused = skillrun("resume", "one", "--unattended")
     assert refused.code == 1
-    assert "nothing is sent to x" in refused.err
+    assert "calls to x are blocked" in refused.err
     assert len(where.stranger.asked) == heard
     where.stranger.answers = answered
     assert skillrun("resume", "one", "--unattended", "--trust-project").code == 0
@@ -164,13 +164,13 @@ def test_in_a_terminal_the_answer_is_no_unless_somebody_says_yes(clone: Path, wh
 def test_trust_shows_what_the_files_want_and_is_taken_back(clone: Path, where: Scene, skillrun: Call) -> None:
     asked = skillrun("trust")
     assert asked.code == 1
-    assert "hint: `skillrun trust --yes` agrees to what stands above" in asked.err
+    assert "hint: `skillrun trust --yes` trusts the settings above" in asked.err
     told = skillrun("trust", "--show", "--json").json
     assert [one["key"] for one in told["wants"]] == ["providers.x.base_url", "providers.x.key"]
-    assert "It is not trusted" in skillrun("trust", "--show").out
+    assert "These settings are not trusted" in skillrun("trust", "--show").out
     skillrun("trust", "--yes")
-    assert "It is trusted." in skillrun("trust", "--show").out
-    assert "not trusted any more" in skillrun("trust", "--revoke").out
+    assert "These settings are trusted." in skillrun("trust", "--show").out
+    assert "no longer trusted" in skillrun("trust", "--revoke").out
     assert run(skillrun, "one").code == 1
     assert skillrun("trust", "--yes", "--show").code == 2
 
@@ -179,7 +179,7 @@ def test_trust_shows_what_the_files_want_and_is_taken_back(clone: Path, where: S
 def test_validate_warns_of_what_nobody_has_agreed_to(clone: Path, where: Scene, skillrun: Call) -> None:
     done = skillrun("validate")
     assert done.code == 0
-    assert "config/models.yaml:1:41: warning[untrusted]: nobody has agreed to this: x: calls and the key" in done.out
+    assert "config/models.yaml:1:41: warning[untrusted]: this setting is not trusted: x: calls and the key" in done.out
     assert skillrun("validate", "--strict").code == 1
     skillrun("trust", "--yes")
     assert "0 warnings" in skillrun("validate").out
@@ -219,7 +219,7 @@ def test_what_ordinary_projects_do_needs_no_question(
     monkeypatch.chdir(tmp_path)
     done = skillrun("validate")
     assert (done.code, "0 warnings" in done.out) == (0, True), done.out
-    assert "there is nothing to trust" in skillrun("trust").out
+    assert "no settings of this project need your trust" in skillrun("trust").out
     assert skillrun("trust", "--json").json == {"trusted": True, "wants": []}
 
 
@@ -279,7 +279,7 @@ def test_an_address_of_the_environment_that_cannot_be_used_is_named_and_not_show
     for command in (RUN, ("models",), ("doctor",)):
         done = skillrun(*command)
         assert done.code == 1
-        assert "ANTHROPIC_BASE_URL cannot be the address of anthropic" in " ".join((done.out + done.err).split())
+        assert "ANTHROPIC_BASE_URL is not a valid address for anthropic" in " ".join((done.out + done.err).split())
         assert "CANARY" not in done.out + done.err
 
 
@@ -354,5 +354,5 @@ def test_a_project_takes_no_name_that_means_a_model_already(
     monkeypatch.chdir(folder)
     done = run(skillrun, "one", "--model", name)
     assert done.code == 1
-    assert f"config/models.yaml:1:11: error[name]: `{name}` means a model already" in done.err
+    assert f"config/models.yaml:1:11: error[name]: `{name}` already refers to a model" in done.err
     assert where.own.asked == []

@@ -87,7 +87,7 @@ def _ends_well(world: World, name: str, damaged: bytes, said: str, *, engines: b
 
 
 def _noticed(said: str) -> bool:
-    return any(word in said for word in ("warning: ", "note: ", "changed by hand", "come from elsewhere"))
+    return any(word in said for word in ("warning: ", "note: ", "edited", "from another source", "come from elsewhere"))
 
 
 def _flipped(data: bytes, bit: int) -> bytes:

@@ -64,7 +64,7 @@ for name, written in BOMBS.items():
     try:
         template.render(NAMES)
     except RenderError as error:
-        assert "too large, or too deep" not in error.message, "the memory is at its end"
+        assert "too large or too deeply nested" not in error.message, "the memory is at its end"
     print(name, flush=True)
 """
 

@@ -91,7 +91,7 @@ def test_with_expensive_shared_fixtures(of_module, of_session): pass
 def test_that_burns(): burn()
 
 def test_whose_child_burns():
-    subprocess.run([sys.executable, "-c", "sum(range(5_000_000))"])
+    subprocess.run([sys.executable, "-c", "sum(range(20_000_000))"])
 
 @pytest.mark.slow
 def test_marked(): burn()

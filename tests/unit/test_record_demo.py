@@ -47,7 +47,7 @@ def test_a_reply_fits_the_shape_the_record_or_the_tools_that_its_call_asks_for()
     assert misfit(Rule(text='{"score": 3}'), structured) == ""
     assert misfit(Rule(text='{"level": 3}'), structured) == "score: `score` is missing"
     assert misfit(Rule(text='Fine.\n\n```record\n{"score": 3}\n```'), recorded) == ""
-    assert "no block `record`" in misfit(Rule(text="Fine."), recorded)
+    assert "does not end with a `record` block" in misfit(Rule(text="Fine."), recorded)
     assert misfit(Rule(calls=(ToolCall("1", "Read", {}),)), ASKED) == (
         "it calls Read, which the request does not offer"
     )

@@ -1,4 +1,4 @@
-"""Checks everything that a workflow uses and returns the program to run: names, conditions, inferred types, verbs.
+"""Checks a workflow and everything that it uses, and returns the program to run.
 
-Collects problems with positions. Works offline, and is not used while a workflow runs.
+Collects problems with their positions. Works offline, and is not used during a run.
 """

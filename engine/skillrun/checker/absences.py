@@ -1,6 +1,6 @@
-"""Why a name may be absent, in words and with the place that makes it so, for who is told that it may.
+"""Explains why a name may be absent, with the location in the author's file that makes it so.
 
-Whether it may be is for `facts`; here is only what an author has written.
+The module `facts` determines whether a name may be absent.
 """
 
 from __future__ import annotations
@@ -17,49 +17,49 @@ from skillrun.types.types import Type, identifier
 
 
 class Absence(NamedTuple):
-    """What makes a name absent, and where it is written."""
+    """The reason why a name may be absent, and its location."""
 
     reason: str
     span: Span
 
     def describe(self, viewpoint: Span) -> str:
-        """The words with the place, as seen from another one."""
+        """Return the reason with its location; without the path if the viewpoint is in the same file."""
         line, _ = self.span.source.position(self.span.offset)
         return f"{self.reason} ({f'line {line}' if self.span.path == viewpoint.path else f'{self.span.path}:{line}'})"
 
 
 OPEN_QUESTION_REASONS: Final = MappingProxyType(
     {
-        "skip": "`skip` lets the person leave the question open",
-        "enough": "`enough` lets the person end the list before the question is answered",
-        "form": "the `form` may be returned with the question open",
+        "skip": "`skip` lets the user leave the question open",
+        "enough": "`enough` lets the user end the list before answering this question",
+        "form": "the `form` may be returned with this question open",
     }
 )
 Absences = Mapping[str, Absence]
-"""By the path that may be absent, as expressions write it; `x.*` is each field of `x` that has no other reason."""
+"""By the path that may be absent, as expressions write it; `x.*` covers the fields of `x` that have no entry."""
 
 
 def absent_fields(label: str, fields: Iterable[Field]) -> dict[str, Absence]:
-    """Of what is declared below a name: what nobody has to give, and variables that begin without a value."""
-    why = "it has no value before a phase sets it" if label == "state" else "it may be left out"
+    """Return the absences of declared fields: optional inputs, and variables without an initial value."""
+    why = "it has no value until a phase sets it" if label == "state" else "it is optional"
     optional = (field for field in fields if not field.required and field.default is None)
     return {f"{label}.{identifier(field.name)}": Absence(why, field.span) for field in optional}
 
 
 def absent_phases(uses: Iterable[PhaseUse], skipping: Collection[str | None]) -> dict[str, Absence]:
-    """Of phases; `skipping` are the breakers that skip."""
+    """Return the absences of phases; `skipping` are the breakers that skip."""
     absences = {use.name: _absent_part(use, f"the phase `{use.name}`", skipping) for use in uses}
     return {f"phases.{identifier(name)}": absence for name, absence in absences.items() if absence is not None}
 
 
 def absent_step(step: Step, *, skips: bool, condition: Span | None) -> dict[str, Absence]:
-    """Of what a step's id gives; its breaker may skip it, and `around` is the condition that it stands under."""
+    """Return the absences of a step's result; `skips`: its breaker skips it, `condition`: the innermost around it."""
     name, description = identifier(step.id or ""), f"the step `{step.id}`"
     absences = {}
     if (absence := _absent_part(step, description, (step.retry,) if skips else ())) is not None:
         absences[name] = absence
     elif condition is not None:
-        absences[name] = Absence(f"{description} stands under a condition", condition)
+        absences[name] = Absence(f"{description} runs only under a condition", condition)
     if step.otherwise is not None:
         absences[f"{name}.*"] = _fallback_absence(step, description)
     elif step.verb == "ask":
@@ -69,7 +69,7 @@ def absent_step(step: Step, *, skips: bool, condition: Span | None) -> dict[str,
 
 
 def find_open_question(step: Step) -> Absence | None:
-    """What lets the first question of an `ask` stay open; None where it needs an answer, if it is asked at all."""
+    """Return why the first question of an `ask` may stay open; None if it requires an answer once asked."""
     if "files" in step.values:
         return None
     main = step.main
@@ -90,22 +90,25 @@ def find_open_question(step: Step) -> Absence | None:
 def absent_outputs(
     label: str, owner: str, values: Mapping[str, Value], types: Mapping[str, Type]
 ) -> dict[str, Absence]:
-    """Of what is returned below a name: the outputs whose own values may be absent."""
+    """Return the absences of outputs whose values may be absent."""
     fields = ((name, value) for name, value in values.items() if types[name].unless is not None)
     return {
-        f"{label}.{identifier(name)}": Absence(f"{owner} may give no `{name}`", value.span) for name, value in fields
+        f"{label}.{identifier(name)}": Absence(f"{owner} does not always return `{name}`", value.span)
+        for name, value in fields
     }
 
 
 def _absent_part(part: WorkflowElement, description: str, skipping: Collection[str | None]) -> Absence | None:
     if part.when is not None:
-        return Absence(f"{description} has a `when`", part.when.text.at(0))
+        return Absence(f"{description} has a `when` condition", part.when.text.at(0))
     if part.otherwise is not None:
         return _fallback_absence(part, description)
     if part.retry is not None and part.retry in skipping:
-        return Absence(f"{description} may fail, and its breaker `{part.retry}` skips it", part.value_span("retry"))
+        return Absence(
+            f"{description} may fail, and its breaker `{part.retry}` then skips it", part.value_span("retry")
+        )
     return None
 
 
 def _fallback_absence(part: WorkflowElement, description: str) -> Absence:
-    return Absence(f"{description} may fail, and then its `otherwise` stands in", part.value_span("otherwise"))
+    return Absence(f"{description} may fail, and then its `otherwise` runs instead", part.value_span("otherwise"))

@@ -1,6 +1,6 @@
-"""Whether filters and functions can take what they are given, by its kind: a wrong one fails in every run.
+"""Checks the arguments of filters and functions by their kind, as the vocabulary declares them.
 
-What each takes stands in its entry of the vocabulary.
+An argument of the wrong kind fails in every run.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from skillrun.types.types import Type
 def check_arguments(
     context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, builtin: Builtin, types: list[Type]
 ) -> None:
-    """Report what a filter or function is given and cannot take; `types` are those of its arguments in order."""
+    """Report invalid arguments of a filter or function; `types` are the argument types in order."""
     is_filter = isinstance(node, nodes.Filter)
     value = [node.node] if is_filter else []
     for place, (argument, given) in enumerate(zip([*value, *node.args], types, strict=True)):
         if argument is None:
             continue
         if place == 0 and is_filter and given.kind in REJECTED_KINDS[builtin.accepts]:
-            context.report(node, "arguments", f"`{name}` takes a list; here is {KINDS[given.kind]}")
+            context.report(node, "arguments", f"`{name}` takes a list, not {KINDS[given.kind]}")
         elif place in builtin.number_arguments:
             _check_number(context, argument, name, given)
     for option in node.kwargs:
         if option.key in builtin.number_arguments:
             _check_number(context, option.value, name, context.infer(option.value))
     if builtin.accepts == "a text" and types and types[0].kind in ("record", "list", "map"):
-        message = f"`{name}` searches a text; here is {KINDS[types[0].kind]}, which is searched as JSON"
-        hint = "write `| tojson` where that is meant, or name the text in it"
+        message = f"`{name}` searches text; this value is {KINDS[types[0].kind]}, which is searched as JSON"
+        hint = "add `| tojson` if that is intended, or pass the text in it"
         context.report(node, "arguments", message, hint, "warning")
 
 
@@ -41,6 +41,6 @@ def _check_number(context: InferenceContext, node: nodes.Node, name: str, given:
 
 
 def _without_quotes(given: Type) -> str:
-    """What to write instead of a number in quotes."""
+    """Return the hint for a number in quotes; empty for other values."""
     literal = given.values[0] if given.kind == "text" and given.values and not given.tunable else ""
     return f"write `{literal}` without quotes" if str(literal).isdigit() else ""

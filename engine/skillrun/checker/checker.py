@@ -1,6 +1,6 @@
-"""Checks that the files of a workflow fit together, and makes the program that the interpreter runs.
+"""Checks that the files of a workflow fit together, and builds the program that the interpreter runs.
 
-Collects every problem of every file it reaches. Runs offline and spends nothing.
+Collects all problems of all files that it reaches. Works offline and calls no model.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from skillrun.types.types import ANY, TEXT, identifier, label_type
 
 
 def check_workflow(library: Library, name: str, commands: Collection[str] = ()) -> Program | None:
-    """The program of the workflow `name`; None where it or one of its phases cannot be read.
+    """Return the program of the workflow `name`; None if it or one of its phases cannot be read.
 
-    Problems are in `library.problems`; with an error among them the program must not be run.
+    Problems are added to `library.problems`; if they include an error, the program must not be run.
     """
     checker = Checker(library, commands)
     program = checker.check_workflow(name)
@@ -50,9 +50,9 @@ def check_workflow(library: Library, name: str, commands: Collection[str] = ()) 
 def check_library(
     library: Library, commands: Collection[str] = (), symbols: SymbolTable | None = None
 ) -> list[Program]:
-    """Check every file on the search path; the programs of the workflows that can be read.
+    """Check every file on the search path, and return the programs of the workflows that can be read.
 
-    What names mean, and what is known where, is told to `sightings`.
+    `symbols` collects the meaning of names and the scopes.
     """
     checker = Checker(library, commands, symbols=symbols)
     programs = [checker.check_workflow(name) for name in library.names("workflows")]
@@ -62,7 +62,7 @@ def check_library(
 
 
 class Checker:
-    """One check of a library; each workflow, and each protocol with the config it is called with, is checked once."""
+    """One check of a library. Each workflow, and each protocol per config that it is called with, is checked once."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class Checker:
         has_errors: bool = False,
         symbols: SymbolTable | None = None,
     ) -> None:
-        """`reached`: the phases and protocols that workflows use that were checked elsewhere, by names below `skills/`.
+        """`used_names`: phases and protocols used by workflows in other checks, by their names below `skills/`.
 
-        `broken`: whether they have errors. What names mean, and what is known where, is told to `sightings`.
+        `has_errors`: those workflows have errors. `symbols` collects the meaning of names and the scopes.
         """
         self.library = library
         self.has_errors = has_errors
@@ -98,11 +98,11 @@ class Checker:
         return self._programs[name]
 
     def is_open(self, name: str) -> bool:
-        """Whether the workflow is being checked: it runs itself."""
+        """Whether the workflow is being checked, so that a `run` of it is a cycle."""
         return name in self._open_workflows
 
     def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
-        """A protocol checked against the config of a workflow that calls it; `callers` are the protocols around it."""
+        """Check a protocol against the config of the calling workflow; `callers` are the enclosing protocols."""
         if (name, settings) not in self._protocols:
             self._used_names.add(f"protocols/{name}")
             self._protocols[name, settings] = self._check_protocol(name, settings, (*callers, name))
@@ -114,7 +114,7 @@ class Checker:
         return frozenset(self._used_names)
 
     def check_unused_files(self) -> None:
-        """Check the files that no workflow may have reached."""
+        """Check the files that may not be used by any workflow."""
         for check, names in (
             (self.lookups.config, self.library.names("config")),
             (self.lookups.role, self.library.names("roles")),
@@ -125,13 +125,13 @@ class Checker:
                     check(name)
 
     def check_skill(self, name: str) -> None:
-        """Check a file below `skills/` that no workflow may have reached."""
+        """Check a file below `skills/` that may not be used by any workflow."""
         area, _, local_name = name.partition("/")
         kind = self.library.kind(name) if local_name else None
         if not local_name:
             self.library.agent_skill(name)
         elif kind is None and area in self.library.skills():
-            return  # it belongs to an Agent Skill
+            return  # part of an Agent Skill
         elif kind == "phase":
             phase = self.library.phase(name)
             if phase is not None and name not in self._used_names and not (self.has_errors or self.problems.has_errors):
@@ -148,18 +148,15 @@ class Checker:
             check_kind(document, "", self.problems)
 
     def finish(self) -> None:
-        """Check what every run uses: the engine's templates and numbers, and the sizes of all that was read.
-
-        Then warn of inputs that nothing reads, where everything could be read.
-        """
+        """Check the engine's templates and settings and the sizes of all files read, and warn of unused inputs."""
         with suppress(ParsingStopped):
             self._check_engine_files()
         self.warn_about_unused_inputs()
 
     def warn_about_unused_inputs(self) -> None:
-        """Warn of inputs that nothing reads, where everything could be read."""
+        """Warn of unused inputs, unless the library has errors."""
         for input_ in self._unused_inputs if not self.problems.has_errors else ():
-            message = f"nothing reads the input `{input_.name}`"
+            message = f"the input `{input_.name}` is never used"
             hint = f"write `{{{{ inputs.{identifier(input_.name)} }}}}` where it is needed, or remove the input"
             self.problems.report(input_.span, "unused-input", message, hint, "warning")
 
@@ -252,7 +249,7 @@ class Checker:
         )
 
     def _collect_record_reads(self, check: WorkflowCheck) -> RecordReads:
-        """What is read of the steps' records; fields of a phase's step that nobody reads are warned of."""
+        """Return which fields of step records are read, and warn of unread fields in phases."""
         files: list[tuple[Iterable[Step], AbstractSet[str]]] = [((), check.top_reads)]
         files += [(list(check.steps(name)), trace.reads) for name, trace in check.effects.items()]
         files += [
@@ -274,18 +271,18 @@ SEVERITIES: Final[Mapping[str, Severity]] = {"error": "error", "warn": "warning"
 
 
 def check_sizes(library: Library, limits: Mapping[str, Any], problems: Problems) -> None:
-    """Report each loaded file whose estimated tokens pass the `warn` or `error` of its folder."""
+    """Report each loaded file whose estimated tokens exceed the `warn` or `error` limit of its folder."""
     for (_, path), source in library.files.items():
         folder = path.partition("/")[0]
         limit = limits.get(folder)
         limit_values = ((name, limit.get(name)) for name in SEVERITIES) if isinstance(limit, dict) else ()
         known = {name: most for name, most in limit_values if isinstance(most, int)}
-        if not known or len(source.text) < min(known.values()):  # no token is shorter than a character
+        if not known or len(source.text) < min(known.values()):  # a token has at least one character
             continue
         tokens = estimate_tokens(source.text)
         crossed_limit = next((name for name, most in known.items() if tokens > most), None)
         if crossed_limit is not None:
-            message = f"about {tokens} tokens; one of the {folder} has at most {known[crossed_limit]}"
+            message = f"about {tokens} tokens; the limit for a file in `{folder}/` is {known[crossed_limit]}"
             problems.report(
-                Span(source, 0), "tokens", message, "split it, or raise `token_lint`", SEVERITIES[crossed_limit]
+                Span(source, 0), "tokens", message, "split the file, or raise `token_lint`", SEVERITIES[crossed_limit]
             )

@@ -1,6 +1,6 @@
-"""Which comparisons can hold: of two types by their kinds, by the values they can have and by their ranges.
+"""Finds comparisons that never hold, by the kinds, possible values and ranges of two types.
 
-Says it in words; what is compared and where it stands is the caller's.
+Returns messages; the caller adds the location.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from skillrun.syntax.diagnostics import Severity, Suggestion, near_miss, suggest
 from skillrun.types.types import Type
 
 KINDS: Final[Mapping[str, str]] = {
-    "text": "a text", "number": "a number", "boolean": "true or false", "list": "a list", "record": "a record",
+    "text": "text", "number": "a number", "boolean": "a boolean", "list": "a list", "record": "a record",
     "map": "a mapping",
 }  # fmt: skip
 _ORDER: Final = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
-_SAME: Final = {"boolean": "number", "map": "record"}  # kinds that are compared like another: true equals 1
+_SAME: Final = {"boolean": "number", "map": "record"}  # kinds compared as another kind: true equals 1
 
 
 class ComparisonProblem(NamedTuple):
-    """Why a comparison makes no sense: a code, a message and a hint."""
+    """Why a comparison is invalid: code, message and hint."""
 
     code: str
     message: str
@@ -29,9 +29,9 @@ class ComparisonProblem(NamedTuple):
 
 
 def check_comparison(left: Type, sign: str, right: Type, name: str) -> ComparisonProblem | None:
-    """What is wrong with comparing two values, the first of which an author calls `name`; None where it may be right.
+    """Return the problem with comparing two values, or None; `name` is the left side as the author writes it.
 
-    A literal is a type whose only value is known.
+    A literal is a type with a single known value.
     """
     if sign in ("in", "notin"):
         return _check_membership(left, right, name)
@@ -57,10 +57,10 @@ def _comparable_kind(type_: Type) -> str:
 def _check_membership(left: Type, right: Type, name: str) -> ComparisonProblem | None:
     if right.kind in ("number", "boolean"):
         return ComparisonProblem(
-            "type", f"nothing is in {KINDS[right.kind]}", "`in` looks into a list, a text or a mapping's keys"
+            "type", f"`in` cannot search {KINDS[right.kind]}", "`in` searches a list, text or the keys of a mapping"
         )
     if right.kind == "text" and _comparable_kind(left) not in ("", "text"):
-        return ComparisonProblem("type", f"`{name}` is {KINDS[left.kind]} and cannot be in a text")
+        return ComparisonProblem("type", f"`{name}` is {KINDS[left.kind]}; `in` cannot find it in text")
     item = right.item
     if (
         right.kind == "list"
@@ -68,23 +68,23 @@ def _check_membership(left: Type, right: Type, name: str) -> ComparisonProblem |
         and _comparable_kind(item) not in ("", _comparable_kind(left))
         and _comparable_kind(left)
     ):
-        message = f"`{name}` is {KINDS[left.kind]}; each item of the list is {KINDS[item.kind]}"
+        message = f"`{name}` is {KINDS[left.kind]}, but each item of the list is {KINDS[item.kind]}"
         return ComparisonProblem("never", message, _conversion_hint(left, item))
     return None
 
 
 def _conversion_hint(left: Type, right: Type) -> str:
-    """What to write instead of a comparison of two kinds."""
+    """Return the hint for a comparison of two kinds."""
     for side, other in ((left, right), (right, left)):
         literal = _literal(other)
         if side.kind == "number" and isinstance(literal, str):
             return f"write `{literal}` without quotes" if _is_number(literal) else "compare it with a number"
         if side.kind == "number" and other.kind == "text" and other.tunable and other.values:
-            return f"the config says `{other.values[0]}` there: write a number in it"
+            return f"change `{other.values[0]}` in the config to a number"
         if side.kind == "number" and other.kind == "text":
-            return "`| int` reads a number from a text"
+            return "`| int` converts text to a number"
         if side.kind == "number" and other.kind == "list":
-            return "`| length` gives the number of its items"
+            return "`| length` returns the number of items"
     fields = (left if left.kind == "record" else right).fields
     if fields and "record" in (left.kind, right.kind):
         return suggest("", fields).replace("allowed:", "compare one of its fields:")
@@ -104,7 +104,7 @@ def _literal(type_: Type) -> Any:
 
 
 def _check_value(left: Type, right: Type, name: str) -> ComparisonProblem | None:
-    """A single value that the other side never has: none of its values, or outside its range."""
+    """Return the problem with a literal that is not among the other side's values, or outside its range."""
     value = _literal(right)
     if isinstance(value, str) and left.kind == "text" and left.values:
         known = [str(each) for each in left.values]
@@ -126,12 +126,12 @@ def _check_bounds(left: Type, value: float, name: str) -> ComparisonProblem | No
     if left.bounds is None or left.bounds[0] <= value <= left.bounds[1]:
         return None
     return ComparisonProblem(
-        "never", f"`{name}` is never `{value}`", f"it is from {left.bounds[0]} to {left.bounds[1]}"
+        "never", f"`{name}` is never `{value}`", f"its range is {left.bounds[0]} to {left.bounds[1]}"
     )
 
 
 def _check_order(left: Type, sign: str, right: Type, name: str) -> ComparisonProblem | None:
-    """An order that no number of a range fulfils."""
+    """Return the problem with an order comparison that is false for the whole range."""
     value = _literal(right)
     if left.bounds is None or not isinstance(value, int | float):
         return None
@@ -140,5 +140,7 @@ def _check_order(left: Type, sign: str, right: Type, name: str) -> ComparisonPro
     return (
         None
         if holds
-        else ComparisonProblem("never", f"`{name}` is never `{_ORDER[sign]} {value}`", f"it is from {least} to {most}")
+        else ComparisonProblem(
+            "never", f"`{name}` is never `{_ORDER[sign]} {value}`", f"its range is {least} to {most}"
+        )
     )

@@ -1,4 +1,4 @@
-"""Where a value of the config stands that an expression reads, and whether a workflow's `checks` of it hold."""
+"""Evaluates a workflow's `checks` of its config, and locates the config values that an expression reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skillrun.types.types import identifier
 
 
 def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings: Settings) -> None:
-    """Report each check that does not hold, at what the strongest layer of the config says of it."""
+    """Report each check that fails, at the value in the config layer with the highest precedence."""
     problems = checker.problems
     for check in checks:
         problem_count = len(list(problems))
@@ -39,14 +39,14 @@ def check_config(checker: ReferenceChecker, checks: tuple[Check, ...], settings:
                     problems.report(place, "check", str(check.say.evaluate(names)))
                     break
             except RenderError as error:
-                problems.report(check.span, "check", f"this cannot be worked out: {error.message}")
+                problems.report(check.span, "check", f"this check cannot be evaluated: {error.message}")
                 break
 
 
 def locate_config_value(template: Template, settings: Settings, mode: str = "") -> Span | None:
-    """Where the config says what the expression reads first, in the strongest of its files; None where none does.
+    """Return the location of the first config value that the expression reads; None if no file sets it.
 
-    What is said of the mode comes before what is said of all.
+    Files are searched by precedence, and in each file the values of the mode first.
     """
     paths = list(_paths(template.expression)) if template.expression is not None else []
     for layer in settings.layers:
@@ -57,7 +57,7 @@ def locate_config_value(template: Template, settings: Settings, mode: str = "") 
 
 
 def _paths(expression: nodes.Expr) -> Iterator[list[str]]:
-    """The paths below `config` that an expression reads, each as far as it goes, in the order in which they stand."""
+    """Yield the longest paths below `config` that an expression reads, in source order."""
     inner: set[int] = set()
     inner_paths = expression.find_all((nodes.Getattr, nodes.Getitem))
     for node in [*([expression] if isinstance(expression, nodes.Getattr | nodes.Getitem) else []), *inner_paths]:

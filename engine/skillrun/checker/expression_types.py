@@ -1,4 +1,4 @@
-"""What the expressions of a template yield: a rule for each kind, which looks at the syntax tree and runs nothing."""
+"""Infers the types of template expressions from the syntax tree, with a rule for each kind of node."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ from skillrun.types.types import (
     record,
 )
 
-MAX_STEPS: Final = 2_000  # expressions that are looked at for one template, some of them again, and
-STEPS_PER_CHARACTER: Final = 2  # so many more for each of its characters
+MAX_STEPS: Final = 2_000  # expressions inferred for one template, including repetitions
+STEPS_PER_CHARACTER: Final = 2  # additional expressions for each of its characters
 HISTORY: Final = "history"
-SUMMARY_READ: Final = "*.summary"  # in `reads`: what a model says of some phase
-OTHERS_FUNCTION: Final = "others"  # the function that hears no more of a step than what was said in it
+SUMMARY_READ: Final = "*.summary"  # in `reads`: the model-written summary of some phase
+OTHERS_FUNCTION: Final = "others"  # the function that reads only the replies of a step
 ENGINE_FIELDS: Final = frozenset(
     {"artifacts", "checkpoint", "flags", "number", "phase", "quality_warnings", "round", "status"}
 )
-"""The fields of a phase's summary that are filled in without a model."""
+"""The fields of a phase's summary that the engine sets without a model."""
 _EMPTY: Final = dict.fromkeys(
     ("config", "features"),
-    "the workflow's `config:` names the file in `config/` that has it; for most of what ships, `planning`",
+    "set `config:` in the workflow to the file in `config/` that has it; most shipped protocols need `planning`",
 )
-_STRUCTURED: Final = {  # what has `.data` only where it is asked for, by a field that it always has
-    "replies": "give the step an `output:`; without one the reply is in `.text`",
-    "files": "give the step a `shape:`; without one what is read is in `.text`",
+_STRUCTURED: Final = {  # results with `.data` only on request, by a field that they always have
+    "replies": "add an `output:` to the step; without one, the reply is in `.text`",
+    "files": "add a `shape:` to the step; without one, the content is in `.text`",
 }
 _MIRRORED_OPERATORS: Final = {"lt": "gt", "gt": "lt", "lteq": "gteq", "gteq": "lteq"}
-_KIND_NAMES: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "true or false"}
+_KIND_NAMES: Final[Mapping[str, str]] = {"text": "text", "number": "a number", "boolean": "a boolean"}
 
 
 class Access(NamedTuple):
-    """A name that is read, or the field of a record: what the record is called, and how far behind the node it stands.
+    """A name that is read, or a field of the record `label`; `shift` is its offset from the node, in characters.
 
-    The key is empty where only the run knows which field it is.
+    The key is empty if the field is computed.
     """
 
     node: nodes.Node
@@ -72,18 +72,18 @@ class Access(NamedTuple):
 class ExpressionInference(TypeEnvironment):
     """Infers the types of expressions.
 
-    `reads` are the names read, each with its first field and with as many as are written; `*` where one is read as a
-    whole. `calls` are the functions and filters with what they are given, `accesses` names and fields with their place.
+    `reads` are the names read, each with its first field and with all fields; `*` is a name read as a whole. `calls`
+    are the functions and filters with their arguments, `accesses` the names and fields with their positions.
     """
 
     reads: set[str] = field(default_factory=set)
     _engine_field_nodes: set[int] = field(
         default_factory=set
-    )  # nodes of which only a field is read that the engine fills in
+    )  # nodes of which only a field is read that the engine sets
     calls: list[tuple[str, list[nodes.Expr], list[Type]]] = field(default_factory=list)
     accesses: list[Access] = field(default_factory=list)
     remaining_steps: int = field(init=False, default=0)
-    _outer_names: Mapping[str, Type] = field(init=False)  # the names that the template does not bind itself
+    _outer_names: Mapping[str, Type] = field(init=False)  # the names bound outside of the template
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,16 +96,18 @@ class ExpressionInference(TypeEnvironment):
             node = node.node
         guard = expression_text(node)
         hint = (
-            f"put it into `{{% if {guard} %}}`, or give it a `default`" if "…" not in guard else "give it a `default`"
+            f"print it inside `{{% if {guard} %}}`, or give it a `default`"
+            if "…" not in guard
+            else "give it a `default`"
         )
         self.require_present(node, type_, hint)
 
     def infer(self, node: nodes.Node) -> Type:
         self.remaining_steps -= 1
         if self.remaining_steps < 0:
-            hint = "use `set` for parts of it"
+            hint = "compute parts of it with `set`"
             self.problems.report_and_stop(
-                self.template.span(node), "too-deep", "this is too intricate to be checked", hint
+                self.template.span(node), "too-deep", "this template is too complex to check", hint
             )
         rule = _RULES.get(type(node))
         if rule is not None:
@@ -127,7 +129,7 @@ class ExpressionInference(TypeEnvironment):
         return self.refine_type(node, type_)
 
     def infer_whole_name(self, node: nodes.Name) -> Type:
-        """A name that is read as a whole, or by fields that only the run knows."""
+        """Infer a name that is read as a whole, or by computed fields."""
         self.reads.add(f"{node.name}.*")
         return self.infer_name(node)
 
@@ -167,7 +169,7 @@ class ExpressionInference(TypeEnvironment):
         return type_
 
     def _record_owner(self, node: nodes.Node) -> str:
-        """Whose record it is: a name, or `*`; nothing where it is none."""
+        """Return the owner of a record: a name, or `*`; empty if the node is not a record."""
         match node:
             case nodes.Getattr(attr=key) | nodes.Getitem(arg=nodes.Const(value=key)) if key == RECORD_FIELD:
                 owner = node.node
@@ -180,18 +182,18 @@ class ExpressionInference(TypeEnvironment):
         if owner.kind == "record":
             return (self.resolve_field(node, owner, key) if isinstance(key, str) else None) or ANY
         if owner.kind == "list" and isinstance(key, str):
-            self.report(node, "unknown-field", f"a list has no `{key}`", "use `| map(attribute=…)` or a `for`")
+            self.report(node, "unknown-field", f"a list has no `{key}`", "use `| map(attribute=…)` or a `for` loop")
         elif owner.kind == "list" and isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
             return owner
         elif owner.kind in ("map", "list") and owner.item is not None:
             return owner.item.maybe()
         elif owner.kind in _KIND_NAMES and isinstance(key, str):
-            message = f"`{expression_text(node.node)}` is {_KIND_NAMES[owner.kind]}; it has no `{key}`"
+            message = f"`{expression_text(node.node)}` is {_KIND_NAMES[owner.kind]} and has no `{key}`"
             self.report(node, "unknown-field", message)
         return ANY
 
     def infer_dynamic_field(self, owner: Type, index: Type) -> Type:
-        """One of a record's fields: any of them, or those that the index can name, as far as they are there."""
+        """Return the type of a computed field: of any field, or of those that the index can name."""
         if index.kind != "text" or index.values is None:
             return merge_types(owner.fields.values())
         names = [str(value) for value in index.values]
@@ -202,7 +204,7 @@ class ExpressionInference(TypeEnvironment):
     def resolve_field(
         self, node: nodes.Node, owner: Type, key: str, place: nodes.Node | None = None, shift: int = 0
     ) -> Type | None:
-        """The field of a record; None, and a problem, where it does not have it."""
+        """Return the field of a record; report a problem and return None if it does not exist."""
         type_ = owner.fields.get(identifier(key))
         if type_ is not None:
             place = place or (node.arg if isinstance(node, nodes.Getitem) else node)
@@ -218,7 +220,7 @@ class ExpressionInference(TypeEnvironment):
         return type_
 
     def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
-        """The field at `path` of a list's items."""
+        """Return the type of the field at `path` of a list's items."""
         current = items.item or ANY
         _, reads_record, following = f".{path}.".partition(f".{RECORD_FIELD}.")
         if reads_record:
@@ -276,7 +278,7 @@ class ExpressionInference(TypeEnvironment):
         return BOOLEAN
 
     def report_comparison(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
-        """Report at `node`, which is `right`, a comparison that cannot hold; `name` is what authors call `left`."""
+        """Report a comparison that cannot hold, at the node of `right`; `name` is `left` as the author writes it."""
         if sign in ("in", "notin") and isinstance(node, nodes.List | nodes.Tuple):
             for item in node.items:
                 self.report_comparison(item, left, "eq", self.infer(item), name)
@@ -292,7 +294,7 @@ class ExpressionInference(TypeEnvironment):
     def infer_arithmetic(self, node: nodes.BinExpr) -> Type:
         if isinstance(node, nodes.Sub) and (suggested_name := find_hyphenated_name(node, self.names)):
             self.report(
-                node.left, "hyphen", "a `-` in a name is written `_` in an expression", f"write `{suggested_name}`"
+                node.left, "hyphen", "a `-` in a name is written as `_` in expressions", f"write `{suggested_name}`"
             )
             return ANY
         sides = [(side, self.infer(side)) for side in (node.left, node.right)]
@@ -319,7 +321,7 @@ class ExpressionInference(TypeEnvironment):
         return self.infer_builtin(node, name, arguments)
 
     def infer_replies(self, node: nodes.Expr) -> Type:
-        """A step of which only what was said is read."""
+        """Infer an argument of `others`, which reads only the replies of a step."""
         if not isinstance(node, nodes.Name):
             return self.infer(node)
         self.reads.add(f"{node.name}.replies")
@@ -335,14 +337,14 @@ class ExpressionInference(TypeEnvironment):
         return self.infer_builtin(node, node.name, [type_, *arguments])
 
     def infer_builtin(self, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
-        """What a filter or function gives, whose arguments are checked."""
+        """Check the arguments of a filter or function, and return its result type."""
         if name not in BUILTINS:
             return ANY
         check_arguments(self, node, name, BUILTINS[name], types)
         return BUILTINS[name].infer_result(self, node, types)
 
     def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type:
-        """What a filter gives for values of these types."""
+        """Return the result type of a filter for arguments of these types."""
         return BUILTINS[node.name].infer_result(self, node, types) if node.name in BUILTINS else ANY
 
     def infer_arguments(self, node: nodes.Call | nodes.Filter) -> list[Type]:
@@ -352,7 +354,7 @@ class ExpressionInference(TypeEnvironment):
 
 
 def _argument(node: nodes.Node, value: str) -> nodes.Node | None:
-    """The argument of a filter that is this text."""
+    """Return the argument of a filter that is this text."""
     arguments = [*node.args, *(each.value for each in node.kwargs)] if isinstance(node, nodes.Filter) else [node]
     return next((each for each in arguments if isinstance(each, nodes.Const) and each.value == value), None)
 

@@ -1,6 +1,6 @@
-"""What is known where a condition holds, and where it does not: paths that are present, and the condition itself.
+"""Derives facts from conditions: which paths are present, and which expressions are true.
 
-Where a path is known, so are its beginnings.
+If a path is present, so are its prefixes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from jinja2 import nodes
 from skillrun.types.types import Fact, Facts, Path, identifier
 
 FACT_CACHE_SIZE: Final = 1 << 14
-"""Nodes of which the facts are known: those of a file that has not changed are the same at the next check."""
+"""Nodes with cached facts; an unchanged file keeps its nodes, so the next check reuses them."""
 
 
 @lru_cache(FACT_CACHE_SIZE)
 def fact(node: nodes.Node) -> Fact:
-    """That what stands at a path is there, or that another expression is true."""
+    """Return the fact that a path is present, or that another expression is true."""
     path = _path(node)
     return Fact(path) if len(path) > 1 or isinstance(node, nodes.Name) else Fact(condition=path[0])
 
 
 def _path(node: nodes.Node) -> Path:
-    """A path by its names; one that begins with another expression has that as its tree writes itself."""
+    """Return the names of a path; an expression that is not a name is represented by its `repr`."""
     if isinstance(node, nodes.Name):
         return (node.name,)
     if isinstance(node, nodes.Getattr):
@@ -36,7 +36,7 @@ def _path(node: nodes.Node) -> Path:
 
 
 def dotted_path(node: nodes.Node) -> str:
-    """The path below a name as `a.b.c`; nothing where it is below something else."""
+    """Return a path below a name as `a.b.c`; empty if it starts with another expression."""
     owner = node
     while isinstance(owner, nodes.Getattr) or (isinstance(owner, nodes.Getitem) and isinstance(owner.arg, nodes.Const)):
         owner = owner.node
@@ -45,7 +45,7 @@ def dotted_path(node: nodes.Node) -> str:
 
 @lru_cache(FACT_CACHE_SIZE)
 def facts_if_true(condition: nodes.Node) -> Facts:
-    """What is known when the condition holds."""
+    """Return the facts that hold if the condition is true."""
     if isinstance(condition, nodes.And):
         return facts_if_true(condition.left) | facts_if_true(condition.right)
     if isinstance(condition, nodes.Or):
@@ -58,14 +58,14 @@ def facts_if_true(condition: nodes.Node) -> Facts:
             known |= prefix_facts(side)
     elif isinstance(condition, nodes.Filter) and condition.node is not None and condition.name != "default":
         known |= facts_if_true(condition.node)
-    elif isinstance(condition, nodes.Test):  # nothing absent passes one
+    elif isinstance(condition, nodes.Test):  # an absent value fails every test
         for side in (condition.node, *condition.args):
             known |= prefix_facts(side)
     return frozenset(known)
 
 
 def facts_if_false(condition: nodes.Node) -> Facts:
-    """What is known when the condition does not hold."""
+    """Return the facts that hold if the condition is false."""
     if isinstance(condition, nodes.Not):
         return facts_if_true(condition.node)
     if isinstance(condition, nodes.Or):
@@ -74,12 +74,12 @@ def facts_if_false(condition: nodes.Node) -> Facts:
 
 
 def mentions_name(candidate: Fact, name: str) -> bool:
-    """Whether a fact is one of a name, or of a field that is called so."""
+    """Whether a fact mentions a name or a field with this name."""
     return name in candidate.path or any(f"'{name}'" in written for written in (*candidate.path, candidate.condition))
 
 
 def conjuncts(condition: nodes.Expr | None) -> Facts:
-    """The parts of a condition that all have to hold."""
+    """Return the facts of a condition that must all hold: the operands of `and`."""
 
     def split(node: nodes.Node) -> Iterator[Fact]:
         if isinstance(node, nodes.And):
@@ -93,12 +93,12 @@ def conjuncts(condition: nodes.Expr | None) -> Facts:
 
 @lru_cache(FACT_CACHE_SIZE)
 def path_nodes(node: nodes.Node) -> tuple[nodes.Node, ...]:
-    """The node, and every path in it."""
+    """Return the node and every path in it."""
     return (node, *node.find_all((nodes.Getattr, nodes.Getitem)))
 
 
 def prefix_facts(node: nodes.Node) -> set[Fact]:
-    """The path that the node is, and each of its beginnings: all of them are present where it is."""
+    """Return the facts of a path and of its prefixes, all of which are present if the path is."""
     paths: set[Fact] = set()
     current: nodes.Node | None = node
     while isinstance(current, nodes.Getattr | nodes.Getitem | nodes.Name):

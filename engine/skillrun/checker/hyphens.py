@@ -1,4 +1,4 @@
-"""Names that are written with a `-`, which an expression reads as a difference."""
+"""Detects names written with a `-`, which an expression parses as a subtraction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.types.types import ANY, TEXT, Type, identifier
 
 
 def find_hyphenated_name(node: nodes.Sub, names: Mapping[str, Type]) -> str:
-    """The name that is meant where a difference is read: `a_b` for `a-b`; nothing where none of `names` is."""
+    """Return the name meant by a subtraction, such as `a_b` for `a-b`; empty if `names` has no such name."""
     right: Any = node.right
     while isinstance(right, nodes.Getattr | nodes.Getitem | nodes.Filter):
         right = right.node
@@ -25,14 +25,14 @@ def find_hyphenated_name(node: nodes.Sub, names: Mapping[str, Type]) -> str:
 
 
 def _is_path(node: nodes.Node) -> bool:
-    """Whether it is a name with fields of it, and nothing that is computed."""
+    """Whether the node is a name or a chain of fields below one."""
     while isinstance(node, nodes.Getattr):
         node = node.node
     return isinstance(node, nodes.Name)
 
 
 def _type_at(path: nodes.Node, names: Mapping[str, Type]) -> Type:
-    """What a path leads to, as far as the names tell; it is not checked."""
+    """Return the type at a path, as far as the names show it. Reports no problems."""
     if isinstance(path, nodes.Name):
         return names.get(path.name, ANY)
     assert isinstance(path, nodes.Getattr)

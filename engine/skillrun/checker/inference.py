@@ -1,7 +1,7 @@
-"""What a template yields, inferred from the syntax tree without running anything.
+"""Infers the type of a template from its syntax tree.
 
-Finds names that nothing defines, values printed into text that may be absent, and comparisons that never hold. Knows
-nothing of workflows: its caller says which names there are.
+Reports undefined names, printed values that may be absent, and comparisons that never hold. Is independent of
+workflows: the caller passes the names.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from skillrun.types.types import ANY, NO_FACTS, TEXT, Facts, Type, merge_types
 class Inference(ExpressionInference):
     """Infers the types of one template, statement by statement."""
 
-    assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, and what they were before
+    assigned: list[tuple[str, Type | None]] = field(default_factory=list)  # names set so far, with their earlier types
 
     def infer_template(self) -> Type:
-        """The type of the whole: of the expression where it is a single one, otherwise text."""
+        """Return the type of the expression if the template is a single one, otherwise text."""
         if self.template.expression is not None:
             return self.infer(self.template.expression)
         self.check_statements(self.template.tree.body)
         return TEXT
 
     def infer_condition(self) -> Facts:
-        """What is known where the template, a condition, holds."""
+        """Return the facts that hold if the template, a condition, is true."""
         self.infer_template()
         expression = self.template.expression
         return self.infer_facts(expression) if expression is not None else NO_FACTS
 
     def check_as_text(self) -> None:
-        """Check the whole as text, also where it is a single expression."""
+        """Check the template as text, even if it is a single expression."""
         if self.template.expression is not None:
             self.check_printed_expression(self.template.expression)
         else:
@@ -79,7 +79,7 @@ class Inference(ExpressionInference):
             self.assign(name, merge_types(option for option in options if option is not None))
 
     def check_branch(self, body: Iterable[nodes.Node]) -> dict[str, Type]:
-        """What a branch sets; behind it, the names are as they were before it."""
+        """Check a branch, restore the names, and return those that the branch set."""
         mark = len(self.assigned)
         self.check_statements(body)
         undone, self.assigned[mark:] = self.assigned[mark:], []

@@ -1,4 +1,4 @@
-"""What is declared and what is handed over: inputs and state, members and seats, what `with` gives."""
+"""Checks declarations and the values passed for them: inputs, state, members, seats and `with`."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
 
 def check_initial_values(state: Iterable[Field], problems: Problems) -> None:
-    """Report the variables that nothing sets up: no run could begin."""
+    """Report variables without an initial value."""
     for field in state:
         if field.required:
-            message = f"`{field.name}` has no value to begin with"
+            message = f"`{field.name}` has no initial value"
             optional = f"{field.name}?{'(array)' if field.is_list else ''}: …"
-            hint = f"write `{optional}` where it is absent until a phase sets it, or give it a `default:`"
+            hint = f"add a `default:`, or write `{optional}` if it is absent until a phase sets it"
             problems.report(field.span, "missing-default", message, hint)
 
 
 def member_type(members: Type) -> Type:
-    """A member; where every one that can be is known to have a variant, so has it a lens."""
+    """Return the type of `member`; it always has a variant and a lens if all possible members have a variant."""
     known = _referenced_names(members)
     return VARIANT if known and all(isinstance(member, str) and ":" in member for member in known) else MEMBER
 
 
 def check_members(scope: Scope, step: Step, members: Type) -> None:
-    """Report members that there are not, where they are written: in the step, or in the config."""
+    """Report unknown members where they are written: in the step or in the config."""
     if step.main is None:
         return
     _check_references(scope, "member", step.main, members)
     if step.main.items == ():
         hint = "write `role`, or a list such as `[role:variant, role@model]`"
-        scope.report(step.main.span, "type", f"`{step.verb}` seats nobody", hint)
+        scope.report(step.main.span, "type", f"`{step.verb}` has an empty list of members", hint)
 
 
 def _check_references(scope: Scope, kind: str, value: Value, type_: Type) -> None:
-    """Report the members or models that a value can name and that there are not."""
+    """Report the unknown members or models that a value can name."""
     lookup = _reference_lookup(scope, kind)
     for reference in _referenced_names(type_) if lookup is not None else ():
         if lookup is not None and reference is not None:
@@ -64,12 +64,12 @@ def _check_references(scope: Scope, kind: str, value: Value, type_: Type) -> Non
 
 
 def _reference_lookup(scope: Scope, kind: str) -> Callable[[str, nodes.Span], None] | None:
-    """What reports that there is no such member or model, for a value of that kind."""
+    """Return the function that checks a member or model; None for values of another kind."""
     return {"member": scope.lookups.check_member, "model": scope.lookups.check_model}.get(kind)
 
 
 def _referenced_names(members: Type) -> list[Any]:
-    """Every member that a value can name."""
+    """Return every member that a value can name."""
     named: list[Any] = []
     for value in members.values or ():
         named.extend(value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value])
@@ -77,7 +77,7 @@ def _referenced_names(members: Type) -> list[Any]:
 
 
 def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> None:
-    """Report members that do not fit the seats, where both are known."""
+    """Report members that do not fit the seats, as far as both are known."""
     value, seats, name = step.main, protocol.seats, protocol.name
     for several in members.values or () if value is not None else ():
         assert value is not None
@@ -89,16 +89,16 @@ def check_seats(scope: Scope, step: Step, members: Type, protocol: Protocol) -> 
                 span = value.key_spans.get(seat, value.span)
                 scope.lookups.report_unknown(span, "seat", seat, seats.names, f"`{name}` takes a list of members")
             if not unknown and (empty := [seat for seat in seats.names if seat not in several]):
-                scope.report(value.span, "seats", f"nobody sits on `{empty[0]}` of the protocol `{name}`")
+                scope.report(value.span, "seats", f"the seat `{empty[0]}` of the protocol `{name}` has no member")
         elif not seats.names:
             count = len(several) if isinstance(several, list) else 1
             if count and not seats.least <= count <= seats.most:
-                message = f"the protocol `{name}` seats {seats.least} to {seats.most} members; here are {count}"
+                message = f"the protocol `{name}` takes {seats.least} to {seats.most} members, not {count}"
                 scope.report(value.span, "seats", message)
 
 
 def check_duplicate_members(scope: Scope, step: Step, members: Type) -> None:
-    """Report a list that names one member twice, where it is written: in the step, or in the config."""
+    """Report a list that names a member twice, where it is written: in the step or in the config."""
     for several in members.values or () if step.main is not None else ():
         assert step.main is not None
         listed = several if isinstance(several, list) else []
@@ -106,8 +106,8 @@ def check_duplicate_members(scope: Scope, step: Step, members: Type) -> None:
             step_spans = [item.span for item in step.main.items or () if item.literal == member][1:2]
             spans = step_spans or duplicate_spans(scope.settings.layers, several, member) or [step.main.span]
             for span in spans:
-                hint = "a variant or a model tells members apart"
-                scope.report(span, "duplicate-member", f"`{member}` is seated twice", hint)
+                hint = "add a variant or a model to distinguish members of one role"
+                scope.report(span, "duplicate-member", f"`{member}` is listed twice", hint)
 
 
 def check_inputs(
@@ -119,9 +119,9 @@ def check_inputs(
     *,
     all_of_them: bool = True,
 ) -> None:
-    """Check what `with` hands over against what is declared; `all_of_them`: whether nothing required may lack.
+    """Check the values in `with` against the declared inputs; `all_of_them`: required inputs must be passed.
 
-    `types` are those of what is handed over: of what the config has, the value is known.
+    `types` are the types of the values.
     """
     value = step.values.get("with", Value(step.span))
     given = value.entries or {}
@@ -131,17 +131,17 @@ def check_inputs(
         if field is not None:
             check_field_value(scope, field, input_value, types.fields.get(identifier(name), ANY))
         else:
-            hint = suggest(name, fields) or "it takes none"
+            hint = suggest(name, fields) or "it has no inputs"
             has = "has an" if label.startswith("none") else "has no"
             scope.report(value.key_spans[name], "unknown-input", f"{label} {has} input `{name}`", hint)
     for name, field in fields.items() if all_of_them else ():
         if field.required and field.default is None and name not in named:
-            hint = f"give it in `with: {{{field.name}: …}}`"
+            hint = f"pass it in `with: {{{field.name}: …}}`"
             scope.report(step.span, "missing-input", f"{label} needs the input `{field.name}`", hint)
 
 
 def record_input_references(scope: Scope, step: Step, fields: Iterable[Field], owner_path: str) -> None:
-    """Note which inputs of a protocol or workflow `with` names."""
+    """Record the references from `with` to the inputs of a protocol or workflow."""
     value, known = step.values.get("with"), {identifier(field.name) for field in fields}
     for name, span in value.key_spans.items() if value is not None else ():
         if identifier(name) in known:
@@ -149,7 +149,7 @@ def record_input_references(scope: Scope, step: Step, fields: Iterable[Field], o
 
 
 def check_field_value(scope: Scope, field: Field, value: Value, type_: Type) -> bool:
-    """Whether a value can be one of its field's type, as far as it is known; a problem where it cannot."""
+    """Return whether a value can have the type of its field, as far as known, and report it otherwise."""
     literal, strict_field = value.literal, replace(field, fallback=None)
     error, place = "", value.span
     if literal is not None:
@@ -167,7 +167,7 @@ def check_field_value(scope: Scope, field: Field, value: Value, type_: Type) -> 
 
 
 def _accepts_type(expected: Type, given: Type) -> bool:
-    """Whether a value of that kind can be taken; a text may be one that is read as what is expected."""
+    """Whether a value of this kind is accepted; text is, because it may be converted."""
     if "any" in (expected.kind, given.kind) or given.kind in ("none", "text", expected.kind):
         items = expected.item, given.item
         return given.kind != "list" or None in items or _accepts_type(*cast("tuple[Type, Type]", items))
@@ -183,7 +183,7 @@ def check_declarations(
     inputs: Type | None = None,
     reads: set[str] | None = None,
 ) -> Type:
-    """The record of the inputs or the state; what is declared wrongly can be anything. `reads` gets what it reads."""
+    """Return the record type of the inputs or state, with `any` for invalid fields; adds to the `reads` passed."""
     names = {"config": settings.config, "inputs": inputs or fields_type(fields, label)}
     scope = Scope(
         checker, settings, names, checker.problems, owners=ScopeOwners("", library_path(document.source), settings.name)
@@ -195,7 +195,7 @@ def check_declarations(
     for field in fields:
         if field.name in choices and choices[field.name].kind in ("text", "number", "boolean"):
             template, kind = cast("Template", field.item.choices), KINDS[choices[field.name].kind]
-            scope.report(template.text.at(0), "enum", f"the values of `{field.name}` are {kind}", "expected a list")
+            scope.report(template.text.at(0), "enum", f"`values` of `{field.name}` is {kind}", "expected a list")
         if field.default is not None and field.default.is_computed:
             check_field_value(scope, field, field.default, scope.infer_value(field.default))
         elif field.default is not None:
@@ -220,7 +220,7 @@ def check_declarations(
 
 
 def _check_choices(checker: ReferenceChecker, type_: Type, declaration: nodes.Mapping) -> None:
-    """The literal default and fallback are among the values that a template yields."""
+    """Report a literal default or fallback that is not among the values of a template."""
     known = [str(value) for value in type_.values or ()] if type_.tunable else []
     for name in ("default", "fallback"):
         node = declaration.get(name)

@@ -1,6 +1,6 @@
-"""What is allowed and hardly ever meant: placeholders of other notations, loops that ask the same again.
+"""Warns of valid code that is probably a mistake: foreign placeholders, and loops that repeat the same requests.
 
-Only warns, and only where a name of the file itself shows what was meant.
+Placeholders are reported only if they match a name in the file.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def warn_about_placeholders(
             code = [block.span() for block in _CODE.finditer(text)] if code is None else code
             at = start + match.start()
             if not any(begin <= at < end for begin, end in code):
-                hint = f"write `{{{{ {replacement} }}}}`; in backticks it is left alone"
-                message = f"`{match[0]}` is only text here"
+                hint = f"write `{{{{ {replacement} }}}}`, or put it in backticks if it is meant as text"
+                message = f"`{match[0]}` is sent as plain text"
                 problems.report(template.text.at(at), "placeholder", message, hint, "warning")
 
 
 def find_printed_replies(template: Template) -> Iterator[Span]:
-    """Where a section prints the replies of `others(…)`."""
+    """Yield the calls of `others(…)` that a section prints."""
     for output in template.tree.find_all(nodes.Output) if template.mentions_name("others") else ():
         pending: list[nodes.Node] = list(output.nodes)
         while pending:
@@ -67,12 +67,12 @@ def find_printed_replies(template: Template) -> Iterator[Span]:
 
 
 def find_unread_inputs(inputs: Iterable[Field], reads: Collection[str]) -> list[Field]:
-    """The inputs that none of the names read is; `inputs.*` is all of them."""
+    """Return the inputs that are not among the names read; `inputs.*` stands for all of them."""
     return [field for field in inputs if not {"inputs.*", f"inputs.{identifier(field.name)}"} & {*reads}]
 
 
 def _plain_text_parts(template: Template) -> Iterator[tuple[int, str]]:
-    """What stands outside of tags, and where."""
+    """Yield the text outside of tags, with its offset."""
     if template.is_constant:
         yield 0, template.text.value
     else:
@@ -80,7 +80,7 @@ def _plain_text_parts(template: Template) -> Iterator[tuple[int, str]]:
 
 
 def only_calls_models(steps: Collection[Step]) -> bool:
-    """Whether steps ask models, in conversations that begin anew, and nobody and nothing else."""
+    """Whether the steps call models, without persistent sessions, and have no other source of new information."""
     asking = [step for step in steps if step.verb in MODEL_VERBS]
     if not asking or any("session" in step.values for step in asking):
         return False
@@ -88,9 +88,9 @@ def only_calls_models(steps: Collection[Step]) -> bool:
 
 
 def is_unchanging_loop(steps: Iterable[Step], texts: Iterable[Template]) -> bool:
-    """Whether a loop asks models, and nothing of what it asks can differ from one pass to the next.
+    """Whether a loop calls models, and no request can differ from one pass to the next.
 
-    `texts` are the sections of its steps and what else stands in their prompts.
+    `texts` are the sections of its steps and the other texts in their prompts.
     """
     inner_steps = [inner for step in steps for inner in step.walk()]
     if not only_calls_models(inner_steps):

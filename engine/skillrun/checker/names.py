@@ -1,6 +1,6 @@
-"""The names that templates can read, as types: what the interpreter gives to phases, protocols and prompts.
+"""The types of the names that templates of phases, protocols and prompts can read.
 
-The checker infers against these; `runtime/scope` gives the values. One name stands in both places or in neither.
+`runtime/scope` provides their values; both modules must define the same names.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ RECORDS: Final = {
         record({"id": TEXT, "risk": TEXT, "severity": _MAYBE, "mitigation": _MAYBE}, "the risk")
     ),
 }
-"""What summaries keep for later phases."""
+"""The records that summaries keep for later phases."""
 PHASE_RECORD: Final = record({"summary": TEXT, **RECORDS})
-"""What a model says of a phase."""
+"""The summary that a model writes of a phase."""
 
 SUMMARY: Final = record(
     {
@@ -63,7 +63,7 @@ SUMMARY: Final = record(
     "the summary",
 )
 FLAGS: Final = record(dict.fromkeys(("degraded", "degraded_because", "dropped", "recovered"), ANY.maybe()), "the flags")
-"""Those that the interpreter raises itself."""
+"""The flags that the interpreter sets."""
 
 _USAGE: Final = {
     "calls": NUMBER, "input": NUMBER, "output": NUMBER, "cache_read": NUMBER, "cache_write": NUMBER, "price": ANY,
@@ -77,7 +77,7 @@ _RUN_ESTIMATE: Final = {
 }  # fmt: skip
 _CHOICES: Final = map_of(map_of(record(_RUN_ESTIMATE, "the estimate"))).maybe()
 ESTIMATE: Final = record({**_RUN_ESTIMATE, "answers": _CHOICES}, "run.estimate")
-"""`answers`: by a question's id, what each of its choices would make of it."""
+"""`answers`: by the id of a question, the estimate for each of its choices."""
 RUN: Final = record(
     {
         "name": TEXT,
@@ -97,7 +97,7 @@ _MEMBER: Final = {"id": TEXT, "role": TEXT, "model": TEXT, "lines": NUMBER, "tok
 MEMBER: Final = record({**_MEMBER, "variant": TEXT.maybe(), "lens": TEXT.maybe()}, "member")
 VARIANT: Final = record({**_MEMBER, "variant": TEXT, "lens": TEXT}, "member")
 REMEMBERS: Final = {"remembers": BOOLEAN}
-"""What its own prompts see of a member beside that."""
+"""The fields of `member` that only its own prompts have."""
 
 _ERRORS: Final = list_of(record({"path": TEXT, "message": TEXT}, "the error"))
 _FORM: Final = {"form": TEXT, "notes": list_of(record({"field": TEXT, "text": TEXT}, "the note"))}
@@ -136,25 +136,25 @@ SYSTEM_TEMPLATES: Final[Mapping[str, Mapping[str, Type]]] = {
         "open_questions": OPEN_QUESTIONS,
     },
 }
-"""The engine's own templates in `skills/system/`, and what each of them reads."""
+"""The engine's templates in `skills/system/`, with the names that each of them can read."""
 
 UNAVAILABLE_NAMES: Final[Mapping[str, str]] = {
-    "member": "who speaks is known in the sections of `agent` and `panel`, and in `writes`",
-    "pass": "a pass is known inside `repeat` with `until` or `at_most`",
-    "failure": "why a step failed is known in its `otherwise`",
-    "task": "only a protocol has a task: the section of the step that calls it",
-    "seats": "only a protocol has seats",
-    "state": "a protocol does not see the state, hand it over in `with`; and `hint` is for before a run",
-    "phases": "only a phase, and the workflow's own outputs, see other phases",
-    "history": "only a phase sees earlier rounds",
+    "member": "`member` exists only in the sections and `material` of `agent` and `panel`, and in `writes`",
+    "pass": "`pass` exists only inside a `repeat` with `until` or `at_most`",
+    "failure": "`failure` exists only in the `otherwise` of the step that failed",
+    "task": "`task` exists only in a protocol: it is the section of the calling step",
+    "seats": "`seats` exists only in a protocol",
+    "state": "a protocol cannot read `state`: pass values in `with`; a `hint` is evaluated before the run has a state",
+    "phases": "`phases` exists only in phases and in the workflow's `outputs` and `material`",
+    "history": "`history` exists only in phases",
 }
-"""Why a name of the language is not known in some places."""
+"""Hints for names of the language that exist only in some places."""
 
 
 def fields_type(fields: Iterable[Field], label: str, choices: Mapping[str, Type] = MappingProxyType({})) -> Type:
-    """Declared inputs or state: those without a value and without a default may be absent.
+    """Return the record type of declared inputs or state; optional fields without a default may be absent.
 
-    `choices` are the types of the templates that yield an enum's values.
+    `choices` are the types of the templates that yield the values of enums.
     """
     types = {field.name: _field_type(field, (label, field.name), choices.get(field.name)) for field in fields}
     certain = {field.name for field in fields if field.required or field.default is not None}
@@ -170,13 +170,13 @@ def _field_type(field: Field, label: Path, choices: Type | None) -> Type:
 
 
 def base_types(inputs: Type, state: Type, config: Type, features: Type) -> dict[str, Type]:
-    """What every template of a workflow can read."""
+    """Return the names that every template of a workflow can read."""
     names = {"inputs": inputs, "state": state, "config": config, "features": features, "run": RUN}
     return names | dict.fromkeys(CONTEXT_FUNCTIONS, ANY)
 
 
 def phase_type(name: str, outputs: Mapping[str, Type], artifacts: Mapping[str, Type] | None) -> Type:
-    """What later phases see of a phase. `artifacts` is None where their names are only known in the run."""
+    """Return the type of a phase as later phases read it; `artifacts` is None if their names are computed."""
     label = f"phases.{name}"
     declared = outputs["flags"].fields if "flags" in outputs and outputs["flags"].kind == "record" else {}
     flags = record({**FLAGS.fields, **{flag: ANY.maybe() for flag in declared}}, f"{label}.summary.flags")
@@ -200,7 +200,7 @@ def seats_type(names: tuple[str, ...]) -> Type:
 
 
 POINTS: Final = list_of(ANY)
-"""What has been answered: any record, with `id` and, where it has been, `answer`."""
+"""The points of a reply: records of any kind with `id` and, once answered, `answer`."""
 
 
 def replies_type(
@@ -212,9 +212,9 @@ def replies_type(
     trailing_record: Type | None = None,
     points: bool = False,
 ) -> Type:
-    """What the id of an agent's step gives; its lists are `filled` where somebody has to answer.
+    """Return the result type of an `agent` step; its lists are `filled` if at least one member must reply.
 
-    `data` is None where no shape asks for any, `attached` where no record comes with the reply.
+    `data` is None without a shape, `trailing_record` if no record follows the reply.
     """
     reply = record(
         {

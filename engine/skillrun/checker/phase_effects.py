@@ -1,4 +1,4 @@
-"""What the phases of a workflow touch: state, names and artifacts, and which of them two at a time must not."""
+"""Collects the state, names and artifacts that each phase uses, and reports conflicts of unordered phases."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skillrun.types.types import identifier
 
 @dataclass(frozen=True)
 class PhaseEffects:
-    """What a phase touches: the state it sets, and where; the names it reads; the artifacts it writes, and where.
+    """The variables that a phase sets, the names that it reads and the artifacts that it writes.
 
-    `surely` are those that it writes in any case.
+    `certain_writes` are the artifacts that it always writes.
     """
 
     sets: Mapping[str, Value]
@@ -38,12 +38,12 @@ def collect_effects(
 
 
 def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], problems: Problems) -> None:
-    """Two phases that may run at the same time must not set, or set and read, one variable, or write one file."""
+    """Report unordered phases that set the same variable, set and read it, or write the same file."""
     state = {identifier(variable.name) for variable in workflow.state}
 
     def report(value: Value | Step, first: str, second: str, what: str) -> None:
         message = f"{what}, and neither follows the other"
-        problems.report(value.span, "unordered", message, f"give `{second}` `after: [{first}]`")
+        problems.report(value.span, "unordered", message, f"add `after: [{first}]` to `{second}`")
 
     for first, second in combinations(effects, 2):
         if first in workflow.ancestors(second) or second in workflow.ancestors(first):
@@ -62,7 +62,7 @@ def check_parallel(workflow: Workflow, effects: Mapping[str, PhaseEffects], prob
 
 @dataclass(frozen=True)
 class Artifact:
-    """A file that a step writes; no path where only the run knows it, not `certain` where it may stay unwritten."""
+    """A file that a step writes; `path` is None if it is computed, `certain`: the file is always written."""
 
     path: str | None
     step: Step
@@ -70,7 +70,7 @@ class Artifact:
 
 
 def artifacts(steps: tuple[Step, ...], skipped: frozenset[str], *, certain: bool = True) -> Iterator[Artifact]:
-    """What the steps themselves write. `skipped` are the breakers that skip."""
+    """Yield the artifacts that the steps themselves write; `skipped` are the breakers that skip."""
     for step in steps:
         is_always_written = certain and step.when is None and step.otherwise is None and step.retry not in skipped
         if (value := step.artifact) is not None:

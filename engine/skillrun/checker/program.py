@@ -1,4 +1,4 @@
-"""What comes of a check: the program that the interpreter runs, what is known of its protocols, and what it may ask."""
+"""The results of a check: the program that the interpreter runs, its protocols, and the questions it may ask."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from skillrun.types.types import Type
 class Program:
     """A workflow with everything it uses, as the interpreter runs it.
 
-    `reads` says which phases each phase reads, `inline` holds the workflows that its phases run. Of which phases what a
-    model says of them is read: `summarised` by later phases of the round, `remembered` by later rounds; `recorded` is
-    what is read of the records of single steps, and `records` whether any phase can put something on record at all.
-    `asks` are the steps of each phase that ask a person or enter what may, `names` what its templates and those of all
-    that it enters read, each name with its fields. `modes` has the config as it is in each mode.
+    `reads` are the phases that each phase reads, `inline` the workflows that its phases run. `summarized_phases` are
+    the phases whose summary is read in the same round, `history_phases` those whose summary is read in later rounds.
+    `record_reads` are the record fields of steps that are read; `can_record`: some phase can record decisions,
+    questions or risks. `question_steps` are the steps of each phase that ask the user or call others that may.
+    `names_read` are the names, with their fields, that its templates and those of callees read. `modes` has the config
+    of each mode.
     """
 
     workflow: Workflow
@@ -40,11 +41,11 @@ class Program:
     modes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def copy_for_thread(self) -> Program:
-        """The same, with a library of its own: a thread may look up what another has not."""
+        """Return a copy with a separate library, because lookups change a library."""
         return _with(self, self.library.copy_for_thread())
 
     def config_in(self, mode: str | None) -> Mapping[str, Any]:
-        """The config as it is in a mode; what is no mode of it changes nothing."""
+        """Return the config in a mode; an unknown mode or None gives the plain config."""
         return self.modes.get(mode or "", self.config)
 
     def reads_name(self, name: str) -> bool:
@@ -59,7 +60,7 @@ def _with(program: Program, library: Library) -> Program:
 
 @dataclass(frozen=True)
 class CheckedProtocol:
-    """A protocol as a workflow calls it. `reads` is what its own templates read, `names` that and what it enters."""
+    """A protocol as a workflow calls it. `reads` has the names its own templates read, `names_read` also callees'."""
 
     protocol: Protocol
     outputs: Mapping[str, Type]
@@ -75,10 +76,9 @@ class CheckedProtocol:
 
 @dataclass(frozen=True)
 class QuestionStep:
-    """An `ask` step: its address below the phase or protocol, with a pass or an item where it has several, and its
-    questions as far as they are written out.
+    """An `ask` step: its address below the phase or protocol, including pass and item, and its literal questions.
 
-    All of `under` hold where it is reached.
+    All `conditions` hold if the step is reached.
     """
 
     address: str
@@ -88,19 +88,19 @@ class QuestionStep:
 
     @property
     def has_default(self) -> bool:
-        """Whether the step itself says what the answer is when nobody gives one."""
+        """Whether the step has a default for an unanswered question."""
         default = self.step.values.get("default")
         return default is not None and (default.literal is not None or any(default.templates()))
 
     @property
     def waits_for_files(self) -> bool:
-        """Whether it waits for files that a person brings."""
+        """Whether the step waits for files from the user."""
         return "files" in self.step.values
 
 
 @dataclass(frozen=True)
 class NestedCall:
-    """A step that enters others, which may ask: the protocols that a panel can seat, or the workflow that it runs."""
+    """A step that calls others that may ask: the possible protocols of a panel, or the workflow of a `run`."""
 
     address: str
     step: Step

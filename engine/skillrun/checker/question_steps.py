@@ -1,7 +1,4 @@
-"""What the steps of a phase or protocol ask a person, and where they enter others that may ask: the checker's record.
-
-What holds before a run, and whether somebody has to be there, is for others to say.
-"""
+"""Collects the steps of a phase or protocol that ask the user, and those that call others that may ask."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ def collect_questions(
     address: str = "",
     outer_conditions: tuple[Template, ...] = (),
 ) -> Iterator[QuestionStep | NestedCall]:
-    """The records of steps in their order. `entered` is what they enter, by where each stands."""
+    """Yield the asking and calling steps in order; `callees` are the called protocols and workflows, by location."""
     for step in steps:
         step_address = f"{address}/{step.id or step.verb}"
         conditions = outer_conditions if step.when is None else (*outer_conditions, step.when)
@@ -38,7 +35,7 @@ def collect_questions(
 
 
 def _questions(step: Step) -> tuple[Mapping[str, Any], ...]:
-    """The questions, put together as they are when they are asked; records that are computed are unknown."""
+    """Return the questions with the defaults of the step applied; computed questions have only an id."""
     base = step.id or "question"
     main = step.main
     if main is None or (main.literal is None and (main.template is None or main.template.expression is not None)):

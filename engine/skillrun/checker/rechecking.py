@@ -1,7 +1,6 @@
-"""A library checked again after each change: what has read nothing that changed keeps what came of its check.
+"""Rechecks a library after a change, and keeps the results of workflows that read no changed file.
 
-Finds the errors that `check_library` finds. Warnings that wait until there are no errors wait here for each workflow
-alone.
+Finds the same errors as `check_library`. Warnings that require a library without errors require it here per workflow.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from skillrun.syntax.diagnostics import Problem, Problems
 
 @dataclass(frozen=True)
 class CheckedPart:
-    """What came of the check of a workflow, or of the files that none reaches; the library has what it read."""
+    """The result of checking a workflow, or the files that no workflow uses; `library` holds the files read."""
 
     library: Library
     used_names: frozenset[str]
@@ -29,14 +28,14 @@ class CheckedPart:
 
 @dataclass(frozen=True)
 class CheckedLibrary:
-    """A library and what came of its check, by workflow; of the files that none reaches under an empty name."""
+    """A library with its check results by workflow; those of unused files have an empty name."""
 
     library: Library
     parts: Mapping[str, CheckedPart] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def programs(self) -> dict[str, Program]:
-        """The workflows that can be read."""
+        """The programs of the workflows that could be read."""
         return {name: part.program for name, part in self.parts.items() if part.program is not None}
 
     @property
@@ -50,7 +49,7 @@ class CheckedLibrary:
 
 
 class CheckOutdated(Exception):
-    """The library has changed again, so that nobody waits for its check any more."""
+    """The library has changed again, so this check is outdated."""
 
 
 def recheck(
@@ -59,9 +58,9 @@ def recheck(
     earlier: CheckedLibrary | None = None,
     is_outdated: Callable[[], bool] = lambda: False,
 ) -> CheckedLibrary:
-    """The library checked. What the earlier check found is kept where nothing that it read has changed.
+    """Check the library, reusing the results of the earlier check for parts that read no changed file.
 
-    Raises Outdated as soon as the library is `outdated`.
+    Raises CheckOutdated as soon as `is_outdated` returns true.
     """
     earlier_parts: Mapping[str, CheckedPart] = earlier.parts if earlier is not None else {}
     parts: dict[str, CheckedPart] = {}

@@ -1,4 +1,4 @@
-"""Which fields of the records of steps anybody reads: the others are not asked for, and are warned of."""
+"""Determines which fields of step records are read, and warns of the others, which are not requested."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ RECORD_FIELD: Final = "record"  # the field of a step's id
 
 
 def step_key(step: Step) -> str:
-    """What a step is known by among those whose record is read."""
+    """Return the key of a step in `RecordReads`."""
     return f"{step.span.source.label}#{step.id}"
 
 
 RecordReads = Mapping[str, AbstractSet[str]]
-"""By step, as `key_of` has it: which fields of its record are read, or `*`."""
+"""By `step_key`: the fields of the step's record that are read, or `*` for all."""
 
 
 def collect_record_reads(files: Iterable[tuple[Iterable[Step], AbstractSet[str]]]) -> RecordReads:
-    """What is read of the records of steps, by the files' steps and what each file reads.
+    """Return the record fields that are read, from each file's steps and the names that the file reads.
 
-    A field that is read of something else than a step of the file, such as one of a list of replies, may be that of
-    every step: replies are handed on.
+    A field read from a value that is not a step of the file, such as an item of a list of replies, counts for every
+    step, because replies are passed between files.
     """
     file_reads = [(_recording_steps(steps), _record_fields(reads), reads) for steps, reads in files]
     shared_fields = {
@@ -50,7 +50,7 @@ def _recording_steps(steps: Iterable[Step]) -> dict[str, Step]:
 
 
 def _record_fields(reads: AbstractSet[str]) -> dict[str, set[str]]:
-    """The fields of records that are read, by the name that they are read of."""
+    """Return the record fields that are read, by the name that they are read from."""
     fields: dict[str, set[str]] = {}
     for path in reads:
         name, _, rest = path.partition(".")
@@ -67,7 +67,7 @@ def is_read(name: str, fields: AbstractSet[str]) -> bool:
 def warn_about_unread_fields(
     steps: Iterable[Step], record_reads: RecordReads, library: Library, problems: Problems
 ) -> None:
-    """Warn of fields that nobody reads and that are no part of the phase's record: they are not asked for."""
+    """Warn of fields that are never read and are not part of the phase's record."""
     for step in steps:
         for part in step.record:
             shape = library.record_shape(part)
@@ -78,8 +78,6 @@ def warn_about_unread_fields(
                 if name not in RECORD_KEYS and not is_read(name, record_reads[step_key(step)])
             ]
             if others:
-                message = (
-                    f"nobody reads `{step.id}.{RECORD_FIELD}.{identifier(others[0])}`, so it will not be asked for"
-                )
-                hint = f"read {', '.join(f'`{name}`' for name in others)}, or leave it out"
+                message = f"`{step.id}.{RECORD_FIELD}.{identifier(others[0])}` is never read, so it is not requested"
+                hint = f"read {', '.join(f'`{name}`' for name in others)}, or remove it"
                 problems.report(part.span, "unread-record", message, hint, "warning")

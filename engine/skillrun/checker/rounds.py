@@ -1,7 +1,7 @@
-"""Warns of a `goto` that leads to the same round again: what it goes back to reads nothing that has changed.
+"""Warns of a `goto` whose next round is the same as the last: the repeated phases read nothing that has changed.
 
-A prompt that is the same as before has the reply of before, so that such a round only counts until `at_most`. Where
-anything might make it another round, nothing is said.
+An unchanged prompt gets its recorded reply, so such rounds only count up to `at_most`. Does not warn if anything might
+change.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from skillrun.definitions.definitions import Step, Workflow
 from skillrun.syntax.diagnostics import Problems
 from skillrun.types.types import identifier
 
-_HINT: Final = (
-    "let a prompt on the way read `history`, or a variable that is set there; `fresh: true` asks the same anew"
-)
+_HINT: Final = "read `history`, or a variable set in the round, in a prompt; `fresh: true` calls the models again"
 
 
 @dataclass(frozen=True)
 class RoundPart:
-    """What a phase does: its own steps, all steps that they lead to, and the names that any of them read."""
+    """A phase with its own steps, all steps including those of callees, and the names that any of them read."""
 
     own_steps: tuple[Step, ...]
     steps: tuple[Step, ...]
@@ -32,7 +30,7 @@ class RoundPart:
 
 
 def warn_about_unchanging_rounds(workflow: Workflow, parts: Mapping[str, RoundPart], problems: Problems) -> None:
-    """Report each `goto` behind which the next round cannot be another one."""
+    """Warn of each `goto` whose next round cannot differ from the last."""
     for name, part in parts.items():
         for step in _goto_steps(part.own_steps):
             if step.text not in workflow.phases:
@@ -40,12 +38,12 @@ def warn_about_unchanging_rounds(workflow: Workflow, parts: Mapping[str, RoundPa
             later_phases = {*workflow.followers(name)} - {name}
             repeated_parts = [parts[other] for other in workflow.followers(step.text) if other not in later_phases]
             if not _may_change(repeated_parts):
-                message = f"the round from `{step.text}` on asks the same again, and gets the same replies"
+                message = f"going back to `{step.text}` sends the same requests again and gets the same replies"
                 problems.report(step.span, "same-again", message, _HINT, "warning")
 
 
 def nested_steps(question_steps: Iterable[QuestionStep | NestedCall]) -> Iterator[Step]:
-    """The steps of the protocols that steps enter, and of those that these enter."""
+    """Yield the steps of the called protocols, and of those that they call."""
     for nested in question_steps:
         for callee in nested.callees if isinstance(nested, NestedCall) else ():
             if isinstance(callee, CheckedProtocol):
@@ -54,7 +52,7 @@ def nested_steps(question_steps: Iterable[QuestionStep | NestedCall]) -> Iterato
 
 
 def _goto_steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """The steps that go back, but for those that stand in for one that failed: it may not fail again."""
+    """Yield the `goto` steps, except those in an `otherwise`: the failed step may succeed in the next round."""
     for step in steps:
         if step.verb == "goto":
             yield step
@@ -62,7 +60,7 @@ def _goto_steps(steps: Iterable[Step]) -> Iterator[Step]:
 
 
 def _may_change(parts: Collection[RoundPart]) -> bool:
-    """Whether anything may be different when the parts are done once more."""
+    """Whether repeating the parts may give different results."""
     steps = [step for part in parts for step in part.steps]
     if not only_calls_models(steps) or any("fresh" in step.values for step in steps):
         return True

@@ -1,4 +1,4 @@
-"""What is known at one point of a phase or protocol: names, facts, and how templates are inferred against them."""
+"""The scope at one point of a phase or protocol: its names and facts, and the inference of templates in it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class ReferenceChecker(Protocol):
-    """The files that others refer to, each checked once however many do."""
+    """Checks files that other files refer to, each of them once."""
 
     lookups: Lookups
     problems: Problems
@@ -48,17 +48,17 @@ class ReferenceChecker(Protocol):
     def check_workflow(self, name: str) -> Program | None: ...
 
     def is_open(self, name: str) -> bool:
-        """Whether the workflow is being checked: it runs itself."""
+        """Whether the workflow is being checked, so that a `run` of it is a cycle."""
         ...
 
     def check_protocol(self, name: str, settings: Settings, callers: tuple[str, ...]) -> CheckedProtocol | None:
-        """A protocol against the config of a workflow that calls it; `callers` are the protocols around it."""
+        """Check a protocol against the config of the calling workflow; `callers` are the enclosing protocols."""
         ...
 
 
 @dataclass(frozen=True)
 class PhaseContext:
-    """Where in a workflow the steps of a phase stand."""
+    """The workflow and the phase that steps belong to."""
 
     workflow: Workflow
     phase: str
@@ -68,27 +68,26 @@ class PhaseContext:
         return self.workflow.ancestors(self.phase)
 
     def explain(self, path: str) -> str:
-        """Why a phase that exists cannot be read."""
+        """Return why a phase that exists cannot be read; empty for any other path."""
         name = next((phase for phase in self.workflow.phases if path == f"phases.{identifier(phase)}"), None)
         if name is None:
             return ""
         if name == self.phase:
-            return "a phase does not read itself; earlier rounds are in `history`"
-        return f"`{self.phase}` does not follow `{name}`: give it `after: [{name}]`, or read it later"
+            return "a phase cannot read its own results; `history` has those of earlier rounds"
+        return f"`{self.phase}` does not follow `{name}`: add `after: [{name}]`, or read it in a later phase"
 
 
 @dataclass
 class Scope:
-    """The names so far, and what holds here.
+    """The names defined so far and the facts that hold at this point.
 
-    `place` is None in a protocol, `protocols` are those it is called in; `depends` is what must hold to get here;
-    `around` are the texts that every prompt of the phase carries;
-    `headings` are the sections that its file has, also broken ones; `local` are all ids and names that the steps bind,
-    and where; `writes_elsewhere` says that protocols or other workflows may write artifacts; `loop` is the verb whose
-    steps these are, `outside` what is known outside of the `each` whose steps they are, and `inside` by name the `each`
-    before whose steps bind it; `entered` are the protocols and workflows that steps enter, by where each stands;
-    `homes` are the files whose names are read; `absences` say why a name may be absent, `guard` is where the
-    innermost one stands that holds here.
+    `phase_context` is None in a protocol; `protocols` are the enclosing protocols; `required_facts` are the conditions
+    of this point; `shared_templates` are the texts in every prompt of the phase; `headings` are the sections of the
+    file, including invalid ones; `local` has the location of every name that the steps bind; `callees_may_write`:
+    protocols or other workflows may write artifacts; `loop` is the verb of the enclosing loop; `outer_names` are the
+    names outside of the enclosing `each`; `each_names` has, for each name bound in an earlier `each`, the id of that
+    step; `callees` are the protocols and workflows that steps call, by location; `owners` are the files that define
+    the names; `absences` explain why names may be absent; `guard` is the location of the innermost condition.
     """
 
     checker: ReferenceChecker
@@ -120,7 +119,7 @@ class Scope:
 
     @property
     def all_reads(self) -> frozenset[str]:
-        """What is read here, and in all that steps enter."""
+        """The names read in this scope and in everything that its steps call."""
         return frozenset(self.reads).union(
             *(inner.names_read for callees in self.callees.values() for inner in callees)
         )
@@ -129,11 +128,11 @@ class Scope:
         self.problems.report(span, code, message, hint)
 
     def check_record_fields(self, span: Span, given: Type, expected: Type, what: str) -> None:
-        """Report fields that a record, or the records of a list, should have and do not."""
+        """Report the fields that a record, or the records of a list, lack."""
         if given.kind == expected.kind == "list" and given.item is not None and expected.item is not None:
-            self.check_record_fields(span, given.item, expected.item, f"each of {what}")
+            self.check_record_fields(span, given.item, expected.item, f"an item of {what}")
         elif expected.kind == "record" and given.kind in ("text", "number", "boolean"):
-            self.report(span, "type", f"{what} is no record", f"it has {', '.join(expected.fields)}")
+            self.report(span, "type", f"{what} is not a record", f"expected a record with {', '.join(expected.fields)}")
         elif given.kind == expected.kind == "record":
             for name in expected.fields.keys() & given.fields.keys():
                 self.check_record_fields(span, given.fields[name], expected.fields[name], f"`{name}`")
@@ -141,11 +140,11 @@ class Scope:
             for name in expected.fields.keys() - given.fields.keys():
                 near = near_miss(name, others)
                 if near or expected.fields[name].unless is None:
-                    hint = f"is `{near}` misspelt?" if near else f"it has {', '.join(expected.fields)}"
+                    hint = f"is `{near}` misspelled?" if near else f"expected {', '.join(expected.fields)}"
                     self.report(span, "missing-field", f"{what} has no `{name}`", hint)
 
     def check_summary_outputs(self, outputs: Mapping[str, Value], types: Mapping[str, Type]) -> None:
-        """Check the outputs that become part of summaries."""
+        """Check the outputs that become part of the phase's summary."""
         for name, expected in {**RECORDS, "flags": FLAGS}.items():
             if name in outputs:
                 self.check_record_fields(outputs[name].span, types[name], expected, f"`{name}`")
@@ -156,23 +155,23 @@ class Scope:
         return self._run_inference(template, extra, Inference.infer_template)
 
     def check_text(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
-        """Check a template whose text is used, also where it is a single expression."""
+        """Check a template that is printed as text, even if it is a single expression."""
         self._run_inference(template, extra, Inference.check_as_text)
 
     def check_prompt(self, template: Template, extra: Mapping[str, Type] | None = None) -> None:
         """Check a text that a prompt carries."""
         self.check_text(template, extra)
         for span in find_printed_replies(template):
-            hint = 'write `material: {What the others said: "{{ others(…) }}"}` at the step'
-            self.report(span, "material", "replies are handed over, not printed in a section", hint)
+            hint = 'add `material: {What the others said: "{{ others(…) }}"}` to the step'
+            self.report(span, "material", "replies belong in `material`, not in a section", hint)
         warn_about_placeholders(template, self.names, self.ids, self.problems)
 
     def check_condition(self, template: Template | None) -> Facts:
-        """Check a condition; the facts that hold where it does."""
+        """Check a condition, and return the facts that hold if it is true."""
         return self._run_inference(template, None, Inference.infer_condition) if template is not None else NO_FACTS
 
     def infer_value(self, value: Value, extra: Mapping[str, Type] | None = None) -> Type:
-        """The type of a value; parts of lists and mappings are inferred one by one."""
+        """Return the type of a value; the entries of lists and mappings are inferred one by one."""
         if value.template is not None and not value.template.is_constant:
             return self.infer(value.template, extra)
         if value.items is not None:
@@ -187,17 +186,17 @@ class Scope:
         return infer_type(value.plain)
 
     def infer_required_value(self, value: Value, what: str, extra: Mapping[str, Type] | None = None) -> Type:
-        """As `value`, for a place where an absent one cannot be used."""
+        """Return the type as `infer_value` does, and report a value that may be absent."""
         type_ = self.infer_value(value, extra)
         template = value.template
         if type_.unless is not None and template is not None and template.expression is not None:
-            hint = f"`{what}` needs a value: give the step a `when`, or the value a `default`"
+            hint = f"`{what}` needs a value: add a `when` to the step, or a `default` to the value"
             expression = template.expression
             self._run_inference(template, extra, lambda inference: inference.require_present(expression, type_, hint))
         return type_
 
     def _run_inference(self, template: Template, extra: Mapping[str, Type] | None, ask: Callable[[Inference], T]) -> T:
-        """What is asked of the inference of a template against what is known here."""
+        """Run `ask` on the inference of a template in this scope, and record what the template reads."""
         names = {**self.names, **(extra or {})}
         inference = Inference(template, names, self.problems, self.known_facts, self._explain)
         inference.locate_fact, inference.absences = self.settings.fact_span, self.absences
@@ -218,13 +217,13 @@ class Scope:
         return answer
 
     def record_view(self, span: Span | None, step: str | None, extra: Mapping[str, Type] | None = None) -> None:
-        """Note what is known from a place on."""
+        """Record the names known from `span` on in the symbol table."""
         if self.lookups.symbols is not None and span is not None:
             names = {**self.names, **(extra or {})}
             self.lookups.symbols.add_scope(ScopeRange(span.source, span.offset, span.offset, names, self.owners, step))
 
     def _record_symbols(self, symbols: SymbolTable, inference: Inference) -> None:
-        """Note what the names of a template mean, and what is known in it."""
+        """Record the meaning of the names in a template, and the scope in it, in the symbol table."""
         text = inference.template.text
         start, end = text.at(0).offset, text.at(len(text.value)).offset
         symbols.add_scope(ScopeRange(text.source, start, end, inference.names, self.owners))
@@ -237,15 +236,15 @@ class Scope:
 
     def _explain(self, path: str) -> str:
         if path in self.each_names:
-            return f"it is known for each item alone: read it from `{identifier(self.each_names[path])}.done`"
+            return f"it exists only inside the `each`: read it from `{identifier(self.each_names[path])}.done`"
         if path in self.local:
-            return f"`{path}` is first known behind line {self.local[path].line}"
+            return f"`{path}` is defined only after line {self.local[path].line}"
         return (self.phase_context.explain(path) if self.phase_context is not None else "") or UNAVAILABLE_NAMES.get(
             path, ""
         )
 
     def _check_question_bank(self, template: Template, arguments: list[nodes.Expr], types: list[Type]) -> None:
-        """Check the names of the question banks that it may be, and the groups that are asked of them."""
+        """Check the question banks that a call of `bank` can name, and the groups that it asks for."""
         for name in types[0].values or ():
             bank = self.lookups.bank(str(name), self._value_spans(template, arguments[0], name)[0])
             for group in types[1].values or () if bank is not None and len(types) > 1 else ():
@@ -254,7 +253,7 @@ class Scope:
                     self.lookups.report_unknown(span, "group", str(group), bank or (), hint)
 
     def _check_patterns(self, template: Template, argument: nodes.Expr, patterns: Type) -> None:
-        """Check the regular expressions that are searched for."""
+        """Check the regular expressions that an argument can have."""
         for pattern in _texts(patterns.values or ()):
             if reason := rejection_reason(pattern):
                 for span in self._value_spans(template, argument, pattern):
@@ -263,7 +262,7 @@ class Scope:
     def _check_id_documents(
         self, template: Template, argument: nodes.Expr, document_types: Type, patterns: Type
     ) -> None:
-        """Check that what a document alone may define is a kind of id that is looked for."""
+        """Check that every key of the `where` argument of `ids_in` is a kind of id that is searched for."""
         for kind in (
             document_types.fields if document_types.kind == patterns.kind == "record" and patterns.fields else ()
         ):
@@ -271,7 +270,7 @@ class Scope:
                 self.lookups.report_unknown(template.span(argument), "kind of id", kind, patterns.fields)
 
     def _value_spans(self, template: Template, node: nodes.Expr, value: str) -> list[Span]:
-        """Where a text that an expression yields is written: here, or in the config."""
+        """Return the locations of a text that an expression yields: in the template or in the config."""
         config_spans = self.settings.text_spans.get(value) if constant_value(node) != value else None
         return config_spans or [template.span(node)]
 
@@ -279,7 +278,7 @@ class Scope:
 
     @contextmanager
     def assuming(self, condition: Template | None, facts: Facts = NO_FACTS) -> Iterator[None]:
-        """What stands under a condition: it may rely on it, and what it binds depends on it."""
+        """Add the facts of a condition; names that are bound inside depend on it."""
         outer_state = self.known_facts, self.required_facts, self.guard
         self.known_facts = self.known_facts | facts
         if condition is not None:
@@ -291,7 +290,7 @@ class Scope:
 
     @contextmanager
     def failure_in_scope(self, failure: Type | None) -> Iterator[None]:
-        """What may be read of why a step failed; with None it stays what is known around it."""
+        """Bind `failure` to the type; None keeps the enclosing binding, if any."""
         outer_failure = self.names.get("failure")
         if failure is not None:
             self.names["failure"] = failure
@@ -301,19 +300,19 @@ class Scope:
             self.names["failure"] = outer_failure
 
     def trial_scope(self, names: Mapping[str, Type]) -> Scope:
-        """A scope of its own whose problems nobody hears: what steps bind, before it is known what they can read."""
+        """Return a copy that discards problems, for a first pass that collects the names bound by steps."""
         return replace(self, problems=Problems.without_limit(), names={**self.names, **names}, ids=dict(self.ids))
 
     def bind(self, name: str, type_: Type) -> None:
         self.names[identifier(name)] = type_
 
     def bind_local(self, name: str, type_: Type) -> None:
-        """Bind what `set` names: on top of what it was, or present only where this is reached."""
+        """Bind a name of `set`: merged with its earlier type, or absent unless this point is reached."""
         previous_type = self.names.get(identifier(name))
         if previous_type is None:
             self.bind(name, type_.maybe(self.required_facts) if self.required_facts else type_)
             if self.required_facts and self.guard is not None:
-                self.absences[identifier(name)] = Absence(f"`{name}` is set under a condition", self.guard)
+                self.absences[identifier(name)] = Absence(f"`{name}` is set only under a condition", self.guard)
         else:
             self.bind(name, merge_types([previous_type, type_]))
 

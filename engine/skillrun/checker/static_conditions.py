@@ -1,4 +1,4 @@
-"""What is known of conditions before a run: whether one holds, as far as inputs, config and features tell."""
+"""Evaluates conditions before a run, as far as inputs, config and features determine them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillrun.types.types import identifier
 
 @dataclass(frozen=True)
 class StaticConditions:
-    """The names whose values are known; those of the inputs that are not, and what goes by a mode that nobody knows."""
+    """The names with known values, the unknown inputs, and the config keys that depend on an unknown mode."""
 
     names: Mapping[str, Any]
     unknown_inputs: frozenset[str] = frozenset()
@@ -31,7 +31,7 @@ class StaticConditions:
 
     @staticmethod
     def for_program(program: Program, inputs: StaticConditions | None) -> StaticConditions:
-        """What a workflow's templates see; `inputs` is what its inputs are known to be, if anything."""
+        """Return the known names of a workflow; `inputs` are its known inputs, or None."""
         data, modes = program.config, program.modes
         names = dict(inputs.names) if inputs is not None else {}
         unknown = inputs.unknown_inputs if inputs is not None else frozenset()
@@ -43,11 +43,11 @@ class StaticConditions:
         return StaticConditions({"config": modes.get(mode, data), **names}, unknown)
 
     def rules_out(self, condition: Template | None) -> bool:
-        """Whether the condition is sure not to hold."""
+        """Whether the condition is certainly false."""
         return condition is not None and self._evaluate_condition(condition.expression) is False
 
     def for_inputs(self, fields: Iterable[Field], input_values: Value | None) -> StaticConditions:
-        """What the inputs are that a step hands over in `with:`."""
+        """Return the inputs that a step passes in `with:`."""
         entries = (
             {identifier(name): value for name, value in (input_values.entries or {}).items()} if input_values else {}
         )
@@ -56,7 +56,7 @@ class StaticConditions:
         for field in fields:
             name = identifier(field.name)
             value: Any = self.evaluate(entries[name]) if name in entries else ABSENT
-            if isinstance(value, Absent):  # what is handed over and absent is left out
+            if isinstance(value, Absent):  # an absent value is not passed
                 if field.default is None:
                     continue
                 value = replace(
@@ -70,7 +70,7 @@ class StaticConditions:
         return StaticConditions({"inputs": values}, frozenset(unknown))
 
     def evaluate(self, value: Value) -> Any:
-        """The value; None where nobody knows it yet."""
+        """Return the value; None if it is unknown before the run."""
         if not all(template.is_constant or self._is_known(template.tree) for template in value.templates()):
             return None
         try:

@@ -1,4 +1,4 @@
-"""What is known at a point of a template: its names, the facts that hold there, and what they leave open."""
+"""The type environment at a point of a template: its names and facts, and the values that may be absent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from skillrun.types.types import ANY, NEVER_TRUE, NO_FACTS, Fact, Facts, Type
 
 @dataclass
 class TypeEnvironment:
-    """The names that a template reads and the facts that hold; problems go to `problems`.
+    """The names that a template can read and the facts that hold.
 
-    `explain` gives a better hint for a name or field that does not exist here, `place` where a missing fact belongs,
-    `absences` why a name may be absent.
+    `explain` returns a specific hint for a name or field that does not exist here, `locate_fact` the location in the
+    config of a missing fact; `absences` explain why names may be absent.
     """
 
     template: Template
@@ -32,14 +32,14 @@ class TypeEnvironment:
     explain: Callable[[str], str] = lambda _path: ""
     locate_fact: Callable[[Fact], Span | None] = lambda _fact: None
     absences: Absences = field(default_factory=dict)
-    _required_facts: dict[int, Facts] = field(default_factory=dict)  # by node: what a path that may be absent needs
+    _required_facts: dict[int, Facts] = field(default_factory=dict)  # by node id: the facts that make its path present
 
     def __post_init__(self) -> None:
         known, self.known_facts = self.known_facts, NO_FACTS
         self.add_facts(known)
 
     def add_facts(self, new: Facts) -> None:
-        """Add facts, and what follows from them: where a name is present, so is what it needed to be."""
+        """Add facts and their consequences: if a name is present, the facts that it depends on hold too."""
         waiting = new - self.known_facts
         if not waiting:
             return
@@ -54,7 +54,7 @@ class TypeEnvironment:
         self.known_facts = frozenset(known)
 
     def infer_facts(self, condition: nodes.Node) -> Facts:
-        """What is known where `condition`, which has been inferred, holds: its facts, and what its paths needed."""
+        """Return the facts that hold if `condition` is true, which must have been inferred before."""
         new = facts_if_true(condition)
         for node in path_nodes(condition):
             if id(node) in self._required_facts and fact(node) in new:
@@ -65,14 +65,14 @@ class TypeEnvironment:
         return type_.unless is None or type_.unless <= self.known_facts or fact(node) in self.known_facts
 
     def non_empty_facts(self, node: nodes.Node) -> Facts:
-        """What has to be known so that the value of `node` is there and not empty."""
+        """Return the facts under which the value of `node` is present and not empty."""
         return frozenset({fact(node)})
 
     def is_known_non_empty(self, node: nodes.Node) -> bool:
         return fact(node) in self.known_facts
 
     def refine_type(self, node: nodes.Node, type_: Type) -> Type:
-        """The type with what is known here: that it is present, and of a list that it has items."""
+        """Return the type narrowed by the known facts: present, or a list that is not empty."""
         if type_.kind == "list" and fact(node) in self.known_facts:
             return type_._replace(unless=None, filled=True)
         return type_.present() if self.is_present(node, type_) else type_
@@ -85,13 +85,15 @@ class TypeEnvironment:
         self.known_facts = outer_facts
 
     def require_present(self, node: nodes.Node, type_: Type, hint: str) -> None:
-        """Report a value that may be absent: at what its config lacks, or else here."""
+        """Report a value that may be absent: where the config lacks it, or else at the node."""
         if type_.unless is None or self.is_present(node, type_):
             return
         for missing in sorted(type_.unless - self.known_facts, key=lambda each: ".".join(each.path)):
             if (span := self.locate_fact(missing)) is not None:
                 line = f"{self.template.text.source.label}:{self.template.span(node).line}"
-                self.problems.report(span, "missing-key", f"`{missing.path[-1]}` is missing here", f"{line} needs it")
+                self.problems.report(
+                    span, "missing-key", f"`{missing.path[-1]}` is missing here", f"add it: {line} reads it"
+                )
                 return
         message, absence, node_span = (
             f"`{expression_text(node)}` may be absent here",
@@ -104,7 +106,7 @@ class TypeEnvironment:
         )
 
     def _find_absence(self, node: nodes.Node) -> Absence | None:
-        """What makes the value of a path absent: of its beginnings the first that is not known to be there."""
+        """Return why a path may be absent: the absence of its first part that is not known to be present."""
         steps = [node]
         while isinstance(steps[-1], nodes.Getattr | nodes.Getitem):
             steps.append(steps[-1].node)

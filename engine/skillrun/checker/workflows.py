@@ -1,4 +1,4 @@
-"""The check of one workflow: its phases in an order that respects what each follows, then its own file."""
+"""Checks one workflow: its phases in dependency order, then its own file."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from skillrun.types.fields import Field
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY, TEXT, Type, identifier, record
 
-PROMPT_VERBS: Final = frozenset({"agent", "panel", "run"})  # verbs whose phases send prompts, which carry the records
+PROMPT_VERBS: Final = frozenset({"agent", "panel", "run"})  # verbs whose prompts contain the records
 OUTSIDE_PROJECT_HINT: Final = (
-    'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; whoever runs it names the folder'
+    'declare an input `repo?: path` and write `"{{ inputs.repo }}"`; the user then names the folder'
 )
 
 
 class WorkflowCheck:
-    """`phases` are those that can be read, `traces` what each touches, `unused` the inputs that nothing reads."""
+    """The check of a workflow; `phases` are those that can be read, `effects` what each of them uses."""
 
     def __init__(
         self, checker: ReferenceChecker, workflow: Workflow, settings: Settings, phases: Mapping[str, Phase]
@@ -53,10 +53,10 @@ class WorkflowCheck:
         self.phases = phases
         self.unused_inputs: list[Field] = []
         self.effects: dict[str, PhaseEffects] = {}
-        self.transitive_reads: dict[str, frozenset[str]] = {}  # by phase, with what all that it enters reads
+        self.transitive_reads: dict[str, frozenset[str]] = {}  # by phase, including the names that callees read
         self.question_steps: dict[str, tuple[QuestionStep | NestedCall, ...]] = {}
-        self._names_read: set[str] = set()  # the names that anything in the workflow reads
-        self.all_names_read: set[str] = set()  # and what its phases enter
+        self._names_read: set[str] = set()  # the names that the workflow and its phases read
+        self.all_names_read: set[str] = set()  # including the names that callees read
         inputs = check_declarations(
             checker, workflow.document, "inputs", workflow.inputs, settings, reads=self._names_read
         )
@@ -99,25 +99,25 @@ class WorkflowCheck:
 
     @property
     def path(self) -> str:
-        """That of its file, below the library."""
+        """The path of the workflow's file in the library."""
         return f"workflows/{self.workflow.name}.md"
 
     def _scope_owners(self, steps: str = "") -> ScopeOwners:
-        """The files whose names are read in a file of steps, or in the workflow's own."""
+        """Return the files that define the names in a file of steps, or in the workflow's own file."""
         givers: dict[str, tuple[str, ...]] = {
             f"phases.{use.name}": (f"skills/{use.skill}.md",) for use in self.workflow.phases.values()
         }
         return ScopeOwners(steps, self.path, self.settings.name, givers)
 
     def reads(self) -> dict[str, frozenset[str]]:
-        """The phases that each phase reads."""
+        """Return the phases that each phase reads."""
         names = {f"phases.{identifier(name)}": name for name in self.workflow.phases}
         return {
             name: frozenset(names[path] for path in trace.reads & names.keys()) for name, trace in self.effects.items()
         }
 
     def summarized_phases(self) -> frozenset[str]:
-        """The phases whose record a later one of the same round reads: in its prompts, or where it says so."""
+        """Return the phases whose summary a later phase of the same round reads, in a prompt or a template."""
         if SUMMARY_READ in self.top_reads:
             return frozenset(self.workflow.phases)
         readers = {
@@ -128,7 +128,7 @@ class WorkflowCheck:
         return frozenset(name for name in self.workflow.phases if readers & {*self.workflow.followers(name)} - {name})
 
     def can_record(self) -> bool:
-        """Whether any phase can put a decision, a question or a risk on record; one that declares none does not."""
+        """Whether any phase can record a decision, a question or a risk; empty outputs rule it out."""
         return any(self._can_phase_record(name) for name in self.workflow.phases)
 
     def _can_phase_record(self, name: str) -> bool:
@@ -137,7 +137,7 @@ class WorkflowCheck:
         return any(asking if use is None else use.items != () for use in given)
 
     def history_phases(self) -> frozenset[str]:
-        """The phases whose record a later round reads; one that follows all that go back is in no earlier round."""
+        """Return the phases whose summary a later round reads; phases after every `goto` are in no earlier round."""
         if not any(HISTORY in trace.reads for trace in self.effects.values()):
             return frozenset()
         goto_phases = [name for name in self.effects if any(step.verb == "goto" for step in self.steps(name))]
@@ -148,7 +148,7 @@ class WorkflowCheck:
         )
 
     def steps(self, name: str) -> Iterator[Step]:
-        """The steps of a phase, and what stands in for it."""
+        """Yield the steps of a phase and of its `otherwise`."""
         yield from self.phases[name].walk()
         if (other := self.workflow.phases[name].otherwise) is not None:
             yield from other.walk()
@@ -175,7 +175,7 @@ class WorkflowCheck:
             self.checker.lookups.breaker(use.retry, use.value_span("retry"), self.settings)
         scope.record_view(use.span, use.name)
         with scope.assuming(use.when):
-            scope.required_facts = frozenset()  # who reads the phase depends on its condition, not what is inside
+            scope.required_facts = frozenset()  # the condition applies to readers of the phase, not to names inside it
             for reference in phase.references:
                 with scope.assuming(reference.when):
                     self._check_reference(reference, scope)
@@ -183,7 +183,7 @@ class WorkflowCheck:
                 scope.check_prompt(phase.acceptance)
             scope.record_view(Span(phase.document.source, 0), "")
             with scope.assuming(None):
-                # what a `stop` lets through is there for the outputs, and not for what stands in for a failed phase
+                # facts known from a `stop` hold in the outputs, but not in the `otherwise` of a failed phase
                 check_steps(scope, phase.steps)
                 scope.record_view(phase.document.frontmatter.value_span("outputs"), "outputs")
                 outputs = {name: scope.infer_value(value) for name, value in phase.outputs.items()}
@@ -211,7 +211,7 @@ class WorkflowCheck:
         self._names_read |= scope.reads
 
     def _visible_phases(self, phases: frozenset[str]) -> Type:
-        """What is known of phases: one with a condition, or one that may fail, may be absent."""
+        """Return the type of `phases`; a phase with a condition, or one that may fail, may be absent."""
         types: dict[str, Type] = {}
         for name in phases:
             use, type_ = self.workflow.phases[name], self._types[name]
@@ -230,7 +230,7 @@ class WorkflowCheck:
             scope.shared_templates += (text.template,)
 
     def _check_workflow_material(self) -> None:
-        """What all prompts carry: a phase reads of it what it follows, the rest is absent for it."""
+        """Check the material of all prompts; each phase reads only the results of phases that it follows."""
         phases = self._visible_phases(frozenset(self.workflow.phases))
         absent = phases._replace(fields={name: type_.maybe() for name, type_ in phases.fields.items()})
         names = {**self._base, "phases": absent}
@@ -254,12 +254,12 @@ class WorkflowCheck:
         titles = (workflow_material.key_spans if workflow_material is not None else {}).items()
         for title, span in titles if step_material is not None else ():
             if step_material is not None and title in step_material.key_spans:
-                message = f"`{title}` stands in every prompt already"
-                hint = f"line {span.line} of the workflow hands it over; leave it out here, or take another title"
+                message = f"`{title}` is already in every prompt"
+                hint = f"line {span.line} of the workflow adds it; remove it here, or choose another title"
                 self.problems.report(step_material.key_spans[title], "duplicate-title", message, hint, elsewhere=span)
 
     def _check_workflow_file(self) -> None:
-        """What stands in the workflow's own file."""
+        """Check the workflow's own file."""
         workflow = self.workflow
         scope = Scope(
             self.checker, self.settings, self._base, self.problems, owners=self._scope_owners(), absences=self._absences
@@ -271,7 +271,7 @@ class WorkflowCheck:
         if workflow.repository is not None:
             scope.infer_value(workflow.repository)
             check_repository(workflow.repository, self.problems)
-        if workflow.hint is not None:  # no run is there yet
+        if workflow.hint is not None:  # evaluated before a run
             early_names = {name: self._base[name] for name in ("inputs", "config")}
             early = Scope(
                 self.checker,
@@ -290,7 +290,7 @@ class WorkflowCheck:
         self._names_read |= scope.reads
 
     def _warn_about_overwrites(self) -> None:
-        """Warn of a file that a phase writes for sure and a later one writes over, where nobody reads it between."""
+        """Warn of a file that two phases always write, one over the other, with no step reading it in between."""
         read = self._names_read | {path for trace in self.effects.values() for path in trace.reads}
         if self.problems.has_errors or "phases.*" in read:
             return
@@ -301,12 +301,12 @@ class WorkflowCheck:
                 continue
             for path in sorted(certain[first].certain_writes & certain[second].certain_writes):
                 if not any(not pattern or fnmatchcase(path, pattern) for pattern in patterns):
-                    message = f"`{second}` writes `{path}` over what `{first}` wrote, and nobody has read that"
+                    message = f"`{second}` overwrites `{path}`, which `{first}` wrote and no step reads"
                     step = certain[second].writes[path]
                     self.problems.report(step.span, "written-over", message, "choose another name", "warning")
 
     def _warn_about_rounds(self) -> None:
-        """Warn of rounds that cannot come to anything else."""
+        """Warn of rounds whose result cannot change."""
         if self.problems.has_errors or self.effects.keys() != self.workflow.phases.keys():
             return
         parts = {}
@@ -318,7 +318,7 @@ class WorkflowCheck:
         warn_about_unchanging_rounds(self.workflow, parts, self.problems)
 
     def _collect_unused_inputs(self) -> None:
-        """Note the inputs that nothing reads; the request stands in every prompt, and features go by the mode."""
+        """Collect the unused inputs, except the request, which is in every prompt, and a `mode` that sets features."""
         request = self.workflow.first_input
         known = {"mode"} if self.settings.part("features") else set()
         optional = [input_ for input_ in self.workflow.inputs if input_ is not request and input_.name not in known]
@@ -327,12 +327,12 @@ class WorkflowCheck:
 
 
 def order_phases(workflow: Workflow, problems: Problems) -> list[str]:
-    """The phases, each behind what it follows; unknown names, cycles and what they cut off are reported."""
+    """Return the phases in dependency order; report unknown names, cycles and unreachable phases."""
     phases = workflow.phases
     for use in phases.values():
         for after, span in use.after.items():
             if after not in phases:
-                message = f"`{use.name}` follows `{after}`, which is no phase"
+                message = f"`{use.name}` follows `{after}`, which is not a phase of this workflow"
                 problems.report(span, "unknown-phase", message, did_you_mean(after, phases))
     done: dict[str, None] = {}
     pending = list(phases)
@@ -359,7 +359,7 @@ def order_phases(workflow: Workflow, problems: Problems) -> list[str]:
 
 
 def _find_cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
-    """The shortest way along `after` from a phase back to itself, without the end; empty without a cycle."""
+    """Return the shortest path along `after` from a phase back to itself, without the end; empty without a cycle."""
     seen: set[str] = set()
     paths: list[tuple[str, ...]] = [(name,)]
     for path in paths:
@@ -373,7 +373,7 @@ def _find_cycle(phases: Mapping[str, PhaseUse], name: str) -> tuple[str, ...]:
 
 
 def check_repository(value: Value, problems: Problems) -> None:
-    """A folder that is written out lies in the project; where links lead is seen when it is opened."""
+    """Report a literal folder outside of the project; symbolic links are checked when it is opened."""
     folder = value.literal
     if not isinstance(folder, str):
         return

@@ -1,6 +1,6 @@
-"""What `resume` asks about a run folder that has come from elsewhere: whether it keeps what it would decide.
+"""Asks whether a run folder from another source may keep its models and its paths outside the project.
 
-Its records are kept either way; the question is about paths out of the project and about models.
+The run's records are kept either way.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from skillrun.runtime.foreign_runs import foreign_claims, format_claims, raise_u
 from skillrun.store.seal import CHANGE_INPUT_HINT
 from skillrun.store.stored_run import StoredRun
 
-QUESTION: Final = "Take over what it says?"
-KEEP_OWN: Final = "No goes on with what holds here."
-STOP_HERE: Final = f"No ends here; you may {CHANGE_INPUT_HINT}."
+QUESTION: Final = "Keep these settings?"
+KEEP_OWN: Final = "No: use this project's settings."
+STOP_HERE: Final = f"No: stop, so that you can {CHANGE_INPUT_HINT}."
 
 adopt = click.option(
     "--adopt/--no-adopt",
@@ -33,9 +33,9 @@ adopt = click.option(
 def resolve_adopt_option(
     loaded: LoadedWorkflow, run: StoredRun, adopt: bool | None, out: Output, *, can_ask: bool
 ) -> bool | None:
-    """What was said, or what the person says in a terminal; None where nothing has to be decided.
+    """Return the value of `--adopt`, or the user's answer in the terminal; None if there is nothing to decide.
 
-    Raises SkillrunError where something has to be decided and nobody is there.
+    Raises SkillrunError if a decision is required and the user cannot be asked.
     """
     session = replace(loaded.build_session(ScriptedGateway(), AutoResponder()), adopt=adopt)
     claims = foreign_claims(session, run) if adopt is None else None

@@ -1,4 +1,4 @@
-"""Who is there to answer a run's questions, as the options say it."""
+"""Chooses how questions are answered: in the terminal, from prepared answers, or not at all."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class AnswerOptions:
     answers: Path | None
 
     def load_prepared_answers(self) -> PreparedAnswers:
-        """The prepared answers, none of them taken yet. Raises SkillrunError when they cannot be read."""
+        """Return the prepared answers, all unused. Raises SkillrunError if they cannot be read."""
         from skillrun.questions.prepared_answers import PreparedAnswers, read_answers
 
         return read_answers(self.answers) if self.answers else PreparedAnswers()
 
     @property
     def command_flags(self) -> dict[str, str]:
-        """The flags, as they are typed again."""
+        """The flags to repeat on the command line, with their values."""
         from skillrun.questions.responder import answer_flags
 
         return answer_flags(self.answers, unattended=self.unattended)
@@ -37,7 +37,7 @@ class AnswerOptions:
     def open_responder(
         self, prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext
     ) -> InteractiveResponder:
-        """Who answers; `around` is entered while somebody is asked. Raises SkillrunError."""
+        """Return the responder; `prompt_context` is entered while it asks. Raises SkillrunError."""
         from skillrun.questions.responder import open_responder
 
         return open_responder(

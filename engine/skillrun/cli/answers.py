@@ -1,4 +1,4 @@
-"""`skillrun answers`: answers what a run waits for, from another terminal than the one that has it."""
+"""`skillrun answers`: answers the open questions of a run from any terminal."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_question
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
-PICKUP_TIMEOUT: Final = 5.0  # seconds until a process that has the run has taken the answers
+PICKUP_TIMEOUT: Final = 5.0  # seconds to wait until the process that executes the run has read the answers
 POLL_INTERVAL: Final = 0.1
-CANCELLED: Final = "cancelled"  # in a store: what it has asked is withdrawn
+CANCELLED: Final = "cancelled"  # in a store: its questions are withdrawn
 HELP: Final = """Answer the questions of RUN, in the terminal or from a file.
 
 If a process such as `skillrun dev` has the run open, it continues by itself. Otherwise use `skillrun resume RUN`."""
@@ -51,24 +51,23 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
 
 
 def _raise_nothing_to_answer(run: StoredRun, *, is_answered: bool) -> None:
-    """Raises SkillrunError: there is nothing to answer."""
     run_argument = run.command_argument(current_project())
     if is_answered:
-        hint = f"`skillrun resume {run_argument}` goes on with them, where nothing has the run"
-        raise SkillrunError(f"what `{run.name}` asks is answered already", hint)
+        hint = f"`skillrun resume {run_argument}` resumes the run, unless a process is executing it"
+        raise SkillrunError(f"the questions of `{run.name}` are already answered", hint)
     state = run.state()
     status = run.status(state)
     why = f": {state.reason}" if state.reason and status == state.status else ""
     raise SkillrunError(
-        f"no question of `{run.name}` waits (it is {status}{why})",
-        f"`skillrun show {run_argument}` tells where it stands",
+        f"`{run.name}` has no open questions (it is {status}{why})",
+        f"`skillrun show {run_argument}` shows its progress",
     )
 
 
 async def _collect_answers(
     open_questions: list[PendingQuestions], inbox: AnswerInbox, file: Path | None, out: Output
 ) -> list[PendingQuestions]:
-    """Those that were answered, from the file or else by asking. Raises SkillrunError where nobody can be asked."""
+    """Return those that were answered, from the file or in the terminal. Raises SkillrunError without a terminal."""
     if file is not None:
         prepared = read_answers(file)
         answered_questions = []
@@ -77,20 +76,22 @@ async def _collect_answers(
                 submit_answers(waiting, answers, inbox)
                 answered_questions.append(waiting)
         for name in prepared.unused_keys():
-            out.note(f"warning: no question that waits has taken the prepared answer `{name}`")
+            out.note(f"warning: no open question used the prepared answer `{name}`")
         if not answered_questions:
-            raise SkillrunError(f"{file} answers nothing that waits", f"it asks: {_describe_questions(open_questions)}")
+            raise SkillrunError(
+                f"{file} answers no open question", f"open questions: {_describe_questions(open_questions)}"
+            )
         return answered_questions
     if not has_terminal():
         raise UsageError(
-            f"questions need a terminal: {_describe_questions(open_questions)}",
+            f"answering questions needs a terminal: {_describe_questions(open_questions)}",
             "run this command in a terminal, or give answers with `--answers FILE`",
         )
     return [waiting for waiting in open_questions if await answer_in_terminal(waiting, inbox, out, {})]
 
 
 def _describe_questions(open_questions: list[PendingQuestions]) -> str:
-    """The questions as one line: their ids, and what may be answered."""
+    """Return the questions as one line: ids, texts and choices."""
     lines = []
     for waiting in open_questions:
         for question in waiting.questions:
@@ -101,15 +102,15 @@ def _describe_questions(open_questions: list[PendingQuestions]) -> str:
 
 
 def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:
-    """Say what becomes of the answers; what the run has taken is told by the run itself."""
+    """Print how many answers were saved, or those that the run has read, and the next step; return the exit code."""
     run_argument = run.command_argument(current_project())
     is_queued = (url := options.store_url()) and options.open_store(url).requeue(
         run.name
-    )  # also of one that is about to wait
+    )  # also a run that is about to wait
     if not run.lease.is_held():
         out.line(f"answered: {count_noun(sum(len(each.questions) for each in answered_questions), 'question')}")
         if is_queued:
-            out.line("a worker goes on with the run")
+            out.line("a worker will resume the run")
             return 0
         out.line(f"next: `skillrun resume {run_argument}`")
         return 0
@@ -120,16 +121,16 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
     for event in taken:
         out.line(format_event({**event, "replayed": False}))
     if len(taken) == len(addresses):
-        out.line("the run goes on")
+        out.line("the run continues")
     elif run.lease.is_held():
-        out.line("the process that has the run has not taken it up yet; it does as soon as it gets there")
+        out.line("the process that executes the run has not read the answers yet; it will when it reaches the question")
     else:
         out.line(f"next: `skillrun resume {run_argument}`")
     return 0
 
 
 def _received_answers(run: StoredRun, addresses: set[str]) -> list[dict[str, Any]]:
-    """What the run has taken for answers at these places, where it has asked for none since."""
+    """Return the latest `Answered` event of each address, unless the run has asked there again since."""
     last = {event["address"]: event for event in run.events() if event["event"] in ("Asked", "Answered")}
     return [last[address] for address in sorted(addresses) if last[address]["event"] == "Answered"]
 

@@ -1,6 +1,6 @@
-"""Which calls of a run a command means: by phase, step, member and address, from the run's journal alone.
+"""Selects calls of a run by phase, step, member and address, from the run's journal.
 
-Reads no workflow: a run of another project, or of files that have changed since, is looked at as well. Prints nothing.
+It reads no workflow files, so it also works for runs of other projects and for files that have changed.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _TURN: Final = re.compile(r"(\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class RunCalls:
-    """The calls of a run. `is_held`: a process runs it now, so that what has no answer may still get one."""
+    """The calls of a run. `is_held`: a process is executing it, so calls without a reply may still get one."""
 
     name: str
     conversations: Sequence[Conversation]
     phases: Sequence[str]
-    """All that are known of, those without calls too."""
+    """All known phases, including those without calls."""
     is_held: bool
     notes: Sequence[str]
     dropped: Mapping[str, str]
-    """What was left out of a reply, in words, by the address of its member without the round."""
+    """Messages about items left out of a reply, by the address of its member without the round."""
 
     def dropped_text(self, conversation: Conversation) -> str:
-        """What the run says that was left out of its reply; nothing of one that was asked before the last."""
+        """Return the message about items left out of its reply; empty for a version before the latest."""
         address = "/".join(PER_ROUND_SUFFIX.sub("", part) for part in conversation.address.split("/"))
         return self.dropped.get(address, "") if conversation.is_latest else ""
 
 
 @dataclass(frozen=True)
 class CallSelector:
-    """What was typed: a phase or an address; a step by its id, a part of its address or all of it; a member; and which
-    of the prompts that an address has had, 0 for the last one."""
+    """The command-line arguments: a phase or an address; a step by its id or by (part of) its address; a member; and
+    which version of the prompt at an address, 0 for the latest."""
 
     phase: str
     step: str = ""
@@ -52,7 +52,7 @@ class CallSelector:
 
     @property
     def turn(self) -> int:
-        """The turn that an address names; 0 where none does."""
+        """The turn that the address names; 0 if it names none."""
         turn = _TURN.fullmatch((self.step or self.phase).rpartition("/")[2])
         return int(turn[1]) if turn is not None else 0
 
@@ -61,19 +61,19 @@ class CallSelector:
 
 
 def read_run_calls(run: StoredRun) -> RunCalls:
-    """What the journal of a run holds of its calls. Raises SkillrunError where it cannot be read."""
+    """Read the calls in the journal of a run. Raises SkillrunError if it cannot be read."""
     if not run.has_journal:
         raise SkillrunError(
-            f"{run.location} has no journal in `.run/`, and so no prompts or replies",
-            f"copy the run with its `.run`; `skillrun show {run.name}` tells what its files say",
+            f"{run.location} has no journal in `.run/`, so its prompts and replies are missing",
+            f"copy the run with its `.run` folder; `skillrun show {run.name}` summarises the other files",
         )
     with closing(run.journal_snapshot()) as journal:
         found_calls, wrong = read_conversations(journal)
         doubt = journal.warning
     notes = [doubt] if doubt else []
     if wrong:
-        notes.append(f"{wrong} records of requests are none that a run writes, and are not shown")
-    phases: list[str] = []  # of the workflow as it was last started, before others with calls or on record
+        notes.append(f"{wrong} records of requests are invalid and not shown")
+    phases: list[str] = []  # of the workflow at the last start; phases with calls or summaries follow
     dropped: dict[str, str] = {}
     for event in run.events():
         if event["event"] == "RunStarted":
@@ -85,9 +85,9 @@ def read_run_calls(run: StoredRun) -> RunCalls:
 
 
 def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
-    """The conversations at a place, of each address the last one or the version that is wanted.
+    """Return the conversations that match, one for each address: the latest, or the selected version.
 
-    Raises UsageError, saying what there is.
+    Raises UsageError, listing what exists.
     """
     at = selector if "/" not in selector.phase else _parse_address(calls, selector)
     in_phase = [each for each in calls.conversations if each.phase == at.phase]
@@ -98,20 +98,20 @@ def select_calls(calls: RunCalls, selector: CallSelector) -> list[Conversation]:
         names = list(dict.fromkeys(each.path.partition("/")[2] for each in in_phase))
         text = "/".join(filter(None, (at.step, at.member)))
         last = [part for name in names for part in name.split("/")]
-        shortest = dict.fromkeys(strip_markers(name) for name in names)  # whatever the pass and the item
+        shortest = dict.fromkeys(strip_markers(name) for name in names)  # without passes and items
         hint = did_you_mean(at.member or at.step, last) or allowed_hint(list(shortest)[:MAX_NAMED])
-        raise UsageError(f"no call of `{at.phase}` in {calls.name} is at `{text}`", hint)
+        raise UsageError(f"`{at.phase}` of {calls.name} has no call at `{text}`", hint)
     chosen = [each for each in matches if (each.version == at.version if at.version else each.is_latest)]
     if not chosen:
         most = max(each.versions for each in matches)
         raise UsageError(
-            f"there is no version {at.version} of a prompt at `{at}`", f"there are versions 1 to {most}; 1 is the first"
+            f"there is no prompt version {at.version} at `{at}`", f"use a version from 1 (the first) to {most}"
         )
     return chosen
 
 
 def _parse_address(calls: RunCalls, selector: CallSelector) -> CallSelector:
-    """The place of a whole address, `workflow/phase/step/…` or without the workflow, as `logs --json` has it."""
+    """Parse an address, `workflow/phase/step/…` or without the workflow, as in `logs --json`."""
     segments = selector.phase.split("/")
     if segments[0] not in calls.phases and len(segments) > 1:
         segments = segments[1:]
@@ -122,15 +122,15 @@ def _parse_address(calls: RunCalls, selector: CallSelector) -> CallSelector:
 def _raise_unknown_phase(calls: RunCalls, phase: str) -> None:
     with_calls = list(dict.fromkeys(each.phase for each in calls.conversations))
     if phase in calls.phases:
-        reason = f"calls are in {', '.join(with_calls)}" if with_calls else "no phase has one so far"
-        raise UsageError(f"`{phase}` of {calls.name} has made no call", reason)
+        reason = f"phases with calls: {', '.join(with_calls)}" if with_calls else "no phase has made a call yet"
+        raise UsageError(f"`{phase}` of {calls.name} has made no calls", reason)
     known = calls.phases or with_calls
     hint = did_you_mean(phase, known) or (allowed_hint(known) if known else "it has made no calls")
     raise UsageError(f"{calls.name} has no phase `{phase}`", hint)
 
 
 def _is_at_step(conversation: Conversation, step: str) -> bool:
-    """Whether the step's id, or a part of its address, names it: any pass and item where none is said."""
+    """Whether a step id or part of an address matches; without a pass or item, any pass or item matches."""
     if not step:
         return True
     wanted = step.strip("/").split("/")
@@ -152,6 +152,6 @@ def _is_segment(segment: str, wanted: str) -> bool:
 
 
 def matches_member(member_id: str, pattern: str) -> bool:
-    """Whether a member, as its id is written, is meant: by the id, the role, the variant or the model."""
+    """Whether the pattern is the member's id, role, variant or model; an empty pattern matches any member."""
     who, _, model = member_id.partition("@")
     return not pattern or pattern in (member_id, who, model, *who.split(":"))

@@ -1,6 +1,6 @@
-"""How a call is told: its prompt by parts, its turns with what tools answered, its reply; as lines and as plain data.
+"""Formats a call as text and as JSON data: its prompt by parts, its turns with tool results, its reply.
 
-What a model, a file or a person has said is indented, line by line; only the program's own lines begin at the edge.
+Text from models, files and users is indented; only the program's own lines start at the margin.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.conversations import Conversation, ConversationTurn, ToolUse
 from skillrun.syntax.diagnostics import indent_continuation, make_printable
 
-EXCERPT_LENGTH: Final = 60  # characters of a part that are shown of it at a glance
-MAX_LINES: Final = 12  # of a tool's result, where not all is wanted
+EXCERPT_LENGTH: Final = 60  # characters of a part in a table
+MAX_LINES: Final = 12  # of a tool result without `--full`
 HEADER: Final = ("call", "model", "turns", "tokens in", "tokens out", "price", "")
 PART_LABELS: Final = {"assistant": "earlier reply"}
-"""What a message without parts is called: of a member that goes on with its conversation."""
+"""Labels of messages without parts, from members that continue a conversation."""
 STOP_REASONS: Final = {
-    "length": "cut off at the limit of its length",
-    "refusal": "a refusal",
-    "other": "stopped, unknown why",
+    "length": "truncated at the length limit",
+    "refusal": "refused",
+    "other": "stopped for an unknown reason",
 }
 
 # a request
 
 
 def titled_blocks(request: Request) -> list[tuple[str, list[tuple[str, Block]]]]:
-    """The blocks of a request below the title that each message has; a block by its part's name, or by that title."""
+    """Return the title of each message with its blocks, each named by its part or else by that title."""
     titled = [("system", request.system), *((message.role, message.blocks) for message in request.messages)]
     return [(title, [(block.part or title, block) for block in blocks]) for title, blocks in titled]
 
 
 def prompt_lines(request: Request) -> Iterator[str]:
-    """All of what is sent, below a title for each message."""
+    """Return the whole request as lines, with a title before each message."""
     tool_calls = [(), *(message.calls for message in request.messages)]
     for (title, blocks), calls in zip(titled_blocks(request), tool_calls, strict=True):
         yield f"──── {title} ────"
@@ -48,12 +48,12 @@ def prompt_lines(request: Request) -> Iterator[str]:
     if request.tools:
         yield f"──── tools: {', '.join(tool.name for tool in request.tools)} ────"
     if request.schema is not None:
-        yield "──── shape of the reply ────"
+        yield "──── reply schema ────"
         yield json.dumps(request.schema, indent=2, ensure_ascii=False)
 
 
 def prompt_parts(request: Request) -> list[dict[str, Any]]:
-    """The parts of a prompt, each with its tokens, its text and what was left out of it; tools and shape come last."""
+    """Return the parts of a prompt with tokens, text and what was left out; the tools and the schema are last."""
     parts = [
         {
             "part": PART_LABELS.get(name, name),
@@ -64,7 +64,7 @@ def prompt_parts(request: Request) -> list[dict[str, Any]]:
         for _, blocks in titled_blocks(request)
         for name, block in blocks
     ]
-    described = [("tools", [dict(vars(tool)) for tool in request.tools]), ("shape of the reply", request.schema)]
+    described = [("tools", [dict(vars(tool)) for tool in request.tools]), ("reply schema", request.schema)]
     for name, value in described:
         if value:
             text = json.dumps(value, indent=2, ensure_ascii=False)
@@ -73,8 +73,8 @@ def prompt_parts(request: Request) -> list[dict[str, Any]]:
 
 
 def parts_table(parts: Sequence[dict[str, Any]]) -> list[str]:
-    """Each part with its tokens and how it begins; below it what was left out."""
-    parts = [part for part in parts if part["text"]]  # of criteria, where a phase has none, there is an empty one
+    """Return a table row for each part with its tokens and first words, followed by what was left out."""
+    parts = [part for part in parts if part["text"]]  # a phase without criteria has an empty part
     rows = [[part["part"], f"{part['tokens']:,}", _excerpt(part["text"])] for part in parts]
     header, *lines = format_table(("part", "tokens", "begins"), rows, right=(1,))
     output = [header]
@@ -92,17 +92,17 @@ def _excerpt(text: str) -> str:
 
 
 def status_text(turn: ConversationTurn, *, is_held: bool) -> str:
-    """What came of a turn, in words."""
+    """Return the outcome of a turn as text."""
     if turn.reply is not None:
-        return STOP_REASONS.get(turn.reply.stop, "answered")
+        return STOP_REASONS.get(turn.reply.stop, "replied")
     if turn.failed:
         return f"failed: {turn.failed}"
-    last = f" (the last attempt: {turn.tried[-1]})" if turn.tried else ""
-    return f"{'no answer so far' if is_held else 'no answer came'}{last}"
+    last = f" (last attempt: {turn.tried[-1]})" if turn.tried else ""
+    return f"{'no reply yet' if is_held else 'no reply'}{last}"
 
 
 def conversation_usage(conversation: Conversation) -> tuple[Usage, float | None]:
-    """What its replies have used, and their price; None where one is unknown."""
+    """Return the usage and price of its replies; price None if any is unknown."""
     replies = [turn.reply for turn in conversation.turns if turn.reply is not None]
     prices = [reply.price for reply in replies]
     total = None if None in prices else sum(price for price in prices if price is not None)
@@ -110,24 +110,24 @@ def conversation_usage(conversation: Conversation) -> tuple[Usage, float | None]
 
 
 def call_label(conversation: Conversation) -> str:
-    """Its place in its phase, with the attempt and the version where there are several."""
+    """Return its path within the phase, with the attempt and version if there are several."""
     several = conversation.versions > 1
     version = f", version {conversation.version} of {conversation.versions}" if several else ""
     return f"{call_path(conversation)}{version}"
 
 
 def call_path(conversation: Conversation) -> str:
-    """Its place in its phase, with the attempt where there are several."""
+    """Return its path within the phase, with the attempt if it is not the first."""
     attempt = f", attempt {conversation.attempt}" if conversation.attempt > 1 else ""
     return f"{conversation.path.partition('/')[2]}{attempt}"
 
 
 def calls_table(conversations: Iterable[Conversation], *, is_held: bool) -> list[str]:
-    """A line for each conversation."""
+    """Return a table with a row for each conversation."""
     rows = []
     for each in conversations:
         usage, price = conversation_usage(each)
-        repeated = ", asked again" if any(turn.asks_again for turn in each.turns) else ""
+        repeated = ", called again" if any(turn.asks_again for turn in each.turns) else ""
         status = f"{status_text(each.last, is_held=is_held)}{repeated}"
         flow = (f"{usage.input:,}", f"{usage.output:,}", format_price(price))
         rows.append([call_label(each), each.first.request.model, str(len(each.turns)), *flow, _excerpt(status)])
@@ -135,7 +135,7 @@ def calls_table(conversations: Iterable[Conversation], *, is_held: bool) -> list
 
 
 def conversation_data(conversation: Conversation, dropped: str = "") -> dict[str, Any]:
-    """The whole of it as plain data; `dropped` says what was left out of the reply."""
+    """Return the conversation as JSON data; `dropped` describes what was left out of the reply."""
     usage, price = conversation_usage(conversation)
     request = conversation.first.request
     reply = conversation.last.reply
@@ -175,7 +175,7 @@ def _turn_data(turn: ConversationTurn) -> dict[str, Any]:
 
 
 def conversation_lines(conversation: Conversation, dropped: str = "", *, full: bool, is_held: bool) -> Iterator[str]:
-    """The whole of it for a person to read; what is long of the prompt and of tools' results only with `full`."""
+    """Return the conversation as text; whole prompts and long tool results only with `full`."""
     request = conversation.first.request
     label = call_label(conversation)
     in_round = f" · round {conversation.first.round}" if conversation.first.round != "1" else ""
@@ -184,11 +184,11 @@ def conversation_lines(conversation: Conversation, dropped: str = "", *, full: b
     parts = prompt_parts(request)
     total = sum(part["tokens"] for part in parts)
     yield ""
-    yield f"prompt: about {total:,} tokens, at most {request.max_tokens:,} of reply"
+    yield f"prompt: about {total:,} tokens, reply limit {request.max_tokens:,}"
     yield from (f"  {line}" for line in parts_table(parts))
     measured_tokens = conversation.first.reply.usage.input if conversation.first.reply is not None else 0
-    if measured_tokens not in (0, total):  # 0 is what an endpoint has that sends no usage
-        yield f"  estimated from the texts; the model counted {measured_tokens:,}, as shown below"
+    if measured_tokens not in (0, total):  # 0 if the endpoint sends no usage
+        yield f"  estimated from the text; the provider counted {measured_tokens:,}, as shown below"
     if full:
         for part in filter(lambda part: part["text"], parts):
             yield f"{part['part']}:"
@@ -205,16 +205,16 @@ def conversation_lines(conversation: Conversation, dropped: str = "", *, full: b
 
 def _turn_lines(turn: ConversationTurn, *, several: bool, full: bool, is_held: bool) -> Iterator[str]:
     if turn.asks_again:
-        yield "asked again:"
+        yield "called again:"
         yield from indent_lines(turn.asks_again)
     title = f"turn {turn.number}: " if several else ""
     for text in turn.tried:
-        yield f"{title}an attempt got no reply: {_excerpt(text)}"
+        yield f"{title}attempt without a reply: {_excerpt(text)}"
     reply = turn.reply
     if reply is None:
         yield f"{title}{status_text(turn, is_held=is_held)}"
         return
-    times = f", the last of {turn.times} replies to this prompt" if turn.times > 1 else ""
+    times = f", latest of {turn.times} replies to this prompt" if turn.times > 1 else ""
     seconds = f", {format_duration(reply.seconds)}" if reply.seconds else ""
     yield f"{title}{_usage_text(reply.usage, reply.price)}{seconds}{times}"
     if reply.stop in STOP_REASONS:
@@ -230,7 +230,7 @@ def _tool_lines(use: ToolUse, *, full: bool) -> Iterator[str]:
     arguments = json.dumps(use.call.arguments, ensure_ascii=False)
     yield f"tool {_excerpt(use.call.name)}: {arguments if full else _excerpt(arguments)}"
     if use.result is None:
-        yield "  (no result on record)"
+        yield "  (no recorded result)"
         return
     lines = list(indent_lines(use.result))
     yield from lines if full else lines[:MAX_LINES]
@@ -244,5 +244,5 @@ def _usage_text(usage: Usage, price: float | None) -> str:
 
 
 def indent_lines(text: str) -> Iterator[str]:
-    """The lines of a text that somebody else wrote."""
+    """Return the lines of untrusted text, indented and without control characters."""
     return (f"  {line}".rstrip() for line in make_printable(text).strip("\n").split("\n"))

@@ -1,6 +1,6 @@
-"""What a shell may offer for an argument: workflows, runs, phases, cases; each as click's `shell_complete` wants it.
+"""Completes arguments in a shell: workflows, runs, phases, files. Functions have click's `shell_complete` signature.
 
-Reads names alone; whether a name may be written into a command line is for `completion.py` to say.
+`completion.py` filters out names that are not safe on a command line.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Completer = Callable[[click.Context, click.Parameter, str], Items]
 
 
 def items_with_prefix(incomplete: str, values: Iterable[Any]) -> Items:
-    """The values that go on where the text ends."""
+    """Return the values that start with the text."""
     return [CompletionItem(str(value)) for value in values if str(value).startswith(incomplete)]
 
 
 def workflows(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The workflows on the search path, with their descriptions."""
+    """Complete workflows on the search path, with their descriptions."""
     from skillrun.cli.listing import list_files
 
     listed = (item for item in list_files(current_project(), "workflows") if item.name not in COMMANDS)
@@ -34,18 +34,18 @@ def workflows(_context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def runs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The runs in the folder that `--out` names, the one that was changed last first."""
+    """Complete runs in the `--out` folder, the most recently changed first."""
     return items_with_prefix(incomplete, newest_first(_runs_folder(context)))
 
 
 def workflows_or_phases(context: click.Context, parameter: click.Parameter, incomplete: str) -> Items:
-    """The workflows; with `--run` the phases of that run, which take their place."""
+    """Complete workflows, or with `--run` the phases of that run."""
     complete = run_phases if context.params.get("run") else workflows
     return complete(context, parameter, incomplete)
 
 
 def run_phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The phases of the workflow of the run that is named."""
+    """Complete phases of the workflow of the named run."""
     from skillrun.cli.options import open_run
 
     state = open_run(context.params["run"], _runs_folder(context)).state()
@@ -53,12 +53,12 @@ def run_phases(context: click.Context, _parameter: click.Parameter, incomplete: 
 
 
 def phases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The phases of the workflow that stands before them."""
+    """Complete phases of the workflow in the argument before."""
     return [] if context.params.get("run") else workflow_phases(context.params["workflow"], incomplete)
 
 
 def workflow_phases(workflow: str, incomplete: str) -> Items:
-    """Those of one workflow, in its order."""
+    """Complete phases of one workflow, in its order."""
     from skillrun.cli.loading import open_library
 
     definition = open_library().workflow(workflow)
@@ -66,19 +66,19 @@ def workflow_phases(workflow: str, incomplete: str) -> Items:
 
 
 def shipped_paths(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The shipped files that a project can have a copy of."""
+    """Complete built-in files that can be copied into a project."""
     from skillrun.library.roots import shipped_files
 
     return items_with_prefix(incomplete, (path for path in shipped_files() if not path.startswith("config/")))
 
 
 def files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The shell's own completion of files."""
+    """Use the shell's own completion of files."""
     return [CompletionItem(incomplete, type="file")]
 
 
 class FirstArgument(click.Command):
-    """Stands for a command whose first argument is completed, and loads it for its flags alone."""
+    """Completes the first argument of a command, and loads the command only to complete its flags."""
 
     def __init__(self, name: str, names: str, load: Callable[[], click.Command | None]) -> None:
         argument = click.Argument([names], shell_complete={"runs": runs, "workflows": workflows}[names])
@@ -94,7 +94,7 @@ class FirstArgument(click.Command):
 
 
 def _runs_folder(context: click.Context) -> Path:
-    """What `--out` says, as the commands take it."""
+    """Return the folder in `--out`, or the default folder."""
     name = next((str(option.name) for option in context.command.params if "--out" in option.opts), "")
     folder = context.params.get(name)
     return folder if isinstance(folder, Path) else current_project() / "runs"

@@ -1,7 +1,7 @@
-"""`skillrun completion`: the script that completes command lines in a shell, and what that script asks for.
+"""`skillrun completion`: prints the shell completion script, and answers its requests.
 
-click finds out what is to be completed. Names come from files that somebody else may have written, and a shell pastes
-what it is offered: only words that mean nothing to any shell are offered, and never a word that would be run.
+click determines what to complete. Names can come from untrusted files, and a shell inserts completions verbatim, so
+only words without a special meaning in any shell are offered.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from skillrun.cli.output import Output
 from skillrun.cli.registry import COMPLETION_VARIABLE
 from skillrun.syntax.diagnostics import make_printable
 
-PLAIN_WORD: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or a flag; no shell reads more into it
-MAX_HELP_LENGTH: Final = 70  # characters of what is said of a word
+PLAIN_WORD: Final = re.compile(r"(?P<flag>-{0,2})\w[\w./+@-]*")  # a word or a flag; no shell expands it
+MAX_HELP_LENGTH: Final = 70  # characters of the description of a word
 
 
 class _PlainWordCompletion(ShellComplete):
-    """Offers plain words alone, each with one line about it."""
+    """Offers only plain words, each with a description on one line."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[str]]:
         items = super().get_completions(args, incomplete)
@@ -33,7 +33,7 @@ class _PlainWordCompletion(ShellComplete):
 
 
 def _is_plain(word: str, incomplete: str) -> bool:
-    """Whether the word is one, and a flag only where a flag is being typed."""
+    """Whether the word is plain; a flag is plain only if the incomplete word starts with `-`."""
     match = PLAIN_WORD.fullmatch(word)
     return match is not None and (not match["flag"] or incomplete.startswith("-"))
 
@@ -47,7 +47,7 @@ def _format_item(item: CompletionItem[str]) -> CompletionItem[str]:
 
 class _Bash(_PlainWordCompletion, BashComplete):
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Without the `=` of `--flag=value`, which is a word of its own to bash."""
+        """Remove the `=` of `--flag=value`, which bash passes as a separate word."""
         args, incomplete = super().get_completion_args()
         return [word for word in args if word != "="], "" if incomplete == "=" else incomplete
 
@@ -64,7 +64,7 @@ SHELLS: Final[Mapping[str, type[ShellComplete]]] = MappingProxyType({"bash": _Ba
 
 
 @click.command(
-    help="Print a script with which your shell completes commands, workflows, inputs, runs and phases.\n\n"
+    help="Print a script that completes commands, workflows, inputs, runs and phases in your shell.\n\n"
     "\b\nbash: skillrun completion bash > ~/.local/share/bash-completion/completions/skillrun\n"
     'zsh:  eval "$(skillrun completion zsh)" in ~/.zshrc, after compinit\n'
     "fish: skillrun completion fish > ~/.config/fish/completions/skillrun.fish"
@@ -76,14 +76,14 @@ def completion(shell: str) -> int:
 
 
 def complete(program: click.Command, instruction: str) -> int:
-    """Print what may stand where the command line ends; nothing at all where it cannot be told."""
+    """Print the completions at the end of the command line, or nothing after an error; return the exit code."""
     shell = instruction.removesuffix("_complete")
     if shell not in SHELLS:
         return 1
     try:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # a file with problems would be told of
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # hides the problems of files
             words = SHELLS[shell](program, {}, "skillrun", COMPLETION_VARIABLE).complete()
-    except Exception:  # noqa: BLE001 (whatever it is, it does not belong into a line that somebody is typing)
+    except Exception:  # noqa: BLE001 (an error must not disturb the command line)
         return 1
     Output().line(words)
     return 0

@@ -1,4 +1,4 @@
-"""What is told of a mistake of our own: what happened, and the file with its trace that can be attached to a report."""
+"""Crash reports: the message for an internal error, and the log file to attach."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skillrun.cli.output import Output
 
 
 def write_crash_report(error: Exception) -> tuple[str, str]:
-    """What happened, and what to do; the trace is written to a file, or printed where that cannot be."""
+    """Write the traceback to a log file, or print it if that fails; return the message and the hint."""
     import tempfile
     import traceback
 
@@ -19,14 +19,14 @@ def write_crash_report(error: Exception) -> tuple[str, str]:
     summary = redactor.redact_known_keys(traceback.format_exception_only(error)[0].strip().split("\n")[0])
     hint = "please report it"
     try:
-        log = tempfile.NamedTemporaryFile(  # noqa: SIM115 (it is closed below, and kept)
+        log = tempfile.NamedTemporaryFile(  # noqa: SIM115 (closed below; the file is kept)
             "w", encoding="utf-8", errors="backslashreplace", prefix="skillrun-", suffix=".log", delete=False
         )
         with log:
             log.write(trace)
     except OSError as full:
         Output().note(trace)
-        hint += f" with what stands above; it could not be written to a file ({full.strerror})"
+        hint += f" with the traceback above; it could not be written to a file ({full.strerror})"
     else:
         hint += f" and attach {log.name}"
     return f"this is a bug in skillrun ({summary})", hint

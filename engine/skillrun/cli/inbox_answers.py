@@ -1,4 +1,4 @@
-"""Questions of a run that wait, answered here and left in its inbox."""
+"""Answers open questions of a run through its inbox."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from skillrun.store.inbox import AnswerInbox, PendingQuestions
 from skillrun.syntax.diagnostics import SkillrunError
 
 PartialAnswers = dict[str, dict[str, Any]]
-"""What was answered of a list, and typed, before it was left: by what it is of a question, and its number."""
+"""Saved progress of an unfinished list of questions, by kind of progress and question number."""
 
 
 async def answer_in_terminal(
     waiting: PendingQuestions, inbox: AnswerInbox, out: Output, partial: PartialAnswers
 ) -> bool:
-    """Ask in this terminal, and leave the answers; whether any were given. Raises SkillrunError as `leave` does.
+    """Ask in this terminal, submit the answers, and return whether there were any.
 
-    It goes on with what was `begun`, and keeps there what is given.
+    Continues from `partial`, and saves progress there. Raises SkillrunError as `submit_answers` does.
     """
 
     async def keep(kind: ProgressKind, number: str, value: Any) -> None:
@@ -43,10 +43,10 @@ async def answer_in_terminal(
 
 
 def submit_answers(waiting: PendingQuestions, answers: Sequence[Answer], inbox: AnswerInbox) -> None:
-    """Leave answers for the run. Raises SkillrunError where somebody was first."""
+    """Submit answers to the run. Raises SkillrunError if the questions were answered in the meantime."""
     if not inbox.put(waiting, answers):
-        message = f"what {waiting.phase} asks was answered meanwhile, from another terminal"
-        raise SkillrunError(message, "those answers count; yours were not kept")
+        message = f"the questions of {waiting.phase} were answered in another terminal"
+        raise SkillrunError(message, "the run uses those answers; yours were discarded")
 
 
 def select_prepared_answers(waiting: PendingQuestions, prepared: PreparedAnswers) -> list[Answer] | None:

@@ -1,4 +1,4 @@
-"""`skillrun init`: makes a folder into a project, with an example that runs. Writes over nothing."""
+"""`skillrun init`: creates a project with an example workflow. It overwrites no files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def init(folder: Path, json: bool) -> int:
     out = Output(json)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder", "name a folder, or leave it out to use the current one")
-    outer_project = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (a link stays as it was typed)
+    outer_project = enclosing_project(Path(os.path.abspath(folder)).parent)  # noqa: PTH100 (does not resolve links)
     folder.mkdir(parents=True, exist_ok=True)
     files = load_starter("project", {})
     example = not any(path.name != EXAMPLE for path in (folder / "workflows").glob("*.md"))
@@ -42,15 +42,15 @@ def init(folder: Path, json: bool) -> int:
     written = write_missing_files(folder, files)
     untouched = [name for name in files if name not in written]
     for name in written:
-        out.line(f"made        {folder / name}")
+        out.line(f"created     {folder / name}")
     for name in untouched:
-        out.line(f"left alone  {folder / name}")
+        out.line(f"kept        {folder / name}")
     if not example:
-        out.line("left out    the example: there are workflows here")
+        out.line("left out    the example: the project has workflows")
     if top is not None:
-        out.line(f"left out    {HOOK}: that of a repository is in its top, {top}")
+        out.line(f"left out    {HOOK}: it belongs in the root of the repository, {top}")
     if outer_project is not None:
-        out.note(f"note: this lies in the project {outer_project}, and is one of its own")
+        out.note(f"note: this project is inside the project {outer_project}, and separate from it")
     steps = _next_steps(folder, example=example and has_file(folder, f"workflows/{EXAMPLE}"))
     out.line("next:")
     for step in steps:
@@ -60,7 +60,7 @@ def init(folder: Path, json: bool) -> int:
 
 
 def _repository_above(folder: Path) -> Path | None:
-    """The top of the repository that the folder is in; None where it is in none, or is the top."""
+    """Return the root of the repository around the folder; None if there is none, or the folder is the root."""
     place = folder.resolve()
     if os.path.lexists(place / ".git"):
         return None
@@ -68,7 +68,7 @@ def _repository_above(folder: Path) -> Path | None:
 
 
 def _next_steps(folder: Path, *, example: bool) -> list[str]:
-    """What to type next."""
+    """Return the commands to run next."""
     place = str(relative_to_cwd(folder.resolve()))
     steps = [f"cd {quote(place)}"] if place != "." else []
     if example:

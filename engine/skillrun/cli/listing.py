@@ -1,6 +1,6 @@
-"""`skillrun list`: what there is on the search path, by name, description and origin.
+"""`skillrun list`: lists the files on the search path with description and origin.
 
-Reads the frontmatter alone, so that it is quick; whether a file is right is for the checker to say.
+It reads only frontmatter, which is fast, and does not check the files.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from skillrun.library.roots import search_path
 from skillrun.syntax.opening import is_outside, open_file
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
-HEAD_BYTES: Final = 4_000  # bytes of a file in which its description stands, as a rule
-# One line of words that means nothing else in YAML, so that the usual file is read without a YAML parser.
+HEAD_BYTES: Final = 4_000  # bytes at the start of a file that usually contain its description
+# A one-line description that is a plain string in YAML: most files need no YAML parser.
 _PLAIN: Final = re.compile(
     rb"\A---\r?\n(?:[a-z]+: [A-Za-z0-9_-]+\r?\n)*description: ([A-Za-z]+,? [A-Za-z0-9 ,.;()/+-]*)\r?\n(?=[A-Za-z-])"
 )
-UNREADABLE: Final = "(cannot be read: `skillrun validate` says why)"
+UNREADABLE: Final = "(cannot be read; `skillrun validate` shows why)"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def listing(json: bool) -> int:
 
 
 def list_files(project: Path, folder: str) -> list[ListedFile]:
-    """The markdown files of a folder by name, each from the first root that has it."""
+    """Return the markdown files of a folder, sorted by name, each from the first root that has it."""
     by_name: dict[str, ListedFile] = {}
     for root in search_path(project):
         for path in (root.path / folder).glob("[!.]*.md") if not is_outside(root.path / folder, root.boundary) else ():
@@ -62,7 +62,7 @@ def has_workflow(project: Path, name: str) -> bool:
 
 
 def _read_description(path: Path, inside: Path | None) -> str:
-    """The description as it is written; BROKEN where there is no reading it."""
+    """Return the description, or UNREADABLE."""
     try:
         with open_file(path, inside) as file:
             plain = _PLAIN.search(file.read(HEAD_BYTES))
@@ -72,7 +72,7 @@ def _read_description(path: Path, inside: Path | None) -> str:
 
 
 def _read_yaml_description(path: Path, inside: Path | None) -> str:
-    """The description of a file whose frontmatter has to be read as YAML for it."""
+    """Return the description from frontmatter that needs the YAML parser."""
     from skillrun.syntax.diagnostics import Problems
     from skillrun.syntax.document import parse_frontmatter
     from skillrun.syntax.reading import read_source

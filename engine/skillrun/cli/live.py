@@ -1,6 +1,6 @@
-"""What a person sees while a run goes on: a picture that keeps itself up to date, or plain lines.
+"""Displays a run while it executes: a live display in a terminal, or plain lines.
 
-The picture is for terminals; while a question is open it makes room for it.
+The live display is hidden while a question is open.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class PhaseProgress:
     round: int = 1
     seconds: float = 0.0
     started_at: float | None = None
-    items: dict[str, str] = field(default_factory=dict)  # by the `each`, how many have ended
+    items: dict[str, str] = field(default_factory=dict)  # progress of each `each` step, such as `2 of 5`
 
 
 class RunProgress:
-    """Where the run stands, as far as its events have told."""
+    """The progress of a run, from its events."""
 
     def __init__(self) -> None:
         self.phases: dict[str, PhaseProgress] = {}
@@ -118,20 +118,20 @@ class RunProgress:
 
 
 def _call_label(call: CallStarted) -> str:
-    """The member, behind the item that it speaks about."""
+    """The member, after the items of the `each` steps around the call."""
     items = enclosing_items(call.address)
     return f"{items} · {call.member}" if items else call.member
 
 
 def _parent_path(phase: str) -> str:
-    """Where the workflow of a phase is run; nothing for that of the run itself."""
+    """The path of the step that runs the phase's workflow; empty for the workflow of the run."""
     return phase.rpartition("/")[0]
 
 
 class PlainView:
-    """A line for each event that matters. While the terminal asks, lines wait.
+    """Prints a line for each relevant event. Lines are held back while the terminal asks.
 
-    What the run waits for stands once, in its last lines: a question is told here when it has been answered.
+    A question is printed once it is answered; the final lines of the run list the open ones.
     """
 
     def __init__(self, out: Output) -> None:
@@ -157,7 +157,7 @@ class PlainView:
             self._write(line)
 
     def line(self, text: str) -> None:
-        """What is said beside the events."""
+        """Print a line that is not from an event."""
         self._write(indent_continuation(text))
 
     def _write(self, text: str) -> None:
@@ -172,9 +172,9 @@ class PlainView:
         except OSError as error:
             discard_stdout()
             gone = isinstance(error, BrokenPipeError)
-            why = "nobody reads the output any more" if gone else f"the output cannot be written ({error.strerror})"
+            why = "the output was closed" if gone else f"the output cannot be written ({error.strerror})"
             with suppress(OSError):
-                self.out.note(f"{why}; the run goes on")
+                self.out.note(f"{why}; the run continues")
 
     @contextmanager
     def hold_output(self) -> Iterator[None]:
@@ -189,7 +189,7 @@ class PlainView:
 
 
 class QuietView(PlainView):
-    """A line for each phase that was evaluated and for each warning."""
+    """Prints a line for each evaluated phase and each warning."""
 
     def on_event(self, event: Event) -> None:
         if isinstance(event, PhaseEnded) and event.status == "skipped":
@@ -199,7 +199,7 @@ class QuietView(PlainView):
 
 
 class LiveView(PlainView):
-    """The picture at the bottom of the terminal; lines scroll above it."""
+    """The live display at the bottom of the terminal; lines scroll above it."""
 
     def __init__(self, out: Output, screen: Console) -> None:
         super().__init__(out)
@@ -227,7 +227,7 @@ class LiveView(PlainView):
             with super().hold_output():
                 yield
         finally:
-            self.live = self._create_display()  # the one before erases as many lines as it had, wherever it is
+            self.live = self._create_display()  # the previous one would erase lines of the question
             self.live.start()
 
     def _render(self) -> RenderableType:
@@ -238,7 +238,7 @@ class LiveView(PlainView):
 
 @contextmanager
 def run_view(out: Output) -> Iterator[PlainView]:
-    """The picture where standard output is a terminal that can show it, otherwise lines."""
+    """Yield the live display if standard output is a capable terminal, otherwise a view that prints lines."""
     if out.quiet:
         yield QuietView(out)
         return

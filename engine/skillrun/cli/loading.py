@@ -1,4 +1,4 @@
-"""Loads a workflow with everything it uses. With an error in any of its files nothing is run and nothing is spent."""
+"""Loads a workflow with all files that it uses. An error in any of them ends the command before a model is called."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def open_library(project: Path | None = None) -> Library:
 
 
 def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
-    """The catalogue of a library without problems; nothing is sent to a provider that rests on what nobody trusts.
+    """Return the catalogue of a library without problems. Providers with untrusted settings are blocked.
 
-    `trusted`: what the project's files want is taken as trusted.
+    `trusted`: treat all settings of the project as trusted.
     """
     from skillrun.library.privileged_settings import origins
     from skillrun.models.catalogue import Catalogue
@@ -55,17 +55,17 @@ def open_catalogue(library: Library, *, trusted: bool = False) -> Catalogue:
 
 
 def _untrusted_providers(library: Library, catalogue: Catalogue) -> dict[str, str]:
-    """Why nothing may be sent to a provider, by its name."""
+    """Return the reason for each blocked provider, by name."""
     reasons: dict[str, str] = {}
     for setting in untrusted_settings(library):
         moved = setting.key.endswith(".base_url") and catalogue.providers[setting.provider].origin != setting.location
-        if not moved:  # the environment says where the provider is, whatever the project wants
+        if not moved:  # the environment overrides the project's address
             reasons.setdefault(setting.provider, f"{setting.location} is not trusted")
     return reasons
 
 
 def untrusted_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
-    """What the project's files want beyond what any project may have, where nobody has agreed to it."""
+    """Return the project's settings that need the user's trust and do not have it."""
     from skillrun.library.privileged_settings import consent_digest, find_privileged_settings
 
     settings = find_privileged_settings(library)
@@ -84,20 +84,20 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Script:
-    """Replies of a scripted model, and the file that holds them."""
+    """Replies of a scripted model, and their file."""
 
     rules: Sequence[Rule]
     path: Path
 
     @property
     def command_flags(self) -> dict[str, str]:
-        """The flag that brings the same replies again, with what stands behind it."""
+        """The flag for the same replies, with its value."""
         return {"--script": quote(str(self.path))}
 
 
 @dataclass(frozen=True)
 class LoadedWorkflow:
-    """A workflow that may be run."""
+    """A checked workflow that is ready to run."""
 
     program: Program
     catalogue: Catalogue
@@ -106,7 +106,7 @@ class LoadedWorkflow:
     def build_session(
         self, gateway: Gateway, responder: Responder, listener: Listener | None = None, cache: Path | None = None
     ) -> Session:
-        """What a run needs; without a `cache` no provider is asked for its list of models."""
+        """Return the session for a run; without a `cache` no provider's list of models is requested."""
         from skillrun.runtime.run import Session
 
         listeners = [listener] if listener is not None else []
@@ -122,21 +122,21 @@ class LoadedWorkflow:
         )
 
     def copy_for_thread(self) -> Self:
-        """The same, of which one thread may look up what another has not."""
+        """Return a copy with its own lookups, for use in another thread."""
         return replace(self, program=self.program.copy_for_thread())
 
     def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
-        """Raises SkillrunError where this machine lacks a key for a run, also for what the run has `pinned` elsewhere.
+        """Raise SkillrunError if this machine lacks a key for a run, including its `pinned` models.
 
-        The small embedded model takes nobody's place in a run that other machines could do.
+        The embedded model is not a fallback here, since another machine may have the key.
         """
         from skillrun.syntax.diagnostics import SkillrunError
 
         self.check_models(override, inputs, keys=True, pinned=pinned)
         for name, resolved in self.resolve_models(override, pinned).items():
             if name in self.catalogue.tiers and resolved.is_embedded_fallback:
-                message = f"`{name}` would be {resolved.model} here, as no key of a provider is set"
-                raise SkillrunError(message, "set one, or submit the run with `--model`")
+                message = f"`{name}` would be {resolved.model} on this machine, because no provider key is set"
+                raise SkillrunError(message, "set a key, or submit the run with `--model`")
 
     def check_models(
         self,
@@ -146,9 +146,9 @@ class LoadedWorkflow:
         keys: bool,
         pinned: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Raises UsageError for an unknown model, and with `keys` SkillrunError for one that lacks its key.
+        """Raise UsageError for an unknown model, and with `keys` SkillrunError for a missing key.
 
-        The small embedded model needs no key, but an extra.
+        The embedded model needs an extra instead of a key.
         """
         from skillrun.installation import extra_hint, has_local_model
         from skillrun.library.input_names import referenced_models
@@ -163,16 +163,16 @@ class LoadedWorkflow:
             provider = self.catalogue.providers.get(resolved.provider)
             if keys and name in required_names and provider and not provider.is_configured(os.environ):
                 hint = f"set {provider.key}, or use another model with `--model`; `skillrun models` lists them"
-                raise SkillrunError(f"`{name}` is {resolved.model}, and {provider.key} is not set", hint)
+                raise SkillrunError(f"`{name}` is {resolved.model}, but {provider.key} is not set", hint)
             if keys and name in required_names and provider and provider.kind == "embedded" and not has_local_model():
-                message = f"`{name}` is {resolved.model}, which needs xllamacpp, and that is not installed"
+                message = f"`{name}` is {resolved.model}, which needs xllamacpp, but xllamacpp is not installed"
                 variables = [each.key for each in self.catalogue.providers.values() if each.strong and each.key]
                 raise SkillrunError(message, f"set {' or '.join(variables)}, or install it: {extra_hint('local')}")
 
     def resolve_models(
         self, override: str, pinned: Mapping[str, str] = MappingProxyType({}), extra_names: Iterable[str] = ()
     ) -> dict[str, ResolvedModel]:
-        """What every tier, and every model of a role, means; `pinned` says what they are in a run that goes on."""
+        """Resolve each tier and each model of a role; `pinned` has the models of a run that resumes."""
         library = self.program.library
         role_paths = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
         roles = [role for path in role_paths if (role := library.role(path.stem)) is not None]
@@ -185,7 +185,7 @@ class LoadedWorkflow:
     def open_gateway(
         self, script: Script | None, progress: Callable[[str], None], limits: ConcurrencyLimits | None = None
     ) -> Gateway:
-        """The way to the models; with a script, to its replies alone. `slots` counts calls beyond this gateway."""
+        """Open the gateway to the models, or to a script's replies. `limits` counts calls across gateways."""
         from skillrun.models.gateway import open_gateway
         from skillrun.models.scripted import ScriptedGateway
 
@@ -197,7 +197,7 @@ class LoadedWorkflow:
 def load(
     name: str, out: Output, library: Library | None = None, consequence: str = NOTHING_RUN, *, trusted: bool = False
 ) -> LoadedWorkflow:
-    """The checked workflow; prints every problem, and ends the command when one of them is an error."""
+    """Return the checked workflow; print all problems, and exit if any is an error."""
     from skillrun.checker.checker import check_workflow
 
     library = library or open_library()
@@ -210,7 +210,7 @@ def load(
 
 
 def load_from_project(project: Path, name: str) -> LoadedWorkflow | list[Problem]:
-    """The checked workflow of another project than this one; its problems where it has errors."""
+    """Return the checked workflow of another project, or its errors."""
     from skillrun.checker.checker import check_workflow
 
     library = open_library(project)
@@ -222,7 +222,7 @@ def load_from_project(project: Path, name: str) -> LoadedWorkflow | list[Problem
 
 
 def require_workflow(name: str, library: Library) -> None:
-    """Raises UsageError when there is no such workflow."""
+    """Raise UsageError if the workflow does not exist."""
     if library.locate(f"workflows/{name}.md") is None:
         from skillrun.cli.usage_errors import path_hint
         from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
@@ -233,21 +233,21 @@ def require_workflow(name: str, library: Library) -> None:
 
 
 def other_project_hint(name: str) -> str:
-    """What to type where a workflow is in a project above that is not taken; empty where it is not."""
+    """Return the hint for a workflow in an enclosing project of another user; empty if there is none."""
     project = foreign_project()
     if project is None or not (project / "workflows" / f"{name}.md").is_file():
         return ""
     folder = quote(str(relative_to_cwd(project)))
-    return f"{project} has it, and belongs to somebody else: where you trust it, type the command there, `cd {folder}`"
+    return f"{project} has it, but belongs to another user; if you trust it, run the command there: `cd {folder}`"
 
 
 def problems_for_display(library: Library) -> list[Problem]:
-    """The problems of a library with paths as they can be opened from where the command was typed."""
+    """Return the problems of a library with paths relative to the current folder."""
     return prefix_problem_paths(library.problems, str(relative_to_cwd(current_project())))
 
 
 def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Problem]:
-    """The same problems, those of the project's files with the path of its folder before theirs."""
+    """Prefix the paths of problems in project files with the project's folder."""
     outside = ("~config/", "skillrun:")
     return [
         problem
@@ -258,7 +258,7 @@ def prefix_problem_paths(problems: Iterable[Problem], folder: str) -> list[Probl
 
 
 def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = NOTHING_RUN, *, code: int = 1) -> None:
-    """Print the problems; with an error among them, say what that means and end the command."""
+    """Print the problems; if any is an error, print the consequence and exit."""
     from skillrun.syntax.diagnostics import render_problem
 
     problems = list(problems)
@@ -271,7 +271,7 @@ def exit_on_errors(problems: Iterable[Problem], out: Output, consequence: str = 
 
 
 def load_script(path: Path | None, out: Output) -> Script | None:
-    """The replies of a scripted model; prints what is wrong with them, and ends the command."""
+    """Read the replies of a scripted model; print problems, and exit if any is an error."""
     from skillrun.models.scripted import read_script as rules_in
     from skillrun.syntax.diagnostics import Problems
     from skillrun.syntax.document import read_yaml

@@ -1,4 +1,4 @@
-"""`skillrun logs`: the events of a run, from its transcript; `-f` waits for more."""
+"""`skillrun logs`: prints the events of a run from its transcript; `-f` follows it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from skillrun.cli.formatting import format_event
 from skillrun.cli.output import Output
 from skillrun.store.stored_run import RunNotStarted, StoredRun
 
-POLL_INTERVAL: Final = 0.5  # seconds between two looks whether a run has begun
+POLL_INTERVAL: Final = 0.5  # seconds between checks whether the run has started
 
 
-@click.command(help="Show the events of RUN, a line each.")
+@click.command(help="Show the events of RUN, one per line.")
 @click.argument("run", shell_complete=completers.runs)
-@click.option("-f", "--follow", is_flag=True, help="Wait for more until the run ends.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for new events until the run ends.")
 @options.runs_folder
-@click.option("--json", is_flag=True, help="The events as they are kept: a JSON object on each line.")
+@click.option("--json", is_flag=True, help="Print the recorded events: one JSON object per line.")
 def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
     out = Output()
     stored = _wait_for_start(run, runs, out) if follow else options.open_run(run, runs)
@@ -36,7 +36,7 @@ def logs(run: str, follow: bool, runs: Path, json: bool) -> int:
 
 
 def _wait_for_start(run: str, runs: Path, out: Output) -> StoredRun:
-    """The run; one that was submitted, as soon as a worker has begun it. What it waits for is said when it changes."""
+    """Return the run, once a worker has started it. Prints what it waits for when that changes."""
     last_message = ""
     while True:
         try:

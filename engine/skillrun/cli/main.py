@@ -1,6 +1,6 @@
 """`skillrun`: runs a command or workflow, and reports errors as a message, a hint and an exit code.
 
-Exit codes: 0 done, 1 failed or problems found, 2 usage, 3 a bug in skillrun, 75 waiting for a person, 130 interrupted.
+Exit codes: 0 done, 1 failed or problems found, 2 usage, 3 internal error, 75 waiting for the user, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 USAGE_ERROR: Final = 2
 INTERNAL_ERROR: Final = 3
 INTERRUPTED: Final = 130
-# Nearly all that a command reads stays to its end, so the collector is woken for 100,000 new objects, not for 700: it
-# would look through what stays again and again, for 50 of the 950 ms that a check of the shipped library takes.
+# Most objects live until the command ends. Collecting garbage every 700 objects, the default, would take 50 of the
+# 950 ms that a check of the built-in library takes.
 NEW_OBJECTS: Final = 100_000
 HELP: Final = """Run multi-agent workflows written in markdown.
 
@@ -71,7 +71,7 @@ class Skillrun(click.Group):
     def _resolve_for_completion(
         self, ctx: click.Context, name: str, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that says what a shell may offer."""
+        """Return the command whose completions apply."""
         if not args and name in COMMANDS and (first := COMMANDS[name].completes):
             from skillrun.cli.completers import FirstArgument
 
@@ -136,7 +136,7 @@ def skillrun(context: click.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit code."""
-    if sys.platform == "win32":  # whatever is imported before this exists on Windows, too
+    if sys.platform == "win32":  # all imports above work on Windows
         return _print_error("skillrun runs on Linux and macOS", "on Windows, install and run it in WSL", USAGE_ERROR)
     gc.set_threshold(NEW_OBJECTS)
     for stream in (sys.stdout, sys.stderr):
@@ -159,17 +159,17 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         Output().note("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has seen enough
+    except BrokenPipeError:  # the reader closed the output
         discard_stdout()
         return 1
-    except Exception as error:  # noqa: BLE001 (what is no error of the user's is a bug: it goes to a file)
+    except Exception as error:  # noqa: BLE001 (all other errors are bugs, and are logged to a file)
         from skillrun.syntax.diagnostics import SkillrunError
 
         if isinstance(error, SkillrunError):
             return _print_error(error.message, error.next_step, error.exit_code)
         if isinstance(error, OSError) and error.strerror:
             place = f"{error.filename}: " if error.filename else ""
-            return _print_error(f"{place}{error.strerror}", "look at its permissions and the room on the disk", 1)
+            return _print_error(f"{place}{error.strerror}", "check the permissions and the free disk space", 1)
         from skillrun.cli.crash_report import write_crash_report
 
         return _print_error(*write_crash_report(error), INTERNAL_ERROR)

@@ -1,4 +1,4 @@
-"""`skillrun models`: what each name means on this machine, and why."""
+"""`skillrun models`: shows which model each name selects on this machine, and why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import ResolvedModel
 
 
-@click.command(help="Show which model each tier, alias and intent selects. With NAME, show one of them, and why.")
+@click.command(help="Show which model each tier, alias and intent selects, and why. With NAME, show only that one.")
 @click.argument("name", default="")
 @model_option
 @as_json
@@ -38,7 +38,7 @@ def models(name: str, model: str, json: bool) -> int:
         )
         out.line(f"{provider.name}: {'; '.join(part for part in (key, provider.location) if part)}")
     if any(provider.blocked_reason for provider in catalogue.providers.values()):
-        out.line("`skillrun trust` shows what this project's files want, and asks")
+        out.line("`skillrun trust` shows the settings of this project that need your trust")
     out.data([_model_data(meaning, catalogue) for meaning in meanings])
     return 0
 

@@ -1,4 +1,4 @@
-"""`skillrun new`: a file to begin with, that validates as it stands. Refuses a name that is taken."""
+"""`skillrun new`: creates a valid starter file. It refuses a name that is in use."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KINDS: Final = ("workflow", "phase", "protocol", "role")
 MAX_NAME_LENGTH: Final = 60
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_][a-z0-9]+)*")
 OTHER_AREAS: Final = {
-    "protocols": "`skillrun new protocol NAME` makes a protocol",
-    "system": "the engine's texts are there",
+    "protocols": "`skillrun new protocol NAME` creates a protocol",
+    "system": "it is reserved for the engine's texts",
 }
 
 
@@ -38,7 +38,7 @@ def new(kind: str, name: str, json: bool) -> int:
     _check_unused(project, kind, name, files)
     write_missing_files(project, files)
     for path in files:
-        out.line(f"made  {relative_to_cwd(project / path)}")
+        out.line(f"created  {relative_to_cwd(project / path)}")
     steps = _next_steps(project, kind, name)
     out.line("next:")
     for step in steps:
@@ -48,20 +48,20 @@ def new(kind: str, name: str, json: bool) -> int:
 
 
 def _placeholder_values(kind: str, name: str) -> dict[str, str]:
-    """What the words of the starter become. Raises UsageError for what is no name."""
+    """Return the values for the starter's placeholders. Raises UsageError for an invalid name."""
     area, slash, own_name = name.rpartition("/")
     if kind == "phase":
         if not slash:
-            raise UsageError(f"`{name}` does not say whose phase it is", f"`skillrun new phase WORKFLOW/{name}`")
+            raise UsageError(f"`{name}` does not name the phase's workflow", f"`skillrun new phase WORKFLOW/{name}`")
         if area in OTHER_AREAS:
-            raise UsageError(f"`{area}` is no workflow's folder", OTHER_AREAS[area])
+            raise UsageError(f"`{area}` is not the folder of a workflow", OTHER_AREAS[area])
     parts = (area, own_name) if kind == "phase" else (name,)
     for part in parts:
         if not _NAME.fullmatch(part) or len(part) > MAX_NAME_LENGTH:
             raise UsageError(
-                f"`{part}` cannot be the name of a {kind if part == parts[-1] else 'workflow'}",
-                "use small letters, digits, `-` and `_`, beginning with a letter, "
-                f"at most {MAX_NAME_LENGTH} characters: such as `first-look`",
+                f"`{part}` is not a valid name of a {kind if part == parts[-1] else 'workflow'}",
+                "use lower-case letters, digits, `-` and `_`, starting with a letter, "
+                f"at most {MAX_NAME_LENGTH} characters, such as `first-look`",
             )
     if kind == "workflow" and name in COMMANDS:
         raise UsageError(f"`{name}` is a command of skillrun", "give the workflow another name")
@@ -69,7 +69,7 @@ def _placeholder_values(kind: str, name: str) -> dict[str, str]:
 
 
 def _check_unused(project: Path, kind: str, name: str, files: dict[str, str]) -> None:
-    """Raises UsageError where one of the files is there, here or in a place that it would override."""
+    """Raise UsageError if one of the files exists in the project, or would override one on the search path."""
     for path in files:
         if has_file(project, path):
             raise UsageError(
@@ -77,17 +77,17 @@ def _check_unused(project: Path, kind: str, name: str, files: dict[str, str]) ->
             )
         for root in search_path(project):
             if (root.path / path).is_file():
-                hint = "take another name" if root.name == "user" else f"`skillrun eject {path}` takes a copy to change"
-                raise UsageError(f"there is a {kind} `{name}` already: {root.label}{path}", hint)
+                hint = "choose another name" if root.name == "user" else f"`skillrun eject {path}` copies it to edit"
+                raise UsageError(f"the {kind} `{name}` already exists: {root.label}{path}", hint)
 
 
 def _next_steps(project: Path, kind: str, name: str) -> list[str]:
-    """What to type, or to write, next."""
+    """Return the next steps."""
     area, _, own = name.rpartition("/")
     use = {
         "workflow": f'skillrun {name} "…" --model scripted:default',
-        "phase": f"add `{own}:` below `phases:` in {relative_to_cwd(project / 'workflows' / f'{area}.md')}",
-        "protocol": f"seat it in a step of a phase: `panel: [ROLE, ROLE]` with `protocol: {name}`",
-        "role": f"seat it in a step of a phase: `agent: {name}`, or `agent: {name}:first`",
+        "phase": f"add `{own}:` under `phases:` in {relative_to_cwd(project / 'workflows' / f'{area}.md')}",
+        "protocol": f"use it in a step of a phase: `panel: [ROLE, ROLE]` with `protocol: {name}`",
+        "role": f"use it in a step of a phase: `agent: {name}`, or `agent: {name}:first`",
     }
     return [use[kind], "skillrun validate"]

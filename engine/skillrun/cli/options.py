@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values mean."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INPUT_PREFIX: Final = "input_"
 STORE_VARIABLE: Final = "SKILLRUN_STORE"
 NO_STORE_HINT: Final = (
-    f"write `--store postgresql://…`, set {STORE_VARIABLE}, or `store` in your own config/skillrun.yaml"
+    f"use `--store postgresql://…`, or set {STORE_VARIABLE}, or `store` in your user config/skillrun.yaml"
 )
 QUEUE_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 DURATION_PATTERN: Final = re.compile(r"(\d+)([smhd])")
@@ -32,7 +32,7 @@ FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 class DurationType(click.ParamType[timedelta]):
-    """A time as `30s`, `10m`, `2h` or `1d`."""
+    """A duration such as `30s`, `10m`, `2h` or `1d`."""
 
     name = "span"
 
@@ -46,7 +46,7 @@ class DurationType(click.ParamType[timedelta]):
 
 
 class QueueNameType(click.ParamType[str]):
-    """The name of a queue, as it stands in the names of what Postgres tells."""
+    """The name of a queue, which is part of the names of Postgres notification channels."""
 
     name = "queue"
 
@@ -58,7 +58,7 @@ class QueueNameType(click.ParamType[str]):
 
 
 def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
-    """`calls=20,price=1.5` as numbers by name."""
+    """Parse limits such as `calls=20,price=1.5`."""
     from skillrun.library.budgets import LIMIT_NAMES
     from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
 
@@ -79,7 +79,7 @@ def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: st
 
 
 def _resolve_runs_folder(context: click.Context, parameter: click.Parameter, runs: Path) -> Path:
-    """The folder of the runs; one that nobody typed lies in the project. Raises UsageError."""
+    """Return the folder of the runs; the default is in the project. Raises UsageError."""
     from click.core import ParameterSource
 
     is_explicit = context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT
@@ -90,7 +90,7 @@ def _resolve_runs_folder(context: click.Context, parameter: click.Parameter, run
     if runs.is_symlink() and not runs.resolve().is_relative_to(project.resolve()):
         from skillrun.syntax.diagnostics import UsageError
 
-        raise UsageError(f"`{runs}` is a link that leads out of the project", f"`--out {runs}` uses it all the same")
+        raise UsageError(f"`{runs}` is a link to outside the project", f"`--out {runs}` uses it anyway")
     return runs
 
 
@@ -104,12 +104,12 @@ store = click.option(
     metavar="URL",
     expose_value=False,
     callback=_save_store_url,
-    help=f"Use the runs in a store (postgresql://…), not in a folder. Also set by {STORE_VARIABLE}.",
+    help=f"Use a store (postgresql://…) instead of a folder. Also set by {STORE_VARIABLE}.",
 )
 
 
 def runs_folder_as(name: str) -> Callable[[Any], Any]:
-    """The options for where the runs are; the folder is a parameter of that name."""
+    """Return the options `--out` and `--store`; the folder is passed as the parameter `name`."""
     folder = click.option(
         "--out",
         name,
@@ -123,11 +123,11 @@ def runs_folder_as(name: str) -> Callable[[Any], Any]:
 
 
 runs_folder = runs_folder_as("runs")
-quiet = click.option("--quiet", "-q", is_flag=True, help="Print a line for each phase, warnings and the result.")
-as_json = click.option("--json", "json", is_flag=True, help="Print JSON, and nothing else, to standard output.")
+quiet = click.option("--quiet", "-q", is_flag=True, help="Print only phases, warnings and the result.")
+as_json = click.option("--json", "json", is_flag=True, help="Print only JSON to standard output.")
 unattended = click.option("--unattended", is_flag=True, help="Never ask: use prepared answers and defaults.")
 interactive = click.option(
-    "--interactive", is_flag=True, help="Ask in the terminal even where the run would pause for your answers."
+    "--interactive", is_flag=True, help="Ask in the terminal even when the run would pause for your answers."
 )
 answers = click.option(
     "--answers", type=FILE, metavar="FILE", help="Read prepared answers to questions from a YAML file."
@@ -136,7 +136,7 @@ trust_project = click.option(
     "--trust-project", is_flag=True, help="Trust this project's provider addresses, for this command only."
 )
 script = click.option(
-    "--script", type=FILE, metavar="FILE", help="Use the replies in this file instead of calling a model, for tests."
+    "--script", type=FILE, metavar="FILE", help="For tests: use the replies in this file instead of calling a model."
 )
 model = click.option(
     "--model", default="", metavar="NAME", envvar="SKILLRUN_MODEL", help="Use this model for every call."
@@ -147,7 +147,7 @@ version = click.option(
     type=click.IntRange(min=1),
     default=None,
     metavar="N",
-    help="Which prompt of a call to use when it has several, from rounds or edits: number N. Default: the last.",
+    help="Use prompt number N of a call that has several, from rounds or edits. Default: the latest.",
 )
 budget = click.option(
     "--budget",
@@ -159,7 +159,7 @@ budget = click.option(
 
 
 def select_store(runs: Path) -> Store:
-    """Where the runs are: in the folder, or in the store that somebody names."""
+    """Return the store at the configured URL, or else the folder."""
     url = store_url()
     if url:
         return open_store(url).runs
@@ -177,17 +177,17 @@ def open_store(url: str) -> SharedStore:
 
 
 def require_store_url() -> str:
-    """The URL of the store. Raises UsageError where none is named."""
+    """Return the URL of the store. Raises UsageError if none is set."""
     from skillrun.syntax.diagnostics import UsageError
 
     url = store_url()
     if not url:
-        raise UsageError("no store is named", NO_STORE_HINT)
+        raise UsageError("no store is configured", NO_STORE_HINT)
     return url
 
 
 def store_url() -> str:
-    """What names the store: the option, the environment or the user's own config; never a project's file."""
+    """Return the store's URL from the option, the environment or the user config, never from a project's files."""
     context = click.get_current_context(silent=True)
     option = context.find_root().meta.get(STORE_VARIABLE, "") if context is not None else ""
     if option or STORE_VARIABLE in os.environ:
@@ -199,14 +199,14 @@ def store_url() -> str:
 
 
 def call_limits(runs: Store) -> ConcurrencyLimits | None:
-    """What counts calls over all machines, for runs in a store; None for those in a folder."""
+    """Return the limits on calls across all machines, for runs in a store; None for runs in a folder."""
     from skillrun.store.local.local_store import LocalStore
 
     return None if isinstance(runs, LocalStore) else open_store(require_store_url()).slots()
 
 
 def locate_run(run: str, runs: Path) -> tuple[Store, str]:
-    """Where a run is that is given by its slug, or by the path of its folder, and what it is called there."""
+    """Return the store of a run, given by its slug or the path of its folder, and its name there."""
     from skillrun.store.local.local_store import LocalStore
 
     folder = run_folder_path(run, runs)
@@ -214,18 +214,18 @@ def locate_run(run: str, runs: Path) -> tuple[Store, str]:
 
 
 def run_folder_path(run: str, runs: Path) -> Path:
-    """The folder of a run that is given by its slug, or by the path of its folder."""
+    """Return the folder of a run, given by its slug or the path of its folder."""
     return Path(run).absolute() if os.sep in run else (runs / run).absolute()
 
 
 def open_run(run: str, runs: Path) -> StoredRun:
-    """A run that is given by its slug, or by the path of its folder. Raises UsageError."""
+    """Open a run, given by its slug or the path of its folder. Raises UsageError."""
     run_store, name = locate_run(run, runs)
     return run_store.open_run(name)
 
 
 def resolve_path_inputs(workflow: Workflow, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that were typed, with those that are paths written from the project on."""
+    """Return the inputs with paths made relative to the project."""
     paths = {field.name: field for field in workflow.inputs if field.item.word == "path"}
     return {name: _resolve_path_value(value, paths[name]) if name in paths else value for name, value in values.items()}
 
@@ -238,5 +238,5 @@ def _resolve_path_value(value: str | list[str], field: Field) -> str | list[str]
 
 
 def parameter_name(field: Field) -> str:
-    """The name of the parameter of a workflow's input, which no option's is."""
+    """Return the parameter name of a workflow input, which differs from those of all options."""
     return INPUT_PREFIX + field.name.replace("-", "_")

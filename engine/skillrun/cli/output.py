@@ -1,7 +1,4 @@
-"""The one place where anything is printed. Every text loses what could steer a terminal or reorder a line.
-
-With `--json` standard output carries JSON alone, and everything meant for people goes to standard error.
-"""
+"""Prints all output, without control characters. With `--json`, standard output has only JSON; text goes to stderr."""
 
 from __future__ import annotations
 
@@ -16,27 +13,27 @@ from skillrun.syntax.diagnostics import make_printable
 
 @dataclass(frozen=True)
 class Output:
-    """Where a command's words go."""
+    """Writes the output of a command."""
 
     json: bool = False
     quiet: bool = False
-    """Whether a run prints only its phases, its warnings and its result."""
+    """Whether a run prints only phases, warnings and its result."""
 
     def line(self, text: str = "") -> None:
-        """What the command was asked for."""
+        """Print a line of the result."""
         _write(sys.stderr if self.json else sys.stdout, text)
 
     def note(self, text: str) -> None:
-        """What is said beside it: warnings, problems, errors."""
+        """Print a warning, problem or error to standard error."""
         _write(sys.stderr, text)
 
     def data(self, value: Any) -> None:
-        """The result as JSON, where JSON was asked for."""
+        """Print the result as JSON if `--json` is set."""
         if self.json:
             import json
 
             text = json.dumps(value, indent=2, default=str)
-            _write(sys.stdout, text.replace("\x7f", "\\u007f"))  # the one that JSON writes as it is
+            _write(sys.stdout, text.replace("\x7f", "\\u007f"))  # the only control character that JSON leaves unescaped
 
 
 def _write(stream: Any, text: str) -> None:
@@ -45,7 +42,6 @@ def _write(stream: Any, text: str) -> None:
 
 
 def discard_stdout() -> None:
-    """Let standard output go nowhere: nobody reads it, or it cannot be written, and what is left in it would fail again
-    when the process ends."""
+    """Redirect standard output to the null device, so that flushing it at exit does not fail again."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,6 +1,6 @@
-"""Walks a workflow through on the scripted model: calls, tokens and price per phase, and every request as it would be.
+"""Performs a dry run on the scripted model: calls, tokens and price per phase, and every request.
 
-Spends nothing and asks nobody. Replies are as long as those of finished runs, or as a rule of thumb says.
+Reply lengths are measured in finished runs, or estimated.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from skillrun.types.types import identifier
 
 SIZES_NOTE: Final = (
     "Reply lengths and turns with tools: {measured} of {steps} measured in finished runs (`skillrun sizes`), "
-    "the others estimated."
+    "the rest estimated."
 )
-SUMMARY_SUFFIX: Final = f"/summary/{TIER}"  # in the address of a call that summarises a phase, before the attempt
+SUMMARY_SUFFIX: Final = f"/summary/{TIER}"  # in the address of a call that summarises a phase, followed by the attempt
 BRANCHES_NOTE: Final = "Branches are guessed; the real run may differ."
 
 
 @dataclass
 class AutoResponder:
-    """Answers a rehearsal's questions: as told by their ids, or prepared, or by default, or else with the first choice.
+    """Answers the questions of a dry run with given answers by id, prepared answers, defaults, or the first choice.
 
-    `met` holds the choices of each question that has some, by its id.
+    `choices_by_question` collects the choices of each question, by its id.
     """
 
     given: Mapping[str, Any] = field(default_factory=dict)
@@ -55,8 +55,8 @@ class AutoResponder:
     attended = False
     resume_flags: Mapping[str, str] = field(default_factory=dict)
 
-    async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer]:  # noqa: ARG002 (nobody is asked)
-        """A default that is none is no answer here either: what a person decides is taken to be the first choice."""
+    async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer]:  # noqa: ARG002 (no user is asked)
+        """Return an answer to each question. Without a default, it is the first choice."""
         for question in question_set.questions:
             if choices_of(question):
                 self.choices_by_question[str(question["id"])] = choices_of(question)
@@ -68,7 +68,7 @@ class AutoResponder:
         default = default_of(question)
         chosen = default if default is not None else next(iter(choices_of(question)), "an answer")
         answer = None
-        with suppress(SkillrunError):  # what does not fit is said when the question is put
+        with suppress(SkillrunError):  # an invalid answer is reported when the run asks the question
             answer = self.prepared.take(key, question)
         return answer or build_answer(chosen, answered_by=DEFAULT)
 
@@ -76,20 +76,20 @@ class AutoResponder:
         return all(self.prepared.has_unused_answer(question_set.key, question) for question in question_set.questions)
 
     def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """What a rehearsal goes on with is not prepared."""
+        """Do nothing: a dry run does not resume."""
 
     def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """Nor is what an earlier process asked."""
+        """Do nothing: a dry run does not resume."""
 
     def note_late_answers(
         self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """Nor is there anything to tell of it."""
+        """Do nothing: a dry run does not resume."""
 
 
 @dataclass(frozen=True)
 class ExpectedSizes:
-    """What a call is expected to be like: as its step was in finished runs, or else by the rule of thumb."""
+    """Expected sizes of calls, measured by step in finished runs, or else the configured default."""
 
     by_step: Mapping[str, ReplySize]
     default: ReplySize
@@ -105,9 +105,9 @@ class ExpectedSizes:
 
 
 class PaddedScriptedGateway(ScriptedGateway):
-    """Texts that are generated are said again until they are about as long as expected: what is written is read again.
+    """Repeats generated text up to the expected length, since later prompts may contain it.
 
-    A reply to a shape stays as it is, and counts as long as it is expected to be.
+    A structured reply is unchanged, and counts with its expected length.
     """
 
     def __init__(self, expected: ExpectedSizes, *given: Any, **more: Any) -> None:
@@ -133,25 +133,25 @@ class PaddedScriptedGateway(ScriptedGateway):
 
 @dataclass(frozen=True)
 class RunPreview:
-    """What a run would use; in `phases` and `total` are the turns with tools that are expected beside the calls."""
+    """The expected usage of a run; `phases` and `total` include the expected tool turns."""
 
     outcome: Outcome
     phases: Mapping[str, UsageTotals]
     total: UsageTotals
     usage_by_each: Mapping[str, tuple[int, UsageTotals]]
-    """By the place of an `each`, the items that it was walked through for, and what they have used together."""
+    """By path of an `each` step, the number of items in the dry run, and their total usage."""
     tool_turns: Mapping[str, int]
-    """With tools, by phase."""
+    """Expected tool turns by phase."""
     steps: int
-    """That ask somebody."""
+    """Number of steps that call a model."""
     measured_steps: int
-    """Of them."""
+    """Number of those with measured reply sizes."""
     summary_calls: int
-    """Calls that summarise a phase for the ones after it."""
+    """Number of calls that summarise a phase for later phases."""
     requests: list[tuple[str, Request]]
     models: Mapping[str, str]
     provider_addresses: Mapping[str, str]
-    """Where each provider is that they are of."""
+    """The address of each provider of these models."""
 
 
 async def preview_run(
@@ -165,7 +165,7 @@ async def preview_run(
     skips_jumps: bool = False,
     runs: Path | None = None,
 ) -> RunPreview:
-    """The rehearsal of a run that starts from nothing; a `straight` one goes back nowhere. `runs`: where others are."""
+    """Perform a dry run of a new run. `skips_jumps`: ignore `goto`. `runs`: the folder of other runs."""
     phases: dict[str, UsageTotals] = {}
     phase_by_address: dict[str, str] = {}
     calls: list[tuple[str, UsageTotals]] = []
@@ -174,7 +174,7 @@ async def preview_run(
     def on_event(event: Event) -> None:
         if isinstance(event, CallEnded) and not event.error:
             spent = UsageTotals(1, Usage(**event.usage), event.price)
-            phase = event.phase.partition("/")[0]  # what it runs is its own
+            phase = event.phase.partition("/")[0]  # includes phases of a workflow that the phase runs
             phases[phase] = phases.get(phase, UsageTotals()) + spent
             phase_by_address[event.address] = phase
             calls.append((event.address, spent))
@@ -224,7 +224,7 @@ def _sum_by_each(calls: Iterable[tuple[str, UsageTotals]]) -> dict[str, tuple[in
 
 
 def tool_turn_usage(catalogue: Catalogue, request: Request, size: ReplySize) -> UsageTotals:
-    """What the turns with tools before a reply read: each of them all before it."""
+    """Return the usage of the tool turns before a reply; each turn reads all earlier ones."""
     turns, result = size.turns, size.found
     prompt_tokens = sum(estimate_tokens(block.text) for block in request.system)
     prompt_tokens += sum(estimate_tokens(block.text) for message in request.messages for block in message.blocks)
@@ -239,16 +239,16 @@ async def estimate_run(
     typed: Collection[str],
     prepared: Callable[[], PreparedAnswers] = PreparedAnswers,
 ) -> dict[str, Any] | None:
-    """`run.estimate` for a workflow that reads it: what a rehearsal that went through has used.
+    """Return `run.estimate` from a completed dry run; None if no template reads it, or the dry run fails.
 
-    Where a template reads `run.estimate.answers.<id>`, also what it would be with each choice of that question.
+    If a template reads `run.estimate.answers.<id>`, it includes an estimate for each choice of that question.
     """
     if not loaded.program.reads_name("run.estimate"):
         return None
     responder = AutoResponder(prepared=prepared())
 
     async def preview_with(stand_in: AutoResponder) -> dict[str, Any] | None:
-        with suppress(SkillrunError):  # what is wrong is said by the run itself, when it gets there
+        with suppress(SkillrunError):  # the run itself reports the error
             return _estimate_data(
                 await preview_run(loaded, inputs, override, typed=typed, responder=stand_in, skips_jumps=True)
             )
@@ -283,7 +283,7 @@ def _estimate_data(preview: RunPreview) -> dict[str, Any] | None:
 
 
 def _per_item_data(spent: UsageTotals, items: int) -> dict[str, Any]:
-    """What one of so many items uses, about."""
+    """Return the average usage per item."""
     price = None if spent.price is None else round(spent.price / items, 4)
     tokens = round((spent.usage.input + spent.usage.output) / items)
     return {"calls": round(spent.calls / items, 1), "tokens": tokens, "price": price}
@@ -295,7 +295,7 @@ def _usage_data(spent: UsageTotals, turns: int) -> dict[str, Any]:
 
 
 def print_preview(preview: RunPreview, out: Output) -> int:
-    """Print what a run would use; 1 when the rehearsal failed."""
+    """Print the expected usage; return 1 if the dry run failed, otherwise 0."""
     outcome, total = preview.outcome, preview.total
     rows = []
     for name, spent in [*preview.phases.items(), ("total", total)]:
@@ -311,18 +311,18 @@ def print_preview(preview: RunPreview, out: Output) -> int:
         usage_text = f"{each['calls']:g} calls, {each['tokens']:,} tokens, {format_price(each['price'])}"
         out.line(
             f"for each of {count_noun(items, 'item')} in `{place}` "
-            f"(a real run may have more or fewer): about {usage_text}"
+            f"(the number may differ in a real run): about {usage_text}"
         )
     turns = sum(preview.tool_turns.values())
     if preview.summary_calls:
         verb = "summarises" if preview.summary_calls == 1 else "summarise"
         out.line(f"{preview.summary_calls} of the calls {verb} a phase for the phases after it")
     if turns:
-        out.line(f"with {count_noun(turns, 'turn')} with tools beside the calls")
+        out.line(f"plus {count_noun(turns, 'turn')} with tools")
     out.line(SIZES_NOTE.format(measured=preview.measured_steps, steps=count_noun(preview.steps, "step")))
     out.line(BRANCHES_NOTE)
     if outcome.status != "completed":
-        out.line(f"The rehearsal did not reach the end: {outcome.status}: {outcome.reason}")
+        out.line(f"The dry run did not complete: {outcome.status}: {outcome.reason}")
     out.data(
         {
             "dry_run": True,

@@ -1,7 +1,4 @@
-"""Problems for machines: as SARIF 2.1.0, and as the commands by which a log of GitHub Actions annotates a change.
-
-Decides nothing about which problems there are, and prints nothing.
-"""
+"""Formats problems as SARIF 2.1.0 and as workflow commands of GitHub Actions."""
 
 from __future__ import annotations
 
@@ -17,14 +14,12 @@ from skillrun.syntax.diagnostics import Problem, escape_line
 from skillrun.version import __version__
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
-SOURCE_ROOT: Final = (
-    "%SRCROOT%"  # the folder in which the command was typed, by the name that readers of SARIF know it by
-)
-HELP: Final = "`skillrun validate` shows the line and what is allowed there; docs/language.md has the language."
+SOURCE_ROOT: Final = "%SRCROOT%"  # the current folder, by its conventional name in SARIF
+HELP: Final = "`skillrun validate` shows the line and the allowed values; docs/language.md describes the language."
 
 
 def github_command(problem: Problem, roots: Iterable[Root]) -> str:
-    """The problem as a command in a log; one in a file of neither the project nor this folder names it in its text."""
+    """Return a problem as a workflow command; its text has the path of a file outside project and current folder."""
     path, foreign = _resolve_path(problem.path, roots)
     place = {} if foreign else {"file": str(path), "line": str(problem.line), "col": str(problem.column)}
     properties = ",".join(f"{key}={_escape_property(value)}" for key, value in {**place, "title": problem.code}.items())
@@ -33,12 +28,12 @@ def github_command(problem: Problem, roots: Iterable[Root]) -> str:
 
 
 def github_notice(text: str) -> str:
-    """What is said beside the problems, shown with them."""
+    """Return a note as a workflow command."""
     return f"::notice title=skillrun::{_command_message(text, '')}"
 
 
 def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, Any]:
-    """All problems as one run of the tool: their codes are its rules, and paths are relative to the current folder."""
+    """Return the problems as one run of the tool; codes become rules, and paths are relative to the current folder."""
     codes = sorted({problem.code for problem in problems})
     run = {
         "tool": {"driver": {"name": "skillrun", "version": __version__, "rules": [_rule(code) for code in codes]}},
@@ -51,7 +46,7 @@ def sarif_log(problems: Sequence[Problem], roots: Sequence[Root]) -> dict[str, A
 
 
 def _rule(code: str) -> dict[str, Any]:
-    """What readers want to know of a code; its own words say what it is about, and the table what it means."""
+    """Return the rule of a code: a title from its words, and its meaning from `CODES`."""
     words = {"text": code.replace("-", " ").capitalize()}
     meaning = {"text": CODES[code]} if code in CODES else words
     return {"id": code, "shortDescription": words, "fullDescription": meaning, "help": {"text": HELP}}
@@ -71,15 +66,15 @@ def _result(problem: Problem, rule: int, roots: Iterable[Root]) -> dict[str, Any
 
 
 def _artifact_location(name: str, roots: Iterable[Root]) -> dict[str, str]:
-    """Relative to the current folder where the file lies in it, else the file's own address."""
+    """Return the path relative to the current folder if the file is in it, otherwise a file URI."""
     path, _ = _resolve_path(name, roots)
     if path.is_absolute() or ".." in path.parts:
-        return {"uri": Path(os.path.abspath(path)).as_uri()}  # noqa: PTH100 (links stay as they were typed)
+        return {"uri": Path(os.path.abspath(path)).as_uri()}  # noqa: PTH100 (does not resolve links)
     return {"uri": quote(os.fsencode(path)), "uriBaseId": SOURCE_ROOT}
 
 
 def _resolve_path(name: str, roots: Iterable[Root]) -> tuple[Path, bool]:
-    """What opens the file that a message names, and whether that is neither in the project nor below this folder."""
+    """Return the path of a file that a message names, and whether it is outside the project and the current folder."""
     root = next((root for root in roots if root.label and name.startswith(root.label)), None)
     if root is None:
         return Path(name), False
@@ -93,7 +88,7 @@ def _message_lines(message: str, hint: str) -> list[str]:
 
 
 def _command_message(message: str, hint: str) -> str:
-    """The text of a command, which ends with its line: a line end in it is written as `%0A`."""
+    """Return the text of a workflow command, on one line: line ends are written as `%0A`."""
     return "%0A".join(line.replace("%", "%25") for line in _message_lines(message, hint))
 
 

@@ -1,4 +1,4 @@
-"""`skillrun questions`: what the runs wait for, all of them."""
+"""`skillrun questions`: lists the open questions of all runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def questions(runs: Path, json: bool) -> int:
                 text = to_one_line(question.get("text", ""))
                 out.line(f"{name}  {each.phase}  {question['id']}: {text}{f' ({choices})' if choices else ''}")
                 rows.append({"run": name, "phase": each.phase, "address": each.address, "question": dict(question)})
-    end = f"{count_noun(len(rows), 'question')}; `skillrun answers RUN` answers"
-    out.line(end if rows else "no run waits for an answer")
+    end = f"{count_noun(len(rows), 'question')}; `skillrun answers RUN` answers them"
+    out.line(end if rows else "no open questions")
     out.data(rows)
     return 0

@@ -1,20 +1,20 @@
-"""The commands by group: where each is defined, and its line in the help. A workflow cannot have one of these names."""
+"""The commands by group, with their import paths and help lines. A workflow cannot have the name of a command."""
 
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 COMPLETION_VARIABLE: Final = (
-    "_SKILLRUN_COMPLETE"  # a completion script sets it to what it asks for, such as `bash_complete`
+    "_SKILLRUN_COMPLETE"  # a completion script sets it to an instruction, such as `bash_complete`
 )
 
 
 class CommandEntry(NamedTuple):
-    """One command: the place of its definition, its line in the help, and what its first argument names."""
+    """A command: its import path, its help line, and how its arguments are completed."""
 
     import_path: str
     help: str
     completes: str = ""  # `runs` or `workflows`: completion offers these without loading the command
-    for_workflow: str = ""  # the place of the function that makes the command for one workflow
+    for_workflow: str = ""  # import path of the function that builds the command for one workflow
 
 
 # The groups of `skillrun --help`; in each the most used command comes first.

@@ -1,5 +1,4 @@
-"""`skillrun render`: a prompt exactly as it would be sent, taken from a rehearsal on the scripted model, or as it was
-sent in a run, taken from its journal."""
+"""`skillrun render`: prints a prompt from a dry run, or from the journal of a run."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint,
 
 HELP: Final = """Print a prompt of PHASE exactly as it would be sent. Results of earlier phases are placeholders.
 
-With --run, print a prompt that a run has sent: `skillrun render --run RUN PHASE [STEP] [MEMBER]`. STEP may be the
+With --run, print a prompt that the run sent: `skillrun render --run RUN PHASE [STEP] [MEMBER]`. STEP may be the
 address of a call."""
 
 
@@ -53,17 +52,17 @@ def render(workflow: str, phase: str, step: str, member: str, **options_given: A
     given = options_given["given"]
     if run:
         if given or member:
-            what = "`-i` is for a prompt that would be sent" if given else f"`{member}` is one name too many"
+            what = "`-i` cannot be combined with `--run`" if given else f"unexpected argument `{member}`"
             raise UsageError(what, f"`skillrun render --run {run} PHASE [STEP] [MEMBER]`")
         stored = options.open_run(run, options_given["runs"])
         return _render_recorded_prompt(stored, CallSelector(workflow, phase, step, version), out)
     if version:
-        raise UsageError("`--version` is for a prompt that was sent", "`skillrun render --run RUN PHASE STEP`")
+        raise UsageError("`--version` requires `--run`", "`skillrun render --run RUN PHASE STEP`")
     return _render_previewed_prompt(workflow, CallSelector(phase, step, member), given, options_given["model"], out)
 
 
 def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output) -> int:
-    """What is on record of a call that was made: the first one at the place, or the turn that is named."""
+    """Print the recorded prompt of the first matching call, or of the selected turn; return the exit code."""
     calls = read_run_calls(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
@@ -72,7 +71,7 @@ def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output)
     chosen = [(each, turn) for each, turn in turns if number in (0, turn.number)]
     if not chosen:
         last = turns[-1][1].number
-        raise UsageError(f"there is no turn {number} at `{selector}`", f"the last one is turn {last}")
+        raise UsageError(f"there is no turn {number} at `{selector}`", f"the last turn is {last}")
     (conversation, turn), others = chosen[0], [*chosen[1:], *(each for each in turns if each not in chosen)]
     several = {"version": conversation.version, "versions": conversation.versions, "round": turn.round}
     record = {"fingerprint": turn.fingerprint, "is_exact": turn.is_exact, **several}
@@ -80,9 +79,9 @@ def _render_recorded_prompt(run: StoredRun, selector: CallSelector, out: Output)
     for line in _request_lines(turn.address, turn.request) if not out.json else ():
         out.line(line)
     if not turn.is_exact:
-        out.note("warning: this text has another fingerprint than the one it was recorded with: it was changed since")
+        out.note("warning: the fingerprint does not match: this text was changed after it was recorded")
     if not out.json and any(_has_hidden_characters(block) for block in _blocks(turn.request)):
-        out.note("what a terminal would obey, or nobody sees, was sent and is not shown; `--json` has every character")
+        out.note("the prompt has control or invisible characters, which are not shown; `--json` prints all characters")
     for _, other in others:
         out.note(f"there is also {other.address}")
     if not selector.version and conversation.versions > 1:
@@ -103,12 +102,12 @@ def _has_hidden_characters(block: Block) -> bool:
 def _render_previewed_prompt(
     workflow: str, selector: CallSelector, given: tuple[str, ...], model: str, out: Output
 ) -> int:
-    """A prompt of a rehearsal."""
+    """Print a prompt of a dry run; return the exit code."""
     loaded = load(workflow, out)
     phases = loaded.program.workflow.phases
     phase, step, member = selector.phase, selector.step, selector.member
     if phase not in phases:
-        what = f"`{workflow}` has no phase `{phase}`" if phase else "a phase has to be named"
+        what = f"`{workflow}` has no phase `{phase}`" if phase else "a phase is required"
         raise UsageError(what, did_you_mean(phase, phases) or allowed_hint(phases))
     inputs_given = options.resolve_path_inputs(loaded.program.workflow, _parse_inputs(loaded.program.workflow, given))
     inputs, _ = validate_inputs(loaded.program, inputs_given, current_project())
@@ -118,12 +117,10 @@ def _render_previewed_prompt(
     if not requests:
         why = f"{preview.outcome.status}{reason_suffix(preview.outcome.reason)}"
         raise SkillrunError(
-            f"a rehearsal sends no prompt in `{phase}` ({why})", "with other inputs it may: `-i mode=…`"
+            f"the dry run sends no prompt in `{phase}` ({why})", "try other inputs, such as `-i mode=…`"
         )
     if not addresses:
-        raise SkillrunError(
-            f"no prompt of `{phase}` is at `{step}/{member}`".replace("/`", "`"), allowed_hint(requests)
-        )
+        raise SkillrunError(f"`{phase}` has no prompt at `{step}/{member}`".replace("/`", "`"), allowed_hint(requests))
     out.data({"address": addresses[0], **requests[addresses[0]].to_dict()})
     for line in _request_lines(addresses[0], requests[addresses[0]]) if not out.json else ():
         out.line(line)
@@ -133,29 +130,29 @@ def _render_previewed_prompt(
 
 
 def _parse_inputs(workflow: Workflow, given: tuple[str, ...]) -> dict[str, Any]:
-    """What was given, and a placeholder for a text that is required."""
+    """Return the given inputs, with placeholders for required strings."""
     required = [field.name for field in workflow.inputs if field.required and field.item.word == "string"]
     values: dict[str, Any] = {name: f"(the {name})" for name in required}
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise UsageError(f"`{pair}` is no input", "write `-i name=value`")
+            raise UsageError(f"`{pair}` is not a valid input", "use `-i NAME=VALUE`")
         values[name] = value
     return values
 
 
 def _has_segment(address: str, name: str) -> bool:
-    """Whether a segment of the address is `name`, whatever the pass of a loop and the item of an `each`."""
+    """Whether a segment of the address is `name`, in any pass and any item of an `each`."""
     return not name or any(name in (segment, strip_markers(segment)) for segment in address.split("/"))
 
 
 def _has_member(address: str, member: str) -> bool:
-    """Whether a segment of the address is the member, by its id, role, variant or model."""
+    """Whether a segment of the address is a member with this id, role, variant or model."""
     return any(matches_member(strip_markers(segment), member) for segment in address.split("/")[2:-1])
 
 
 def _request_lines(address: str, request: Request) -> Iterator[str]:
-    yield f"{address} · {request.model} · at most {request.max_tokens:,} tokens of reply"
+    yield f"{address} · {request.model} · reply limit {request.max_tokens:,} tokens"
     parts = [block for block in _blocks(request) if block.part]
     yield from format_table(
         ("part", "tokens"), [[block.part, f"{estimate_tokens(block.text):,}"] for block in parts], right=(1,)

@@ -1,4 +1,4 @@
-"""`skillrun resume`: resumes a run, or runs it again, and first says which calls a change of files causes."""
+"""`skillrun resume`: resumes or reruns a run, after listing the calls that changed files cause."""
 
 from __future__ import annotations
 
@@ -35,22 +35,20 @@ from skillrun.store.outcome import Outcome
 from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import UsageError
 
-RUN_UNCHANGED: Final = "No model was called and nothing was spent; the run is unchanged."
-ESTIMATE_NOTE: Final = (
-    "Possible calls depend on replies that this preview made up: a real run may make fewer, or others."
-)
+RUN_UNCHANGED: Final = "No model was called; the run is unchanged."
+ESTIMATE_NOTE: Final = "Possible calls depend on generated replies: the real run may make fewer or different calls."
 
 
 @click.command(
-    help="Resume RUN. RUN is the name of a run, or the path of its folder.\n\nCalls that have a reply are not repeated."
+    help="Resume RUN. RUN is the name of a run or the path of its folder.\n\nCalls that have a reply are not repeated."
 )
 @click.argument("run", shell_complete=completers.runs)
 @click.option("--yes", is_flag=True, help="Repeat the calls that changed files affect, without asking.")
-@click.option("--preview", is_flag=True, help="Only show which calls would be made.")
+@click.option("--preview", is_flag=True, help="Only show the calls that would be made.")
 @click.option(
     "--from-start",
     is_flag=True,
-    help="Run all phases again, also of a completed run; calls whose prompts are unchanged are reused.",
+    help="Rerun all phases, also of a completed run. Replies to unchanged prompts are reused.",
 )
 @options.unattended
 @options.interactive
@@ -69,7 +67,7 @@ def resume(run: str, **options_given: Any) -> int:
 
 @dataclass(frozen=True)
 class ResumeRequest:
-    """The run to go on with, and what the options say."""
+    """The run to resume, and the values of the options."""
 
     run: str
     runs: Path
@@ -87,14 +85,14 @@ class ResumeRequest:
 
 
 def build_resume_request(run: str, values: Mapping[str, Any]) -> ResumeRequest:
-    """The same from the values of the options, by their names."""
+    """Build the request from the values of the options by name."""
     answer_options = AnswerOptions(**{field.name: values[field.name] for field in fields(AnswerOptions)})
     option_names = [field.name for field in fields(ResumeRequest) if field.name not in ("run", "presence")]
     return ResumeRequest(run, presence=answer_options, **{name: values[name] for name in option_names})
 
 
 def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
-    """Go on with a run; the exit code. Raises UsageError where it is none of the `workflow`, if one is named."""
+    """Resume a run, and return the exit code. Raises UsageError if it is not a run of `workflow`, if given."""
     out, answer_options, preview = Output(request.json, request.quiet), request.presence, request.preview
     runs, name = options.locate_run(request.run, request.runs)
     run = runs.open_run(name)
@@ -102,7 +100,7 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
     if (project := current_project()) != Path.cwd():
         out.note(f"project: {project}")
     library = open_library()
-    if isinstance(run, LocalRun):  # stores came later
+    if isinstance(run, LocalRun):  # other stores have no runs of older versions
         _migrate_run(run, library, out, preview=preview)
     state = run.state()
     if workflow not in ("", state.workflow):
@@ -112,13 +110,13 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
     from_start = request.from_start or (preview and state.status == "completed")
     if state.status == "completed" and not from_start:
         out.line(f"{name} is completed; `skillrun show {command_name}` shows the details")
-        out.line(f"{ResumeCommand('--preview').render(command_name, {})} shows which calls a re-run would make")
+        out.line(f"{ResumeCommand('--preview').render(command_name, {})} shows the calls that a rerun would make")
         out.data(summarize_run(run))
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(
-            f"there is no workflow `{state.workflow}` here",
-            f"the run was started in {state.project}: run this command there",
+            f"this project has no workflow `{state.workflow}`",
+            f"run this command in {state.project}, where the run was started",
         )
     loaded = load(state.workflow, out, library)
     changed = changed_files(loaded.program, state)
@@ -150,7 +148,7 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         out.data({"would_ask": calls, "reused": planned.reused, "from_start": from_start, "changed": changed})
         return 0
     if repeated:
-        files = [f"changed since the run was last evaluated: {', '.join(changed)}"] if changed else []
+        files = [f"changed since the run last executed: {', '.join(changed)}"] if changed else []
         out.note("\n".join([*files, *_call_lines(repeated)]))
         out.note(f"error: resuming would make {_describe_repeats(repeated)}; no model was called yet")
         more = "--from-start --yes" if from_start else "--yes"
@@ -173,18 +171,18 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
 
 
 def _preview_session(loaded: LoadedWorkflow, *, adopt: bool | None) -> Session:
-    """A session that only looks."""
+    """Return a session without model calls."""
     return replace(loaded.build_session(ScriptedGateway(), AutoResponder()), adopt=adopt)
 
 
 def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool) -> None:
-    """Migrate a run that an older version has left; nothing for any other. Raises SkillrunError."""
+    """Migrate a run of an older version; do nothing for other runs. Raises SkillrunError."""
     old = run.v1_state()
     if old is None:
         return
     if preview or not old.get("workflow"):
         hint = "resume it without --preview" if preview else "add `workflow: NAME` to its frontmatter"
-        raise UsageError(f"{run.data().location(STATE)} is of schema version 1", hint)
+        raise UsageError(f"{run.data().location(STATE)} has schema version 1", hint)
     program = load(str(old["workflow"]), out, library).program
     for line in run.migrate_v1_run(old, program, utc_timestamp()):
         out.line(line)
@@ -199,15 +197,15 @@ def _preview_lines(
     from_start: bool,
     has_ended_phase: bool,
 ) -> Iterator[str]:
-    """The changed files, the calls, and the command that comes next. `ended`: whether a phase has."""
+    """Return the changed files, the calls, and the next command."""
     if changed:
         yield f"changed since the run: {', '.join(changed)}"
     yield from _call_lines(planned.calls, planned.reused if from_start else None)
     if from_start and planned.calls:
-        yield f"next: {ResumeCommand('--from-start --yes').render(name, flags)} makes this re-run"
+        yield f"next: {ResumeCommand('--from-start --yes').render(name, flags)} starts this rerun"
     elif changed and has_ended_phase and not from_start:
         command = ResumeCommand("--from-start --preview").render(name, flags)
-        yield f"Phases that have ended do not take up a change; {command} previews a re-run of all phases."
+        yield f"Finished phases ignore changes; {command} previews a rerun of all phases."
 
 
 def _describe_repeats(asked: list[PredictedCall]) -> str:
@@ -222,13 +220,15 @@ def _describe_repeats(asked: list[PredictedCall]) -> str:
 
 
 def _call_lines(asked: list[PredictedCall], reused: int | None = None) -> list[str]:
-    """The calls with their tokens: what is certain, and what only follows from generated replies.
+    """Return the calls with their tokens: certain ones, and those that depend on generated replies.
 
-    `reused` is how many calls a re-run of the whole run takes from its journal; None for a run that resumes.
+    `reused` is the number of calls that a rerun takes from the journal; None for a run that resumes.
     """
     total = f" of {len(asked) + reused:,}" if reused is not None else ""
     if not asked:
-        return [f"no call would be made: all {reused:,} are reused" if reused is not None else "no call would be made"]
+        return [
+            f"no calls would be made: all {reused:,} are reused" if reused is not None else "no calls would be made"
+        ]
     certain, possible = [call for call in asked if call.certain], [call for call in asked if not call.certain]
     lines = [*(_format_call(call) for call in certain), f"certain: {_format_total(certain, total)}"] if certain else []
     if possible:
@@ -247,7 +247,7 @@ def _format_call(call: PredictedCall) -> str:
 
 
 def _format_total(asked: list[PredictedCall], total: str) -> str:
-    """How many, how long, and the price: how long the replies are is a guess in any case."""
+    """Return the number of calls, the input tokens and the price, which depends on estimated reply lengths."""
     prices = [call.price for call in asked if call.price is not None]
     price = f"about {format_price(sum(prices))}" if len(prices) == len(asked) else "price unknown"
     if prices and len(prices) < len(asked):

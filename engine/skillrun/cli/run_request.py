@@ -1,4 +1,4 @@
-"""What a workflow's command was asked to do: checked inputs, and what its options chose."""
+"""Builds a run request from the command line: the checked workflow and inputs, and the options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skillrun.types.fields import Field
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A checked workflow with checked inputs, and what the command line chose."""
+    """A checked workflow with checked inputs and options."""
 
     loaded: LoadedWorkflow
     inputs: dict[str, Any]
@@ -50,9 +50,9 @@ def build_run_request(
     *,
     remote_paths: Mapping[str, str] = MappingProxyType({}),
 ) -> RunRequest:
-    """Check the workflow, where that was not done, and what was typed; ends the command with every problem.
+    """Check the workflow, unless it is `loaded`, and its inputs and options; print all problems and exit on errors.
 
-    `elsewhere` are inputs that were typed and are paths on other machines, as they are there.
+    `remote_paths` are inputs that are paths on other machines.
     """
     loaded = loaded or load(name, out)
     options = {key: value for key, value in values.items() if not key.startswith(INPUT_PREFIX) and key != "quiet"}
@@ -86,29 +86,29 @@ def build_run_request(
 
 
 def _model_inputs(inputs: Iterable[Field], model: str) -> dict[str, Any]:
-    """With one model for everything: it alone for each input that takes models."""
+    """Return the value of each `model` input if one model is used for every call."""
     models = (field for field in inputs if model and field.item.word == "model")
     return {field.name: [model] if field.is_list else model for field in models}
 
 
 def _read_input(field: Field, value: Any, out: Output) -> Any:
-    """What was typed for an input; `-` is what standard input holds where a text belongs."""
+    """Return the value of an input; for a string, `-` reads standard input."""
     if value != "-" or field.type.word not in ("string", "path"):
         return value
     if field.type.word == "path":
-        hint = "write it to a file first, and type that file's path; `./-` is a file of that name"
-        raise UsageError(f"`{field.name}` takes a path, and `-` is standard input", hint)
+        hint = "write standard input to a file, and use its path; `./-` is a file named `-`"
+        raise UsageError(f"`{field.name}` is a path, but `-` means standard input", hint)
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     if stdin.isatty():
-        out.note(f"reading `{field.name}` from the terminal; Ctrl-D on a line of its own ends it")
+        out.note(f"reading `{field.name}` from the terminal; press Ctrl-D on an empty line to finish")
     content = stdin.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise UsageError(f"standard input has more than {MAX_BYTES:,} bytes", "put it into a file of the project")
+        raise UsageError(f"standard input has more than {MAX_BYTES:,} bytes", "put the text in a file of the project")
     return content.decode("utf-8", "surrogateescape")
 
 
 def _unwrap_value(value: Any) -> Any:
-    """What was typed; a list that was given in one piece is split by its type."""
+    """Return a single value for a list given once, which its type splits; None if it is not given."""
     if isinstance(value, tuple):
         return None if not value else value[0] if len(value) == 1 else list(value)
     return value

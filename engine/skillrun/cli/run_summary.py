@@ -1,4 +1,4 @@
-"""What there is to say about a run, read from its folder, its transcript and its journal; changes nothing there."""
+"""Summarises a run from its folder, transcript and journal. It changes no files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TIMELINE_EVENTS: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "
 
 
 def summarize_run(run: StoredRun) -> Record:
-    """The whole of it, as plain data. Changes nothing there."""
+    """Return the summary as JSON data."""
     journal_record, usage, store = _read_journal(run)
     state, _ = store.state.read()
     transcript = _EventHistory(run)
@@ -41,7 +41,7 @@ def summarize_run(run: StoredRun) -> Record:
         name for name in dict.fromkeys((*recorded, *store.artifacts.list_names())) if store.artifacts.has(name)
     ]
     if "changed_by_hand" in journal_record:
-        is_between_rounds = bool(state.going)  # to a round that is over
+        is_between_rounds = bool(state.going)  # artifacts may be missing then
         journal_record["removed_by_hand"] = [] if is_between_rounds else store.missing_artifacts()
     return {
         "run": run.name,
@@ -82,26 +82,26 @@ def summarize_run(run: StoredRun) -> Record:
 
 
 class _EventHistory:
-    """What the events say of each phase in each round; what is evaluated again happens again, and is told once."""
+    """The events of each phase in each round. Restarting a phase in the same round replaces its events."""
 
     def __init__(self, run: StoredRun) -> None:
         self.order: list[str] = []
         self.seconds: defaultdict[tuple[str, int], float] = defaultdict(float)
         self.ended: dict[tuple[str, int], Record] = {}
-        self.open: dict[tuple[str, int], Record] = {}  # what a summary would say so far
+        self.open: dict[tuple[str, int], Record] = {}  # the summary so far
         self.lines: dict[tuple[str, int], list[str]] = {}
         self.notices: dict[str, None] = {}  # warnings about the run as a whole
         self.times = RunTimes()
         self.waited: defaultdict[tuple[str, int], float] = defaultdict(float)
         rounds: dict[str, int] = {}
         for event in run.events():
-            if event["event"] not in EVENT_TYPES:  # of a later skillrun
+            if event["event"] not in EVENT_TYPES:  # from a newer version of skillrun
                 continue
             at = event_timestamp(event.get("at"))
             if at is not None:
                 self.times.add(event, at)
             path = str(event.get("phase") or event.get("source") or "")
-            phase, _, inner = path.partition("/")  # of a workflow that the phase runs
+            phase, _, inner = path.partition("/")  # `inner` is a phase of a workflow that the phase runs
             is_phase_event = event["event"].startswith("Phase") and not inner
             rounds[phase] = event.get("round", 1) if is_phase_event else rounds.get(phase, 1)
             key = (phase, rounds[phase])
@@ -125,7 +125,7 @@ class _EventHistory:
             if event["event"] in TIMELINE_EVENTS or event.get("reason"):
                 overrides = (
                     {"replayed": False} if event["event"] == "Answered" else {}
-                )  # it was given, and is told once
+                )  # list the answer even if it was replayed
                 lines = format_event({**event, **overrides}).split("\n")
                 texts = [line.removeprefix(f"{phase}: ").removeprefix(f"{phase}/") for line in lines]
                 self.lines.setdefault(key, []).extend(filter(None, texts))
@@ -134,12 +134,12 @@ class _EventHistory:
 def _phase_records(
     store: RunData, state: State, status: str, transcript: _EventHistory, usage: UsageByPhase
 ) -> list[Record]:
-    """Every phase of every round that has begun, in the order of the workflow; a failed or open one has no summary.
+    """Return all started phases of all rounds, in the order of the workflow; failed and open phases have no summary.
 
-    What it used is what the journal says was paid for; its summary says so where there is no journal.
+    Usage is that of the paid calls in the journal, or without a journal that of the summary.
     """
     started_names = [name for name in state.phase if SLUG.fullmatch(name)]
-    unordered = [*store.summaries.phases(), *started_names]  # without the transcript nothing tells an order
+    unordered = [*store.summaries.phases(), *started_names]  # the order is unknown without a transcript
     names = transcript.order or dict.fromkeys(unordered)
     current = {
         name: _current_record(
@@ -175,7 +175,7 @@ def _phase_records(
 def _current_record(
     transcript: _EventHistory, key: tuple[str, int], status: str, summary: Summary | None, *, is_open: bool
 ) -> Record | None:
-    """What there is of a phase in this round. An open one stands as the run does, also where it has waited."""
+    """Return the record of a phase in this round. An open phase has the status of the run."""
     is_earlier = summary is not None and (summary.is_over or key not in transcript.open)
     if is_open and key not in transcript.ended and not is_earlier:
         return {"status": status, **transcript.open.get(key, {})}
@@ -191,25 +191,25 @@ def _feature_record(name: str, state: str) -> Record:
 
 
 def _read_journal(run: StoredRun) -> tuple[Record, UsageByPhase, RunData]:
-    """What only the journal knows, what each phase has used by it, and the run's store as it knows them.
+    """Return data from the journal, the usage by phase, and the run's data with the journal.
 
-    Nothing, and why, while another process has it or when it is damaged.
+    If another process holds the journal or it is damaged, the data is only the reason.
     """
     try:
         if not run.has_journal:
-            return {"journal": "there is no journal in `.run/`"}, {}, run.data()
+            return {"journal": "not found in `.run/`"}, {}, run.data()
         with closing(run.read_only_journal()) as journal:
             store = run.data(journal)
             paid = _usage_by_phase(journal)
             return _journal_record(store, journal, paid), paid, store
     except PermissionError:
-        return {"journal": "the journal of this run is its owner's"}, {}, run.data()
+        return {"journal": "only the run's owner can read its journal"}, {}, run.data()
     except SkillrunError as error:
         return {"journal": error.message}, {}, run.data()
 
 
 def _usage_by_phase(journal: Journal) -> UsageByPhase:
-    """What each phase has used in each round: the calls that were paid for, each once and where it was asked."""
+    """Return the usage of each phase in each round, counting each paid call once, in the round of its request."""
     rounds = {(entry.address, entry.fingerprint): entry.body.get("round") for entry in journal.entries("sent")}
     used: UsageByPhase = {}
     for entry in journal.entries("reply"):

@@ -1,4 +1,4 @@
-"""`skillrun runs`: the runs in the runs folder, or in the store, newest first."""
+"""`skillrun runs`: lists the runs in the runs folder or in the store, newest first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillrun.cli.output import Output
 MAX_CELL_LENGTH: Final = 60  # characters of a column
 HEADER: Final = ("run", "workflow", "status", "phase", "round", "started")
 STATUSES: Final = ("queued", "running", "waiting", "completed", "failed", "interrupted", "cancelled")
-DEFAULT_LIMIT: Final = 100  # of a store, which may hold any number
+DEFAULT_LIMIT: Final = 100  # for a store, which may contain many runs
 
 
 @click.command(help="List the runs, newest first.")
@@ -49,6 +49,6 @@ def runs(status: str | None, limit: int | None, runs: Path, json: bool) -> int:
     ):
         out.line(text)
     if limit is None and most and len(rows) == most:
-        out.note(f"these are the newest {most}; `--limit N` shows more, `--status STATUS` fewer")
+        out.note(f"only the newest {most} are listed; `--limit N` lists more, `--status STATUS` filters")
     out.data([dict(zip(HEADER, row, strict=True)) for row in rows])
     return 0

@@ -1,4 +1,4 @@
-"""`skillrun show`: the story of a run at a glance."""
+"""`skillrun show`: summarises a run, or shows its calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from skillrun.syntax.diagnostics import UsageError, indent_continuation
 
 PAUSE_FLAGS: Final = frozenset({"pause_type", "block_reason"})
 HEADER: Final = ("phase", "outcome", "round", "duration", "calls", "tokens in", "tokens out", "price")
-MAX_VALUE_LENGTH: Final = 100  # characters of a value that is shown
+MAX_VALUE_LENGTH: Final = 100  # characters of a displayed value
 
 
 HELP: Final = """Summarise RUN: phases, warnings, usage, and files that you edited.
@@ -45,7 +45,7 @@ STEP is a step's id, or (part of) the address of a call."""
 @click.argument("phase", default="", shell_complete=completers.run_phases)
 @click.argument("step", default="")
 @click.argument("member", default="")
-@click.option("--full", is_flag=True, help="Print prompts and tool results of calls in full length.")
+@click.option("--full", is_flag=True, help="Print the full prompts and tool results of calls.")
 @options.version
 @options.runs_folder
 @options.as_json
@@ -55,7 +55,7 @@ def show(run: str, phase: str, step: str, member: str, full: bool, version: int 
     if phase:
         return _show_calls(stored, run, CallSelector(phase, step, member, version or 0), out, full=full)
     if full or version:
-        raise UsageError("`--full` and `--version` are for the calls of a phase", f"`skillrun show {run} PHASE`")
+        raise UsageError("`--full` and `--version` require a phase", f"`skillrun show {run} PHASE`")
     record = summarize_run(stored)
     out.data(record)
     for line in _summary_lines(record) if not json else ():
@@ -64,7 +64,7 @@ def show(run: str, phase: str, step: str, member: str, full: bool, version: int 
 
 
 def _show_calls(run: StoredRun, run_argument: str, selector: CallSelector, out: Output, *, full: bool) -> int:
-    """The calls at a place; those of a whole phase in a table, unless there is one alone."""
+    """Print the selected calls; several calls of a whole phase are printed as a table."""
     calls = read_run_calls(run)
     for text in calls.notes:
         out.note(f"warning: {text}")
@@ -78,7 +78,7 @@ def _show_calls(run: StoredRun, run_argument: str, selector: CallSelector, out: 
         for line in calls_table(conversations, is_held=calls.is_held):
             out.line(line)
         out.line()
-        out.line(f"a call: `skillrun show {run_argument} {selector.phase} STEP [MEMBER]`")
+        out.line(f"for one call: `skillrun show {run_argument} {selector.phase} STEP [MEMBER]`")
     else:
         for number, each in enumerate(conversations):
             if number:
@@ -105,8 +105,8 @@ def _summary_lines(record: Mapping[str, Any]) -> list[str]:
         "outputs": [f"{phase_label(phase)}: {text}" for phase in phases if (text := _join_pairs(phase["outputs"]))],
         "flags": [f"{phase_label(phase)}: {text}" for phase in phases if (text := _join_pairs(_flags(phase)))],
         "what happened": [f"{phase_label(entry)}: {entry['text']}" for entry in record["happened"]],
-        "prompts, the longest of each step, in tokens": [_format_prompt_sizes(prompt) for prompt in record["prompts"]],
-        "left out of prompts, for want of room": [
+        "longest prompt of each step, in tokens": [_format_prompt_sizes(prompt) for prompt in record["prompts"]],
+        "left out of prompts, for lack of space": [
             f"{phase_label(entry)}: {entry['text']}" for entry in record["left_out"]
         ],
         "about the run": record["notices"],
@@ -115,11 +115,11 @@ def _summary_lines(record: Mapping[str, Any]) -> list[str]:
             for feature in record["features"]
         ],
         "degraded": [f"{phase_label(entry)}: {entry['text']}" for entry in record["degraded"]],
-        "changed by hand": [
+        "edited": [
             *record.get("changed_by_hand", ()),
             *(f"{name} (removed)" for name in record.get("removed_by_hand", ())),
         ],
-        "sent, answer unknown": record.get("unanswered"),
+        "sent, without a reply": record.get("unanswered"),
         "not followed": record["not_followed"],
     }
     lines = [f"{record['run']} · {record['workflow']} · {status_line(record['status'], record['reason'])}"]
@@ -129,7 +129,7 @@ def _summary_lines(record: Mapping[str, Any]) -> list[str]:
             lines += ["", f"{title}:", *(f"  {indent_continuation(line)}" for line in rows)] if title else ["", *rows]
     expected = {key: value for key, value in record["estimate"].items() if key not in ("answers", "each", "phases")}
     if expected:
-        lines += ["", f"expected before it began: {_join_pairs(expected)}"]
+        lines += ["", f"estimated at the start: {_join_pairs(expected)}"]
     times = [format_run_times(record["time"])] if record["time"]["answers"] >= MIN_WAITING else []
     return [
         *lines,
@@ -140,13 +140,13 @@ def _summary_lines(record: Mapping[str, Any]) -> list[str]:
 
 
 def _format_prompt_sizes(prompt: Mapping[str, Any]) -> str:
-    """A step's longest prompt: its tokens, and those of its parts."""
+    """Return a line about a step's longest prompt: its tokens, in total and by part."""
     parts = ", ".join(f"{part} {tokens:,}" for part, tokens in prompt["parts"].items())
     return f"{phase_label(prompt)}, {prompt['text']}: {sum(prompt['parts'].values()):,} ({parts})"
 
 
 def _phase_table(phases: list[Mapping[str, Any]]) -> list[str]:
-    """The phases with the calls that were paid for, and columns for waiting and replayed calls if there are any."""
+    """Return the table of phases with their paid calls, and columns for waiting and replayed calls if there are any."""
     more = {
         "waiting": [format_duration(phase["waited"]) if phase["waited"] >= MIN_WAITING else "" for phase in phases],
         "replayed": [f"{number:,}" if (number := phase["usage"].get("replayed")) else "" for phase in phases],
@@ -171,7 +171,7 @@ def _phase_cells(phase: Mapping[str, Any]) -> list[str]:
 
 
 def _flags(phase: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags of a phase without those that repeat what it waits for."""
+    """Return the flags of a phase, without those that describe its open questions."""
     return {name: flag for name, flag in phase["flags"].items() if name not in PAUSE_FLAGS}
 
 
@@ -180,7 +180,7 @@ def _join_pairs(values: Mapping[str, Any]) -> str:
 
 
 def _short_values(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The values that are there, each at a glance: how many items a long list has, the short fields of a record."""
+    """Return the non-empty values, shortened: the number of items of a long list, the short fields of a record."""
     return [(name, _shorten_value(value)) for name, value in values.items() if value not in ("", [], {}, None)]
 
 

@@ -1,7 +1,4 @@
-"""Files that come with skillrun, and how they are put into a project: nothing that is there is written over.
-
-Owns the writing. What is put where is for the commands; how the files of a project are read is for the library.
-"""
+"""Loads starter files and writes them into a project without overwriting existing files."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ STARTERS: Final = "starters"
 
 
 def load_starter(kind: str, names: Mapping[str, str]) -> dict[str, str]:
-    """The files to begin with, by path and sorted; `NAME` and `AREA`, in paths and texts, become what `names` says."""
+    """Return the starter files by path, sorted; `names` has the values of `NAME` and `AREA` in paths and texts."""
     folder = package_library() / STARTERS / kind
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     return {
@@ -35,21 +32,21 @@ def _fill_placeholders(text: str, names: Mapping[str, str]) -> str:
 
 
 def has_file(project: Path, name: str) -> bool:
-    """Whether anything of this name is in a project, also a link that leads nowhere."""
+    """Whether a file of this name exists in a project, including a broken link."""
     return os.path.lexists(project / name)
 
 
 def write_missing_files(project: Path, files: Mapping[str, str]) -> list[str]:
-    """Write those of the files that are not there, with their folders; the names of what was written.
+    """Write the files that do not exist, with their folders, and return the names of the written files.
 
-    Raises PathRefused where a folder on the way is a link that leads out of the project, and OSError.
+    Raises PathRefused if a parent folder is a link to outside the project, and OSError.
     """
     with ConfinedFolder(project, links=True) as tree:
         return [name for name, text in files.items() if _write_new_file(tree, name, text)]
 
 
 def _write_new_file(tree: ConfinedFolder, name: str, text: str) -> bool:
-    folder = os.path.dirname(name)  # noqa: PTH120 (a name from the project on, not a path)
+    folder = os.path.dirname(name)  # noqa: PTH120 (a name relative to the project, not a path)
     if folder:
         tree.make_folder(folder)
     try:

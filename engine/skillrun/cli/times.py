@@ -1,4 +1,4 @@
-"""Separates the time of a run into model calls, waiting for answers, and the whole, by the events of the run."""
+"""Computes from the events of a run how long it called models, waited for answers, and took in total."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from skillrun.cli.formatting import Data, format_duration
 
-MIN_WAITING = 0.05  # seconds of waiting that are worth a word
+MIN_WAITING = 0.05  # seconds; shorter waiting is not shown
 
 
 class Stopwatch:
-    """Seconds in which at least one of several calls was under way; calls at the same time count once."""
+    """Measures the seconds in which at least one of several calls was running; parallel calls count once."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -49,12 +49,12 @@ class RunTimes:
         self._phases: defaultdict[str, Stopwatch] = defaultdict(Stopwatch)
 
     def add(self, event: Data, at: float) -> None:
-        """Take an event of the run that happened at `at`, in seconds."""
+        """Add an event of the run that happened at `at`, in seconds."""
         kind, address = event["event"], str(event.get("address", ""))
         before = self.last if self.first is not None else at
         self.first = at if self.first is None else self.first
         match kind:
-            case "RunStarted":  # what a killed process left open ended with its last event
+            case "RunStarted":  # open calls of a killed process ended with its last event
                 self.models.stop_all(before)
                 self.answers.stop_all(at)
             case "RunEnded":
@@ -78,11 +78,11 @@ class RunTimes:
         self.last = max(before, at)
 
     def waiting_seconds(self, phase: str, now: float) -> float:
-        """The seconds that a phase, since it was started last, has waited for answers."""
+        """Return the seconds that a phase has waited for answers since its last start."""
         return self._phases[phase].seconds(now) if phase in self._phases else 0.0
 
     def to_dict(self) -> dict[str, float]:
-        """Seconds up to the last event: `models`, `answers` and `total`, the wall clock from the first event on."""
+        """Return the seconds up to the last event: `models`, `answers`, and `total` since the first event."""
         total = self.last - self.first if self.first is not None else 0.0
         parts = {"models": self.models.seconds(self.last), "answers": self.answers.seconds(self.last), "total": total}
         return {name: round(seconds, 3) for name, seconds in parts.items()}
@@ -92,7 +92,7 @@ class RunTimes:
 
 
 def format_waiting(seconds: float) -> str:
-    """`26.9 s waiting for answers`; empty where next to nothing was waited."""
+    """`26.9 s waiting for answers`; empty below `MIN_WAITING`."""
     return f"{format_duration(seconds)} waiting for answers" if seconds >= MIN_WAITING else ""
 
 

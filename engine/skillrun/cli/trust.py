@@ -1,7 +1,7 @@
-"""`skillrun trust`: shows what this project's files want beyond what any project may have, and keeps the consent.
+"""`skillrun trust`: shows the settings of a project that need the user's trust, and saves the user's consent.
 
-Also asks for it before a run that needs it. What the wishes are is for `language.wishes`, where a consent lies for
-`people.consent`.
+A run that needs such consent asks for it first. `library.privileged_settings` finds the settings, and
+`questions.consent` stores the consent.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from skillrun.library.library import Library
     from skillrun.models.entries import ProviderConfig, ResolvedModel
 
-NOTHING_TO_TRUST = "this project wants nothing that any project may not have; there is nothing to trust"
+NOTHING_TO_TRUST = "no settings of this project need your trust"
 
 
-@click.command(help="Show what this project's files may do only if you trust them, and trust them.")
+@click.command(help="Show the settings of this project that need your trust, and trust them.")
 @click.option("--yes", is_flag=True, help="Trust without asking for confirmation.")
-@click.option("--show", is_flag=True, help="Only show it, and whether the project is trusted.")
+@click.option("--show", is_flag=True, help="Only show the settings, and whether they are trusted.")
 @click.option("--revoke", is_flag=True, help="Stop trusting this project.")
 @as_json
 def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
@@ -45,7 +45,7 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     library = open_library()
     if revoke:
         gone = consent.revoke(library.project)
-        out.line("this project is not trusted any more" if gone else "this project was not trusted")
+        out.line("this project is no longer trusted" if gone else "this project was not trusted")
         return _print_data((), out, trusted=False)
     settings = _read_settings(library, out)
     if not settings:
@@ -54,11 +54,11 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
     trusted = consent.has_consent(library.project, consent_digest(settings))
     _print_settings(library, settings, out)
     if show or trusted:
-        out.line("It is trusted." if trusted else "It is not trusted: `skillrun trust` asks.")
+        out.line("These settings are trusted." if trusted else "These settings are not trusted; `skillrun trust` asks.")
         return _print_data(settings, out, trusted=trusted)
     if not yes and not has_terminal():
-        out.note("error: nobody is there to be asked, and nothing was changed")
-        out.note("hint: `skillrun trust --yes` agrees to what stands above")
+        out.note("error: confirmation needs a terminal; nothing was changed")
+        out.note("hint: `skillrun trust --yes` trusts the settings above")
         _print_data(settings, out, trusted=False)
         return 1
     if not yes and not _confirm_trust(settings):
@@ -72,9 +72,9 @@ def trust(yes: bool, show: bool, revoke: bool, json: bool) -> int:
 def require_trust(
     loaded: LoadedWorkflow, models: Mapping[str, ResolvedModel], out: Output, *, unattended: bool, is_granted: bool
 ) -> LoadedWorkflow:
-    """The same workflow, once somebody has agreed to where calls to these models go.
+    """Return the workflow once the user trusts the addresses that calls to these models go to.
 
-    Asks where it has to, or ends the command. `given`: agreed to for this command.
+    Asks if required; exits without consent. `is_granted`: `--trust-project` is set.
     """
     library, used = loaded.program.library, {model.provider for model in models.values()}
     if is_granted:
@@ -90,11 +90,11 @@ def require_trust(
         _save_consent(library, settings, out)
         return LoadedWorkflow(loaded.program, open_catalogue(library))
     reasons = [
-        f"nothing is sent to {provider.name}: {provider.blocked_reason}"
+        f"calls to {provider.name} are blocked: {provider.blocked_reason}"
         for provider in sorted(barred, key=_provider_name)
     ]
     out.note(f"error: {'; '.join(reasons)}. {NOTHING_RUN}")
-    out.note("hint: `skillrun trust` agrees to it until it changes, --trust-project for one command")
+    out.note("hint: `skillrun trust` trusts these settings until they change, --trust-project for one command")
     out.data({"status": "refused", "reasons": reasons})
     raise click.exceptions.Exit(1)
 
@@ -104,7 +104,7 @@ def _provider_name(provider: ProviderConfig) -> str:
 
 
 def _read_settings(library: Library, out: Output) -> tuple[PrivilegedSetting, ...]:
-    """What the project wants; ends the command where its files cannot be read."""
+    """Return the settings that need trust; print problems and exit if the files have errors."""
     library.config("models")
     exit_on_errors(
         [problem for problem in problems_for_display(library) if problem.severity == "error"],
@@ -115,8 +115,8 @@ def _read_settings(library: Library, out: Output) -> tuple[PrivilegedSetting, ..
 
 
 def _print_settings(library: Library, settings: Sequence[PrivilegedSetting], out: Output) -> None:
-    """Where each provider would be and which key it would get, and which lines of which file say so."""
-    out.line(f"{library.project} wants more than any project may have:")
+    """Print the address and key of each provider, and the settings that cause them."""
+    out.line(f"{library.project} has settings that need your trust:")
     for name in dict.fromkeys(wish.provider for wish in settings):
         of_it = [wish for wish in settings if wish.provider == name]
         out.line(f"  {describe_setting(of_it[0])}")
@@ -125,21 +125,21 @@ def _print_settings(library: Library, settings: Sequence[PrivilegedSetting], out
 
 
 def describe_setting(setting: PrivilegedSetting) -> str:
-    """What a wish comes to: `x: calls and the key in X_API_KEY go to https://…, and not to https://…`."""
+    """Describe the effect of a setting: `x: calls and the key in X_API_KEY go to https://…, not to https://…`."""
     endpoint, default_endpoint = setting.endpoint, setting.baseline
     key = f" and the key in {endpoint.key}" if endpoint.key else ""
     address_note = (
-        f", and not to {default_endpoint.base_url}"
+        f", not to {default_endpoint.base_url}"
         if default_endpoint is not None and default_endpoint.base_url != endpoint.base_url
         else ""
     )
     key_note = (
-        f", and not that in {default_endpoint.key}"
+        f", not the key in {default_endpoint.key},"
         if default_endpoint is not None and default_endpoint.key and default_endpoint.key != endpoint.key
         else ""
     )
     protocol_note = (
-        f", spoken to as {endpoint.kind}"
+        f", with the API of {endpoint.kind}"
         if default_endpoint is not None and default_endpoint.kind != endpoint.kind
         else ""
     )
@@ -165,7 +165,7 @@ def _confirm_trust(settings: Sequence[PrivilegedSetting]) -> bool:
 def _save_consent(library: Library, settings: Sequence[PrivilegedSetting], out: Output) -> None:
     lines = [f"{wish.span.path}: {wish.key} = {wish.value}" for wish in settings]
     path = consent.save_consent(library.project, consent_digest(settings), lines)
-    out.line(f"Trusted, until one of these settings changes ({path}). `skillrun trust --revoke` takes it back.")
+    out.line(f"Trusted until one of these settings changes ({path}). `skillrun trust --revoke` undoes this.")
 
 
 def _print_data(settings: Sequence[PrivilegedSetting], out: Output, *, trusted: bool) -> int:

@@ -44,7 +44,7 @@ OTHER_TOOLS: Final = MappingProxyType(
 
 
 def unknown_command(arguments: Sequence[str], workflows: Collection[str], commands: Collection[str]) -> UsageError:
-    """The error for a first argument that names neither a workflow nor a command."""
+    """Return the error for a first argument that is neither a workflow nor a command."""
     name, *rest = arguments
     following = rest[0] if rest else ""
     if hint := OTHER_TOOLS.get(name.casefold(), ""):
@@ -59,19 +59,19 @@ def unknown_command(arguments: Sequence[str], workflows: Collection[str], comman
 
 
 def path_hint(name: str, workflows: Collection[str]) -> str:
-    """The hint for a name that is the path of a workflow's file; empty for any other name."""
+    """Return the hint for the path of a workflow's file; empty for other names."""
     named = workflow_of_path(name, workflows)
-    return f"name the workflow without folder and `.md`: `{named}`" if named and named != name else ""
+    return f"use the workflow's name, without folder and `.md`: `{named}`" if named and named != name else ""
 
 
 def workflow_of_path(name: str, workflows: Collection[str]) -> str:
-    """The workflow with this file, such as `plan` for `workflows/plan.md`; empty if no workflow has it."""
+    """Return the workflow in this file, such as `plan` for `workflows/plan.md`; empty if there is none."""
     stem = PurePath(name).name.removesuffix(".md")
     return stem if stem in workflows else ""
 
 
 def click_error(error: click.ClickException) -> tuple[str, str]:
-    """The message and the hint for what click found wrong with a command line."""
+    """Return the message and the hint for an error that click reports."""
     message = error.format_message()
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context is not None else PROGRAM
@@ -86,7 +86,7 @@ def click_error(error: click.ClickException) -> tuple[str, str]:
 
 
 def _unknown_option(error: click.NoSuchOption, hint: str) -> tuple[str, str]:
-    """For an option that a command does not have, its inputs, and the option that was meant if one is close."""
+    """Return the message and the hint for an unknown option: a similar option, or the inputs."""
     name = error.option_name
     context = error.ctx
     command = context.command_path.removeprefix(PROGRAM).strip() if context is not None else ""

@@ -1,4 +1,4 @@
-"""`skillrun validate`: every problem of every file at once, offline; or those of a part of a project."""
+"""`skillrun validate`: checks all files of a project, or some of them, offline, and lists every problem."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ FILES: Final = "workflows/*.md, skills/*/*.md, roles/*.md, config/*.yaml and tes
 @as_json
 def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) -> int:
     if json and shape not in (None, "json"):
-        raise UsageError(f"`--json` and `--format {shape}` are two shapes for one output", "leave one of them out")
+        raise UsageError(f"`--json` and `--format {shape}` cannot be combined", "leave one of them out")
     shape = "json" if json else shape or "text"
     out = Output(json=shape in ("json", "sarif"))
-    place = Path(os.path.abspath(path or "."))  # noqa: PTH100 (links stay as they were typed)
+    place = Path(os.path.abspath(path or "."))  # noqa: PTH100 (does not resolve links)
     project = current_project() if path is None else enclosing_project(place)
     project = project or (place if place.is_dir() else place.parent)
     part = place.relative_to(project).as_posix() if path is not None else "."
@@ -87,15 +87,15 @@ def _is_below(path: str, part: str) -> bool:
 
 
 def _extra_notes(other_count: int, checked_files: list[str], project: Path, path: Path | None) -> list[str]:
-    """What else is to be said: of problems in other files, and of a folder without any file of a project."""
+    """Return notes about problems in other files, or about a folder without project files."""
     folder = _displayed_project_path(project, path)
     if other_count:
         return [f"{count_noun(other_count, 'problem')} in other files; `skillrun validate {quote(folder)}` shows all"]
-    return [] if checked_files else [f"{folder} has no file of a project ({FILES}); only the library was checked"]
+    return [] if checked_files else [f"{folder} has no project files ({FILES}); only the library was checked"]
 
 
 def _displayed_project_path(project: Path, path: Path | None) -> str:
-    """The project's folder from here, or from the root on where that is how the path was typed."""
+    """Return the project's folder relative to the current one, or absolute if the path was given that way."""
     is_current_folder = Path.cwd() == project.resolve()
     return (
         str(project) if path is not None and path.is_absolute() and not is_current_folder else os.path.relpath(project)
@@ -103,10 +103,10 @@ def _displayed_project_path(project: Path, path: Path | None) -> str:
 
 
 def _check_trust(library: Library) -> None:
-    """Warn of what the project wants and nobody has agreed to, once for each provider."""
+    """Warn about settings that the user does not trust, once for each provider."""
     by_provider = {wish.provider: wish for wish in reversed(untrusted_settings(library))}
     for wish in by_provider.values():
-        hint = "`skillrun trust` shows all that this project wants, and agrees to it"
+        hint = "`skillrun trust` shows all settings that need your trust, and trusts them"
         library.problems.report(
-            wish.span, "untrusted", f"nobody has agreed to this: {describe_setting(wish)}", hint, "warning"
+            wish.span, "untrusted", f"this setting is not trusted: {describe_setting(wish)}", hint, "warning"
         )

@@ -1,4 +1,4 @@
-"""A workflow as a command: its help and flags come from the markdown; checked, then rehearsed or run."""
+"""Builds the command of a workflow: help and options from the markdown, then a run, a resume or a dry run."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from skillrun.library.library import Library
     from skillrun.types.fields import Field
 
-RESUME_PARAMETER: Final = "resumed"  # the run to go on with
-NEW_RUN_OPTIONS: Final = ("dry_run", "slug", "model")  # of the options
+RESUME_PARAMETER: Final = "resumed"  # the run to resume
+NEW_RUN_OPTIONS: Final = ("dry_run", "slug", "model")  # options for new runs only
 Names = Mapping[str, Any]
 
 
 class WorkflowCommand(click.Command):
-    """A command whose help is an author's text."""
+    """A command whose help comes from a workflow file."""
 
     def get_help(self, ctx: click.Context) -> str:
         return make_printable(super().get_help(ctx))
 
 
 def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Command:
-    """The command of a workflow, with `more` options; ends with the problems of its file when it cannot be read."""
+    """Return the command of a workflow, with `more` options; print its problems and exit if its file is invalid."""
     from skillrun.cli.loading import open_library
 
     library = open_library()
@@ -51,7 +51,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     @options.answers
     @options.budget
     @click.option(
-        "--name", "slug", default="", metavar="SLUG", help="Name of the run. Default: made from the first input."
+        "--name", "slug", default="", metavar="SLUG", help="Name of the run. Default: derived from the first input."
     )
     @options.runs_folder
     @options.model
@@ -74,7 +74,7 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
 
 
 def load_definition(name: str, library: Library) -> Workflow:
-    """The workflow as its file says it; ends with the problems of that file when it cannot be read."""
+    """Return the definition of a workflow; print its problems and exit if its file is invalid."""
     from skillrun.cli.loading import exit_on_errors, problems_for_display, require_workflow
 
     require_workflow(name, library)
@@ -117,7 +117,7 @@ def _start_run(name: str, values: Mapping[str, Any]) -> int:
 
 
 def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
-    """As `skillrun resume RUN`, with a run of this workflow. Raises UsageError for what only a new run takes."""
+    """Resume a run of this workflow. Raises UsageError for options that apply only to new runs."""
     from skillrun.cli.resume import build_resume_request, resume_from_request
     from skillrun.syntax.diagnostics import UsageError
 
@@ -127,15 +127,15 @@ def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:
         key.removeprefix(INPUT_PREFIX).replace("_", "-") for key in new if source(key) is ParameterSource.COMMANDLINE
     ]
     if rejected:
-        hint = f"leave `{rejected[0]}` out, or leave `--resume` out and begin a run"
-        raise UsageError(f"`{run}` is a run that was begun, and `{rejected[0]}` is for a new one", hint)
+        hint = f"leave out `{rejected[0]}`, or leave out `--resume` to start a new run"
+        raise UsageError(f"`{run}` already exists, but `{rejected[0]}` applies only to new runs", hint)
     return resume_from_request(
         build_resume_request(run, {**values, "yes": False, "preview": False, "from_start": False, "adopt": None}), name
     )
 
 
 def _build_parameter(field: Field, positional: bool, taken: set[str], names: Names) -> click.Parameter:
-    """The argument or flag of an input; one that is called like a common flag is `--input-<name>`."""
+    """Return the argument or option of an input; a name in use by another option becomes `--input-<name>`."""
     if positional:
         return click.Argument(
             [parameter_name(field)],
@@ -168,7 +168,7 @@ def _metavar(field: Field, names: Names) -> str:
 
 
 def _choices(field: Field, names: Names) -> list[str] | None:
-    """The values of an enum; None where its template reads what only a run knows."""
+    """Return the values of an enum; None if its template needs a run."""
     from skillrun.syntax.diagnostics import SkillrunError
     from skillrun.types.json_schema import enum_values
 
@@ -179,7 +179,7 @@ def _choices(field: Field, names: Names) -> list[str] | None:
 
 
 def _completer(field: Field, names: Names) -> completers.Completer | None:
-    """What a shell offers for the input: the values of an enum, files for a path."""
+    """Return the completer of an input: enum values, or files for a path."""
     if field.item.word == "path":
         return completers.files
     if field.item.word != "enum":
@@ -190,23 +190,23 @@ def _completer(field: Field, names: Names) -> completers.Completer | None:
 
 
 def _option_help(field: Field, names: Names) -> str:
-    """The description, and the default or that it has to be given."""
+    """Return the description, with the default or `required`."""
     from skillrun.cli.formatting import yaml_line
     from skillrun.syntax.diagnostics import SkillrunError
 
     words = [field.description[:1].upper() + field.description[1:]] if field.description else []
-    words += ["may be given several times"] if field.is_list else []
+    words += ["can be repeated"] if field.is_list else []
     notes = ["required"] if field.required else []
     try:
         default = field.default.evaluate(names) if field.default is not None else ""
         notes += [f"default: {yaml_line(default)}"] if default not in ([], "") else []
-    except SkillrunError:  # its template reads what only a run knows
+    except SkillrunError:  # its template needs a run
         notes += ["default: computed"]
     return "; ".join(words) + (f"  [{', '.join(notes)}]" if notes else "")
 
 
 def _command_help(workflow: Workflow) -> str:
-    """The description and the help text of the file, its paragraphs kept; and what the positional argument is."""
+    """Return the help: the description, the positional argument, and the paragraphs of the file's help text."""
     parts = [workflow.description, *workflow.help.split("\n\n")]
     first = workflow.first_input
     if first is not None:
@@ -216,6 +216,6 @@ def _command_help(workflow: Workflow) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """click fills prose to the terminal's width; lists keep their lines."""
+    """Keep the lines of lists; click wraps other text to the terminal's width."""
     listed = any(line.lstrip().startswith(("- ", "* ", "1.", "|", "```")) for line in text.splitlines())
     return "\b\n" + text if listed else text.replace("**", "").replace("`", "")

@@ -1,4 +1,4 @@
-"""Files of the language as data: their keys, and the frozen definitions that a file is read into.
+"""Parses the files of the language into frozen definitions, and declares their keys.
 
-Reads one file at a time. Whether referenced names exist is the task of `checker`.
+Reads one file at a time. `checker` verifies that referenced names exist.
 """

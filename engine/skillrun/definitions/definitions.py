@@ -1,7 +1,7 @@
-"""What the parsed files are: frozen definitions of workflows, phases, protocols, roles and steps.
+"""Frozen definitions of workflows, phases, protocols, roles and steps.
 
-Their fields made with `key` are the keys that such a file, or a part of it, may have. Every definition keeps where it
-stands in its file, so that later checks and errors can point at it.
+Fields declared with `key` are the keys that such a file, or a part of it, may have. Every definition keeps its position
+in the file, so that later checks and errors can refer to it.
 """
 
 # ruff: noqa: RUF009  # `key` makes a field, as `dataclasses.field` does
@@ -25,15 +25,15 @@ class Row:
     """A row of a decision."""
 
     span: Span
-    when: Template | None = key("condition", "the row counts when this holds")
-    then: Value | None = key("value", "the value that is chosen")
-    at_least: Value | None = key("value", "the least value that may be chosen")
-    because: Value | None = key("text", "the reason that is kept")
+    when: Template | None = key("condition", "the row applies if this holds")
+    then: Value | None = key("value", "the chosen value")
+    at_least: Value | None = key("value", "the minimum value")
+    because: Value | None = key("text", "the reason for the choice")
 
 
 @dataclass(frozen=True)
 class RecordPart:
-    """A part of what `record:` asks for: a shape that is written out, or the name of a template that has one."""
+    """A part of `record:`: an inline shape, or the name of a template with an `output`."""
 
     span: Span
     shape: ShapeSpec | None = None
@@ -42,26 +42,26 @@ class RecordPart:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowElement:
-    """What steps, and phases of a workflow, have in common."""
+    """The common keys of steps and of phases in a workflow."""
 
     span: Span
     node: nodes.Node
-    when: Template | None = key("condition", "run only when this holds")
+    when: Template | None = key("condition", "run only if this holds")
     retry: str | None = key("name", "the breaker that counts its failures")
-    otherwise: Step | None = key("step", "the step that stands in for it when it fails")
+    otherwise: Step | None = key("step", "the step to run instead if it fails")
 
     def value_span(self, key: str) -> Span:
-        """Where the value of a key stands, or else the whole."""
+        """The position of a key's value, or of the element if the key is missing."""
         value = self.node.get(key) if isinstance(self.node, nodes.Mapping) else None
         return value.span if value is not None else self.span
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step(WorkflowElement):
-    """One step: its verb, the verb's own value and the keys beside it. A broken one has the verb ""."""
+    """One step: its verb, the verb's value and the other keys. A broken step has the verb ""."""
 
     verb: str
-    id: str | None = key("id", "the name that later steps, the section and the journal know it by")
+    id: str | None = key("id", "the name that later steps, the section and the journal use")
     main: Value | None = None
     values: Mapping[str, Value] = field(default_factory=dict)
     output: ShapeSpec | None = None
@@ -74,7 +74,7 @@ class Step(WorkflowElement):
     by: str | None = None
 
     def walk(self) -> Iterator[Step]:
-        """This step, the one that stands in for it, and all inside."""
+        """Yield this step, its `otherwise` step, and all nested steps."""
         yield self
         if self.otherwise is not None:
             yield from self.otherwise.walk()
@@ -83,24 +83,24 @@ class Step(WorkflowElement):
 
     @property
     def material(self) -> Value | None:
-        """What it hands over, by title."""
+        """The material that the step passes to prompts, by title."""
         return self.values.get("material")
 
     @cached_property
     def text(self) -> str:
-        """The verb's own value where it is plain text."""
+        """The verb's value if it is plain text, else ""."""
         literal = self.main.literal if self.main is not None else None
         return literal if isinstance(literal, str) else ""
 
     @cached_property
     def order(self) -> tuple[Any, ...]:
-        """What a decision's `order` lists, where that is written out."""
+        """The values of a decision's `order`, if it is literal."""
         literal = self.values["order"].literal if "order" in self.values else None
         return tuple(literal) if isinstance(literal, list) else ()
 
     @property
     def artifact(self) -> Value | None:
-        """The path of the artifact that it writes."""
+        """The path of the artifact that the step writes."""
         return self.main if self.verb == "write" else self.values.get("writes")
 
     @property
@@ -110,11 +110,11 @@ class Step(WorkflowElement):
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """A text that a phase's prompts carry; an Agent Skill is never rendered."""
+    """A text included in a phase's prompts; an Agent Skill is never rendered."""
 
     span: Span
     skill: str = key("name", "the skill", required=True)
-    when: Template | None = key("condition", "only when this holds")
+    when: Template | None = key("condition", "include it only if this holds")
 
     @property
     def is_agent_skill(self) -> bool:
@@ -123,11 +123,11 @@ class Reference:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """What must hold of a workflow's config, and what is said where it does not."""
+    """A condition on a workflow's config, and the message if it fails."""
 
     span: Span
-    must: Template | None = key("condition", "what must hold; reads `config` alone", required=True)
-    say: Value | None = key("text", "what is wrong otherwise, and what to write", required=True)
+    must: Template | None = key("condition", "the condition; reads only `config`", required=True)
+    say: Value | None = key("text", "the error message, and what to write instead", required=True)
 
 
 @dataclass(frozen=True)
@@ -140,17 +140,17 @@ class Prompt:
 
     @property
     def name_span(self) -> Span:
-        """Where the name stands in the heading."""
+        """The position of the name in the heading."""
         return Span(self.heading.source, self.heading.source.text.index(self.name, self.heading.offset))
 
 
 @dataclass(frozen=True, kw_only=True)
 class File:
-    """What every kind of markdown file has."""
+    """The common parts of all markdown files."""
 
     name: str
     document: Document
-    description: str = key("sentence", "one line that says what it is for", "")
+    description: str = key("sentence", "its purpose, in one line", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,10 +160,10 @@ class Skill(File):
 
 @dataclass(frozen=True, kw_only=True)
 class Procedure(Skill):
-    """What phases and protocols share: steps, outputs and the sections that the steps use."""
+    """The common parts of phases and protocols: steps, outputs and the sections that the steps use."""
 
     steps: tuple[Step, ...] = key("steps", "its steps", (), required=True)
-    outputs: Mapping[str, Value] = key("mapping", "what it returns", dict)
+    outputs: Mapping[str, Value] = key("mapping", "its return values", dict)
     prompts: Mapping[str, Prompt]
 
     def walk(self) -> Iterator[Step]:
@@ -177,7 +177,7 @@ class Procedure(Skill):
 
     @property
     def local_names(self) -> dict[str, Span]:
-        """The names that its steps bind, as expressions write them, and where each is bound last."""
+        """The names that the steps bind, as written in expressions, with the position of their last binding."""
         spans = {}
         for step in self.walk():
             names = step.main.key_spans if step.verb == "set" and step.main is not None else {}
@@ -188,13 +188,13 @@ class Procedure(Skill):
 
 @dataclass(frozen=True, kw_only=True)
 class Phase(Procedure):
-    references: tuple[Reference, ...] = key("references", "texts that its prompts carry", ())
+    references: tuple[Reference, ...] = key("references", "texts included in its prompts", ())
     acceptance: Template | None = None
 
 
 @dataclass(frozen=True)
 class Seats:
-    """Named seats, or a number of members between two bounds."""
+    """Named seats, or a minimum and maximum number of members."""
 
     names: tuple[str, ...] = ()
     least: int = 1
@@ -203,22 +203,22 @@ class Seats:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol(Procedure):
-    seats: Seats = key("seats", "the seats' names, or `members: 1..4`", Seats(), required=True)
-    inputs: tuple[Field, ...] = key("fields", "what it is given", ())
+    seats: Seats = key("seats", "the names of the seats, or `members: 1..4`", Seats(), required=True)
+    inputs: tuple[Field, ...] = key("fields", "its inputs", ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFile(Skill):
-    """A reference or template: its text as a template, and of a template the shape it asks for."""
+    """A reference or template: its text, and for a template the shape of the requested reply."""
 
     template: Template
     output: ShapeSpec | None = key("shape", "the shape of a structured reply")
-    material: Value | None = key("mapping", "what is handed over with it, by title")
+    material: Value | None = key("mapping", "its material, by title")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSkill(File):
-    """An Agent Skill: knowledge put into prompts, never rendered."""
+    """An Agent Skill: knowledge included in prompts, never rendered."""
 
     name: str = key("sentence", "the skill's name")
     body: str
@@ -226,49 +226,49 @@ class AgentSkill(File):
 
 @dataclass(frozen=True, kw_only=True)
 class Role(AgentSkill):
-    """Who speaks: a persona, a model, tools and skills with their places, and variants (name to lens)."""
+    """A role: a persona, a model, tools and skills with their positions, and variants (name to lens)."""
 
-    model: str = key("sentence", "a tier, an alias or a model's name", "strong")
+    model: str = key("sentence", "a tier, an alias or the name of a model", "strong")
     tools: Mapping[str, Span] = key("names", "the tools it may use", dict)
-    skills: Mapping[str, Span] = key("names", "the skills it brings", dict)
-    variants: Mapping[str, str] = key("sentences", "its variants, each with its lens", dict)
+    skills: Mapping[str, Span] = key("names", "the skills it has", dict)
+    variants: Mapping[str, str] = key("sentences", "its variants, with their lenses", dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseUse(WorkflowElement):
-    """A phase's place in a workflow: what it follows and when it runs."""
+    """A phase in a workflow: the phases it follows, and its condition."""
 
     name: str
-    after: Mapping[str, Span] = key("names", "the phases it follows, when not the one above", dict)
-    skill: str = key("name", "the phase's file, when not `<workflow>/<phase>`")
-    was: Mapping[str, Span] = key("names", "what older state files called it", dict)
+    after: Mapping[str, Span] = key("names", "the phases it follows, if not the one above", dict)
+    skill: str = key("name", "the phase's file, if not `<workflow>/<phase>`")
+    was: Mapping[str, Span] = key("names", "its former names", dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workflow(File):
-    """`help` is what stands above its sections, `preamble` goes in front of every prompt."""
+    """`help` is the text above the sections; `preamble` starts every prompt."""
 
-    name: str = key("name", "the command's name", required=True)
-    inputs: tuple[Field, ...] = key("fields", "what it is given", ())
+    name: str = key("name", "the name of the command", required=True)
+    inputs: tuple[Field, ...] = key("fields", "its inputs", ())
     state: tuple[Field, ...] = key("fields", "its variables", ())
-    outputs: Mapping[str, Value] = key("mapping", "what it returns", dict)
+    outputs: Mapping[str, Value] = key("mapping", "its return values", dict)
     config: str | None = key("name", "its file in `config/`")
-    checks: tuple[Check, ...] = key("checks", "what must hold of its config", ())
-    repository: Value | None = key("text", "the folder that agents' tools may read")
-    hint: Value | None = key("text", "the one line of `skillrun hint`")
+    checks: tuple[Check, ...] = key("checks", "conditions that its config must fulfill", ())
+    repository: Value | None = key("text", "the folder that the tools of agents may read")
+    hint: Value | None = key("text", "the line that `skillrun hint` prints")
     parallel: Value | None = key("value", "whether unordered phases run at the same time")
-    material: Value | None = key("mapping", "what all its prompts carry, by title")
-    phases: Mapping[str, PhaseUse] = key("phases", "the phases in their order", dict, required=True)
+    material: Value | None = key("mapping", "the material of all its prompts, by title")
+    phases: Mapping[str, PhaseUse] = key("phases", "the phases, in order", dict, required=True)
     help: str
     preamble: Template | None
 
     @property
     def first_input(self) -> Field | None:
-        """The first required input: what the command takes without a flag, and the request that prompts begin with."""
+        """The first required input: the command's argument, and the request in every prompt."""
         return next((field for field in self.inputs if field.required), None)
 
     def ancestors(self, name: str) -> frozenset[str]:
-        """Every phase that has ended when `name` starts."""
+        """Every phase that must end before `name` starts."""
         return self._ancestors[name]
 
     def followers(self, name: str) -> tuple[str, ...]:

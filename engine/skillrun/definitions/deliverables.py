@@ -1,4 +1,4 @@
-"""Which artifacts a workflow hands over: the documents among its outputs. Reads no run."""
+"""Finds the deliverables of a workflow: the artifacts among its outputs. Does not read runs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 from skillrun.definitions.definitions import Workflow
 from skillrun.templates.expressions import RenderError
 
-_MARK: Final = "\0"  # in front of a name, so that no text of another kind is taken for one
+_MARK: Final = "\0"  # prefix that distinguishes artifact names from other texts
 
 
 def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: Collection[str]) -> list[str]:
-    """Those of a run's artifacts that are an output of its workflow, in the order of the outputs.
+    """Return the artifacts of a run that are outputs of its workflow, in the order of the outputs.
 
-    An output is one where its value is the text of the artifact: `phases.<phase>.artifacts['<name>']`.
+    The value of such an output is the text of the artifact: `phases.<phase>.artifacts['<name>']`.
     """
     names = {name: f"{_MARK}{name}" for name in artifacts}
     phases = {name.replace("-", "_"): {"artifacts": names} for name in workflow.phases}
@@ -27,7 +27,7 @@ def _outputs(workflow: Workflow, names: Mapping[str, Any]) -> Iterator[str]:
             continue
         try:
             text = value.template.render(names)
-        except RenderError:  # it needs more of a run
+        except RenderError:  # it needs other data of the run
             continue
         if isinstance(text, str) and text.startswith(_MARK):
             yield text.removeprefix(_MARK)

@@ -1,6 +1,6 @@
-"""Turns documents into definitions, and reports what is wrong with each of them alone.
+"""Parses documents into definitions, and reports the problems of each file.
 
-Looks at one file at a time; what concerns several files is `check`'s.
+Reads one file at a time; `checker` checks relations between files.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from skillrun.templates.expressions import Template, compile_string
 ACCEPTANCE: Final = "acceptance criteria"
 PREAMBLE: Final = "preamble"
 Bank = dict[str, list[dict[str, Any]]]
-"""The questions of each group of a question bank."""
+"""The questions of a question bank, by group."""
 
 
 def parse_workflow(document: Document, name: str, problems: Problems) -> Workflow:
-    """The workflow in `document`; what cannot be read is left out and reported."""
+    """Parse a workflow; invalid parts are reported and omitted."""
     fields = _read(document, "workflow", problems)
     written = fields.get("name", name)
     if written != name:
         node = document.frontmatter.get("name")
         span = node.span if node is not None else document.frontmatter.span
-        message = f"the workflow is called `{written}`, its file `{name}.md`"
-        problems.report(span, "name", message, "give both the same name")
+        message = f"the workflow is named `{written}`, but its file is `{name}.md`"
+        problems.report(span, "name", message, "use the same name for both")
     check_sections(document, problems)
     for section in document.sections:
         close = did_you_mean(section.name.lower(), (PREAMBLE,))
         if close:
-            problems.report(section.heading, "unused-section", f"nothing uses the section `{section.name}`", close)
+            problems.report(section.heading, "unused-section", f"the section `{section.name}` is not used", close)
     uses = fields.get("phases", {}).values()
     fields["phases"] = {use.name: replace(use, skill=use.skill or f"{name}/{use.name}") for use in uses}
     help_, preamble = document.preface.value.strip(), _section(document, PREAMBLE, problems)
@@ -60,7 +60,7 @@ def parse_phase(document: Document, name: str, problems: Problems) -> Phase:
     for key in SUMMARY_KEYS:
         if key not in outputs and (slip := near_miss(key, outputs)):
             span = document.frontmatter.key_span("outputs", slip) or document.frontmatter.span
-            problems.report(span, "near-miss", f"`{slip}` is an output of its own", Suggestion.of(slip, key))
+            problems.report(span, "near-miss", f"`{slip}` is not one of the summary keys", Suggestion.of(slip, key))
     return Phase(**fields, acceptance=_section(document, ACCEPTANCE, problems))
 
 
@@ -69,11 +69,11 @@ def parse_protocol(document: Document, name: str, problems: Problems) -> Protoco
 
 
 def parse_role(document: Document, name: str, problems: Problems) -> Role:
-    """A role; keys of other tools' subagent files are left alone, and the file's name is what counts."""
+    """Parse a role; keys of other tools' subagent files are ignored, and the file name is the role's name."""
     fields = _read(document, "role", problems)
     written = fields.get("name") or name
     if written != name:
-        message = f"the role is called `{written}`, but members name it by its file, `{name}`"
+        message = f"the role is named `{written}`, but members refer to it by its file name, `{name}`"
         problems.report(document.frontmatter.entries["name"].value.span, "name", message, severity="warning")
     given = {key: value for key, value in fields.items() if value}
     return Role(document=document, body=document.body.value.strip(), **{**given, "name": name})
@@ -85,46 +85,46 @@ def parse_agent_skill(document: Document, name: str, problems: Problems) -> Agen
 
 
 def parse_text(document: Document, name: str, problems: Problems) -> TextFile | None:
-    """A reference or a template, as its `kind` says."""
+    """Parse a reference or template, depending on its `kind`."""
     fields = _read(document, str(to_plain(document.frontmatter.entries["kind"].value)), problems)
     template = compile_string(document.body, problems)
     if (output := fields.get("output")) is not None and output.name:
-        message = "the shape of a template is its own, and not that of another one"
-        problems.report(output.span, "shape", message, "write its fields out")
+        message = "a template cannot use the shape of another template"
+        problems.report(output.span, "shape", message, "list the fields")
     return TextFile(name=name, document=document, template=template, **fields) if template is not None else None
 
 
 def check_kind(document: Document, kind: str, problems: Problems) -> bool:
-    """Whether `kind:` says what is expected, or anything where nobody expects a kind; a problem where it does not."""
+    """Whether `kind:` has the expected value; otherwise report a problem."""
     node = document.frontmatter.get("kind")
     written = to_plain(node) if node is not None else None
     if written == kind:
         return True
     if node is None:
         span = document.frontmatter.span if document.frontmatter.entries else Span(document.source, 0)
-        hint = f"`kind: {kind}` is expected here" if kind else allowed_hint(SKILL_KINDS)
-        problems.report(span, "kind", "the file does not say its `kind`", hint)
+        hint = f"add `kind: {kind}`" if kind else allowed_hint(SKILL_KINDS)
+        problems.report(span, "kind", "the file has no `kind`", hint)
     elif written not in SKILL_KINDS:
         problems.report(node.span, "kind", f"there is no kind `{written}`", suggest(str(written), SKILL_KINDS))
     else:
-        problems.report(node.span, "kind", f"this is a {written}; here it stands for a {kind}")
+        problems.report(node.span, "kind", f"this file is a {written}, but it is used as a {kind}")
     return False
 
 
 def _read(document: Document, kind: str, problems: Problems) -> dict[str, Any]:
-    """What the frontmatter's keys hold; roles and Agent Skills may come from elsewhere, with more keys."""
+    """Read the frontmatter; roles and Agent Skills may have keys of other tools."""
     fields = Reader(problems).read(document.frontmatter, KINDS[kind], foreign=kind in ("role", "skill"))
     return {key: value.entries if key == "outputs" else value for key, value in fields.items()}
 
 
 def _section(document: Document, name: str, problems: Problems) -> Template | None:
-    """The section whose name stands for itself in every phase or workflow."""
+    """Compile a section with a reserved name, such as `preamble`."""
     section = next((section for section in document.sections if section.name.lower() == name), None)
     return compile_string(section.text, problems) if section is not None else None
 
 
 def _read_procedure(document: Document, name: str, kind: str, problems: Problems) -> dict[str, Any]:
-    """What phases and protocols share."""
+    """Read the common parts of phases and protocols."""
     fields = _read(document, kind, problems)
     check_sections(document, problems)
     prompts = _prompts(document, fields.get("steps", ()), problems)
@@ -132,10 +132,10 @@ def _read_procedure(document: Document, name: str, kind: str, problems: Problems
 
 
 def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) -> dict[str, Prompt]:
-    """The sections that steps use; a missing heading, and one that nothing uses, are problems."""
+    """Return the sections that steps use; report missing and unused sections."""
     for step in (inner for top in steps for inner in top.walk()):
         if step.has_section and step.id is None and step.verb != "panel":
-            hint = "the id names its section in the body"
+            hint = "the id is the name of its section in the body"
             problems.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     steps_by_id = [(step.id, step) for top in steps for step in top.walk() if step.id]
     section_steps = {name: step for name, step in reversed(steps_by_id) if step.has_section}
@@ -143,10 +143,10 @@ def _prompts(document: Document, steps: tuple[Step, ...], problems: Problems) ->
     broken = {name for name, step in steps_by_id if not step.verb}
     for name, section in sections.items():
         if name not in section_steps and name not in broken:
-            hint = suggest(name, section_steps.keys() - sections.keys(), "a heading inside a prompt is written `\\##`")
+            hint = suggest(name, section_steps.keys() - sections.keys(), "write a heading inside a prompt as `\\##`")
             problems.report(section.heading, "unused-section", f"no step uses the section `{name}`", hint)
     for name, step in section_steps.items():
-        if name not in sections and step.verb != "panel":  # of a panel its protocol tells
+        if name not in sections and step.verb != "panel":  # whether a panel needs one depends on its protocol
             hint = f"add `## {name}` to the body"
             problems.report(step.value_span("id"), "missing-section", f"`{name}` has no section", hint)
     used = (_prompt(section, section_steps.get(name), problems) for name, section in sections.items())
@@ -161,16 +161,16 @@ def _prompt(section: Section, step: Step | None, problems: Problems) -> Prompt |
 
 
 def parse_bank(document: Document, _name: str, problems: Problems) -> Bank:
-    """Each group's questions as records: id (`group-1`), text, group, and choices where there are any."""
+    """Parse the questions of each group as records: id (`group-1`), text, group, and choices, if any."""
     _read(document, "questions", problems)
     check_sections(document, problems)
     groups: Bank = {}
     for line, place in _lines(document.preface.value) if document.sections else ():
         if _item(line) is not None:
             span = document.preface.at(place)
-            problems.report(span, "bank", "this question stands in no group", "a group starts with `## name`")
+            problems.report(span, "bank", "this question is not in a group", "start a group with `## name`")
     for section in document.sections:
-        questions: list[tuple[list[str], list[str]]] = []  # the lines of each, and its choices
+        questions: list[tuple[list[str], list[str]]] = []  # the lines and choices of each question
         for line, place in _lines(section.text.value):
             text = _item(line)
             if text is not None and line[0] not in " \t":
@@ -181,9 +181,9 @@ def parse_bank(document: Document, _name: str, problems: Problems) -> Bank:
                 questions[-1][0].append(line.strip())
             elif line.strip():
                 span = section.text.at(place)
-                problems.report(span, "bank", "this line belongs to no question", "start a question with `- `")
+                problems.report(span, "bank", "this line is not part of a question", "start a question with `- `")
         if not questions:
-            problems.report(section.heading, "bank", f"the group `{section.name}` has no question", "add a list item")
+            problems.report(section.heading, "bank", f"the group `{section.name}` has no questions", "add a list item")
         groups[section.name] = [
             {"id": f"{section.name}-{number}", "text": " ".join(lines), "group": section.name}
             | ({"choices": choices} if choices else {})
@@ -193,7 +193,7 @@ def parse_bank(document: Document, _name: str, problems: Problems) -> Bank:
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:
-    """Each line and where it starts."""
+    """Yield each line and its offset."""
     place = 0
     for line in text.split("\n"):
         yield line, place

@@ -1,6 +1,6 @@
-"""Reads the values of a file by the tables of keys: templates, conditions, names, steps, rows, phases, seats.
+"""Reads the values of a file according to the key tables: templates, conditions, names, steps, rows, phases, seats.
 
-Looks at one value at a time; whether what a name refers to exists is `check`'s concern.
+Reads one value at a time; `checker` verifies that referenced names exist.
 """
 
 from __future__ import annotations
@@ -46,21 +46,19 @@ from skillrun.types.types import ANY
 
 ID: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
-MAX_PHASES: Final = 500  # of a workflow
-MAX_PARTS: Final = 1_000  # of a file: its steps, the rows of their decisions, and the names that they set
+MAX_PHASES: Final = 500  # per workflow
+MAX_PARTS: Final = 1_000  # per file: steps, rows of decisions, and names that are set
 LOOPS: Final = ("repeat", "each")
-MAX_LOOP_DEPTH: Final = (
-    3  # inside one another: each is checked twice, before and after the names that it binds are known
-)
+MAX_LOOP_DEPTH: Final = 3  # each loop is checked twice: before and after the names that it binds are known
 RESERVED_NAMES: Final = RESERVED | FUNCTIONS.keys() | CONTEXT_FUNCTIONS.keys()
 _MENTIONED: Final = re.compile(r"""'[^']*'|"[^"]*"|([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)""")
-_QUESTION: Final = "the words of a question, or a record with its `text`"
-_LISTS: Final = ("a list", "a list with something in it, such as `[low, high]`")
+_QUESTION: Final = "the text of a question, or a record with a `text`"
+_LISTS: Final = ("a list", "a list that is not empty, such as `[low, high]`")
 _RANGE: Final = re.compile(r"(\d+)\s*\.\.\s*(\d+)")
 
 
 class Reader:
-    """Every finding goes to `problems`; what cannot be read is left out. A literal reader knows no templates."""
+    """Reads values; invalid values are reported and omitted. A literal reader does not compile templates."""
 
     def __init__(self, problems: Problems, *, literal: bool = False) -> None:
         self.problems = problems
@@ -70,16 +68,16 @@ class Reader:
         self.report = problems.report
 
     def read(self, node: Node, keys: Keys, *, foreign: bool = False) -> dict[str, Any]:
-        """What the known keys of a mapping hold, each read as its key takes it.
+        """Read the values of the known keys of a mapping.
 
-        A misspelt key is reported, and its value is read as that of the key that was meant, to avoid further errors.
-        Of a foreign mapping, only near misses of keys that it lacks are reported.
+        A misspelled key is reported, and its value is read as the value of the intended key, to avoid further errors.
+        In a foreign mapping, an unknown key is only reported if it is a near miss of a missing key.
         """
         if not isinstance(node, Mapping):
             self.report_wrong_type(node, f"a mapping with the keys {', '.join(keys)}")
             return {}
         if foreign and not node.entries:
-            hint = "it stands at the top, between two lines `---`"
+            hint = "put it at the top, between two lines `---`"
             self.report(node.span, "frontmatter", "the file has no frontmatter", hint)
         values = {}
         misspelt: dict[str, Node] = {}
@@ -99,7 +97,7 @@ class Reader:
             trial = Reader(Problems.without_limit(), literal=self.literal)
             trial.remaining_parts, trial.loop_depth = self.remaining_parts, self.loop_depth
             trial_value = trial.read_key_value(name, keys[name], value)
-            if not trial.problems.has_errors:  # otherwise another key may be meant
+            if not trial.problems.has_errors:  # otherwise, another key may be intended
                 values[name] = trial_value
         for name, key in keys.items():
             if key.required and name not in node.entries and name not in misspelt:
@@ -107,7 +105,7 @@ class Reader:
         return {name: value for name, value in values.items() if value is not None}
 
     def read_key_value(self, name: str, key: Key, node: Node) -> Any:
-        """The value of a key as it takes it; None where it cannot be read."""
+        """Read the value of a key; None if it is invalid."""
         if key.kind == "anything":
             return to_plain(node)
         read = _READ.get(key.kind)
@@ -121,18 +119,18 @@ class Reader:
     def read_name(self, node: Node, pattern: re.Pattern[str] = NAME) -> str | None:
         if isinstance(node, Scalar) and isinstance(node.value, str) and pattern.fullmatch(node.value):
             return node.value
-        hint = "letters, digits, `-` and `_`, beginning with a letter"
+        hint = "use letters, digits, `-` and `_`, starting with a letter"
         self.report(node.span, "name", "expected a name", hint)
         return None
 
     def read_id(self, node: Node) -> str | None:
         id_ = self.read_name(node, ID)
         if id_ and id_.replace("-", "_") in RESERVED_NAMES:
-            self.report(node.span, "reserved", f"`{id_}` is the language's own name", "choose another id")
+            self.report(node.span, "reserved", f"`{id_}` is a reserved name", "choose another id")
         return id_
 
     def read_names(self, node: Node) -> dict[str, Span]:
-        """A list of names and where they stand; or text with commas, as subagent files write `tools: Read, Grep`."""
+        """Read a list of names with positions, or text with commas, as in subagent files: `tools: Read, Grep`."""
         if isinstance(node, Sequence):
             return {name: item.span for item in node.items if (name := self.read_sentence(item))}
         parts = (part.strip() for part in self.read_sentence(node).split(","))
@@ -189,7 +187,7 @@ class Reader:
         return None
 
     def read_constrained_value(self, name: str, key: Key, node: Node) -> Value | None:
-        """A value of the kind that the key takes; templates are left for the run."""
+        """Read a value of the key's kind; templates are rendered during the run."""
         if isinstance(node, Scalar) and node.value is None:
             self.report(node.span, "empty", f"`{name}` has no value", f"write `{name}: …`, {key.doc}")
             return None
@@ -201,8 +199,8 @@ class Reader:
             self.check_questions(name, value)
         literal = value.literal
         if key.kind == "target" and value.is_computed:
-            hint = "for a choice, make a step for each, with its own `when`"
-            self.report(node.span, "type", f"`{name}` takes a name that is written out, not a template", hint)
+            hint = "to choose at run time, add one step per name, each with a `when`"
+            self.report(node.span, "type", f"`{name}` must be a literal name, not a template", hint)
         if literal is None:
             return value
         if not self.check_literal(name, key, value):
@@ -212,7 +210,7 @@ class Reader:
         return value
 
     def check_literal(self, name: str, key: Key, value: Value) -> bool:
-        """Whether a value is of the kind that its key takes, as far as it is written out; a problem where it is not."""
+        """Whether the literal parts of a value fit the key's kind; otherwise report a problem."""
         literal = value.literal
         expectation = _expected_form(key, literal) if literal is not None else None
         if expectation is not None:
@@ -224,35 +222,33 @@ class Reader:
         return True
 
     def check_choices(self, name: str, items: Iterable[Value]) -> None:
-        """What is chosen from: words or numbers, each once."""
+        """Report choices that are not texts or numbers, and duplicates."""
         seen: set[str] = set()
         for item in items:
             literal = item.literal
             if literal is None:
                 continue
             if isinstance(literal, list | dict):
-                self.report(
-                    item.span, "type", f"`{name}` has {quote_value(literal)} in it", "expected words or numbers"
-                )
+                self.report(item.span, "type", f"`{name}` contains {quote_value(literal)}", "expected texts or numbers")
             elif str(literal) in seen:
-                self.report(item.span, "duplicate", f"`{name}` has {quote_value(literal)} twice", "leave one out")
+                self.report(item.span, "duplicate", f"`{name}` contains {quote_value(literal)} twice", "remove one")
             seen.add(str(literal))
 
     def check_questions(self, name: str, value: Value) -> None:
-        """What is asked has words, and each question's own keys are of their kinds."""
+        """Report questions without text, duplicate ids, and keys of the wrong kind."""
         if value.items == ():
-            self.report(value.span, "type", f"`{name}` asks nothing", f"expected {_QUESTION}, or a list of these")
+            self.report(value.span, "type", f"`{name}` has no questions", f"expected {_QUESTION}, or a list of these")
         seen_ids: set[str] = set()
         for question in (value,) if value.items is None else value.items:
             literal = question.literal
             if question.entries is not None:
                 id_ = question.entries["id"].literal if "id" in question.entries else None
                 if str(id_) in seen_ids:
-                    message = f"another of these questions is called {quote_value(id_)} already"
-                    self.report(question.entries["id"].span, "duplicate-id", message, "choose another name")
+                    message = f"another question has the id {quote_value(id_)}"
+                    self.report(question.entries["id"].span, "duplicate-id", message, "choose another id")
                 seen_ids |= {str(id_)} if id_ is not None else set()
                 if "text" not in question.entries:
-                    self.report(question.span, "missing-key", "this question has no `text`", "add `text: …`, its words")
+                    self.report(question.span, "missing-key", "this question has no `text`", "add `text: …`")
                 for key in question.entries.keys() & QUESTION_KEYS.keys():
                     self.check_literal(key, QUESTION_KEYS[key], question.entries[key])
             elif literal is not None and (literal == "" or not isinstance(literal, str)):
@@ -289,9 +285,9 @@ class Reader:
         self.count_parts(node, 1 + _count_names(node.entries[verb].value) if verb == "set" else 1)
         self.loop_depth += verb in LOOPS
         if self.loop_depth > MAX_LOOP_DEPTH:
-            message = f"this `{verb}` stands inside {MAX_LOOP_DEPTH} others"
+            message = f"this `{verb}` is nested inside {MAX_LOOP_DEPTH} others"
             self.problems.report_and_stop(
-                node.span, "too-deep", message, "let a phase or a protocol of its own do a part"
+                node.span, "too-deep", message, "move a part into a separate phase or protocol"
             )
         fields = self.read(node, VERB_KEYS[verb])
         self.loop_depth -= verb in LOOPS
@@ -309,17 +305,19 @@ class Reader:
         return step
 
     def count_parts(self, node: Node, parts: int = 1) -> None:
-        """Give the file up where it has more parts than a file may."""
+        """Stop parsing if the file has more than MAX_PARTS parts."""
         self.remaining_parts -= parts
         if self.remaining_parts < 0:
-            message = f"more than {MAX_PARTS:,} steps, rows of decisions and names that are set stand in this file"
-            self.problems.report_and_stop(node.span, "too-many", message, "give a part of it to a phase of its own")
+            message = f"the file has more than {MAX_PARTS:,} steps, rows of decisions and names that are set"
+            self.problems.report_and_stop(node.span, "too-many", message, "move a part into a separate phase")
 
     def report_verbs(self, node: Mapping, verbs: list[str]) -> None:
         if verbs:
             listed = ", ".join(f"`{verb}`" for verb in verbs)
             span = node.entries[verbs[1]].key.span
-            self.report(span, "two-verbs", f"a step has one verb; here are {listed}", "make two steps of it")
+            self.report(
+                span, "two-verbs", f"a step must have one verb; this one has {listed}", "split it into two steps"
+            )
             return
         unknown = [(key, entry.key.span) for key, entry in node.entries.items() if key not in STEP_KEYS]
         for key, span in unknown:
@@ -331,16 +329,16 @@ class Reader:
 
     def read_rows(self, node: Node) -> tuple[Row, ...]:
         rows = []
-        for item in self.read_items(node, "rows", "each row has `then`, and `when` but for the last"):
+        for item in self.read_items(node, "rows", "each row has `then`, and each but the last has `when`"):
             self.count_parts(item)
             row = Row(span=item.span, **self.read(item, ROW_KEYS))
             if row.then is None and row.at_least is None and isinstance(item, Mapping):
-                self.report(item.span, "missing-key", "the row chooses nothing", "give it `then`")
+                self.report(item.span, "missing-key", "the row has no value", "add `then`")
             rows.append(row)
         return tuple(rows)
 
     def check_order(self, step: Step) -> None:
-        """What a row chooses stands in the decision's `order`."""
+        """Report values of rows that are not in the decision's `order`."""
         order = step.order
         for row in step.rows:
             if row.at_least is not None and "order" not in step.values:
@@ -355,13 +353,15 @@ class Reader:
 
     def read_phase_uses(self, node: Node) -> dict[str, PhaseUse]:
         if not isinstance(node, Mapping) or not node.entries:
-            hint = "`phases:`, then `  research:` on a line of its own"
+            hint = "write `phases:`, then `  research:` on the next line"
             self.report_wrong_type(node, "a mapping of phases, in order", hint)
             return {}
         if len(node.entries) > MAX_PHASES:
             key = list(node.entries.values())[MAX_PHASES].key
-            hint = "let a phase `run` a workflow of its own"
-            self.problems.report_and_stop(key.span, "too-many", f"a workflow has at most {MAX_PHASES} phases", hint)
+            hint = "let a phase `run` another workflow"
+            self.problems.report_and_stop(
+                key.span, "too-many", f"a workflow can have at most {MAX_PHASES} phases", hint
+            )
         uses: dict[str, PhaseUse] = {}
         previous: dict[str, Span] = {}
         for name, entry in node.entries.items():
@@ -383,7 +383,7 @@ class Reader:
 
     def read_checks(self, node: Node) -> tuple[Check, ...]:
         checks = []
-        for item in self.read_items(node, "checks", "each has `must`, a condition over `config`, and `say`"):
+        for item in self.read_items(node, "checks", "each check has `must`, a condition on `config`, and `say`"):
             self.count_parts(item)
             checks.append(Check(span=item.span, **self.read(item, CHECK_KEYS)))
         return tuple(checks)
@@ -401,9 +401,9 @@ class Reader:
             )
             if match and 1 <= int(match[1]) <= int(match[2]):
                 return Seats(least=int(match[1]), most=int(match[2]))
-            self.report(node.span, "seats", "`members` is a range of at least one", hint)
+            self.report(node.span, "seats", "`members` must be a range that starts at 1 or more", hint)
         else:
-            self.report(node.span, "seats", "`seats` names the seats, or says how many members there are", hint)
+            self.report(node.span, "seats", "`seats` must list the seats, or set the number of members", hint)
         return Seats()
 
 
@@ -429,7 +429,7 @@ _READ: Final[dict[str, Callable[[Reader, Node], Any]]] = {
 
 
 def _presence_condition(text: Text) -> Template | None:
-    """A condition that holds where all is there that a broken one mentions, so that nothing is said to be absent."""
+    """Replace a broken condition with one that requires every value it mentions, to avoid further errors."""
     matches = [match for match in _MENTIONED.finditer(text.value) if match[1]]
     written, runs = "", []
     for match in matches:
@@ -444,14 +444,14 @@ def _count_names(node: Node) -> int:
 
 
 def _inherit_id(step: Step, id: str | None) -> Step:  # noqa: A002
-    """A step that stands in for another, under that one's id where it has none of its own."""
+    """Return an `otherwise` step with the id of the failed step if it has no id itself."""
     if step.id is not None:
         return step
     return replace(step, id=id, otherwise=_inherit_id(step.otherwise, id) if step.otherwise is not None else None)
 
 
 def _expected_form(key: Key, value: Any) -> str | None:
-    """What would fit instead of a literal value; None where it fits."""
+    """Describe the expected form of a literal value; None if the value is valid."""
     match key.kind:
         case "choice":
             return None if value in key.values else allowed_hint(key.values)

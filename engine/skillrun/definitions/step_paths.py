@@ -1,4 +1,4 @@
-"""How an address names the pass of a loop (`gate#2`) and the item of an `each` (`reviewed~T-1`)."""
+"""Parses step addresses with the pass of a loop (`gate#2`) and the item of an `each` (`reviewed~T-1`)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _UP_TO_ITEM: Final = re.compile(r"~[^/~#@]*(?=/|$)")
 
 
 def strip_markers(address: str) -> str:
-    """The address whatever the pass and the item: `build/reviewed/verdict` of `build/reviewed~T-1/verdict#2`."""
+    """Remove passes and items: `build/reviewed~T-1/verdict#2` becomes `build/reviewed/verdict`."""
     return _MARKED.sub("", address)
 
 
 def enclosing_items(address: str) -> str:
-    """The items that an address is within, from the outermost; nothing where it is within none."""
+    """The items that enclose an address, outermost first, joined with spaces."""
     return " ".join(_ITEM.findall(address))
 
 
 def enclosing_loops(address: str) -> list[tuple[str, str]]:
-    """Each `each` that an address is within, from the outermost, and the address of the item there."""
+    """Each `each` that encloses an address, outermost first, with the address of its item."""
     return [(strip_markers(address[: match.end()]), address[: match.end()]) for match in _UP_TO_ITEM.finditer(address)]

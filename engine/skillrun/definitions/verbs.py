@@ -1,7 +1,7 @@
-"""What a key takes, and the verbs with their keys. The keys of files are the fields of `definitions`.
+"""Declares the kinds of keys, and the verbs with their keys. The keys of files are the fields of `definitions`.
 
-Everything that reads, checks or explains files does so by these tables, so a key that one part accepts and another
-ignores cannot exist. Nothing here reads a file.
+All code that reads, checks or explains files uses these tables, so no key is accepted in one place and ignored in
+another. Reads no files.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ KeyKind = Literal[
     "condition",  # a bare expression
     "id",  # the name of a step
     "name",  # a literal name
-    "target",  # a literal name, kept with its place
+    "target",  # a literal name, kept with its position
     "names",  # a list of literal names, or one
     "integer",
     "number",
     "boolean",
     "choice",  # one of `values`, or a template that yields one
     "mapping",  # names to values
-    "list",  # a list of values, or a template that yields one; with `least`, none of them twice
+    "list",  # a list of values, or a template that yields one; with `least`, without duplicates
     "questions",  # a text, a record with a `text`, or a list of these
     "rows",  # the rows of a decision
     "shape",
-    "record",  # a shape, the name of a template that has one, or a list of these
-    "json",  # JSON Schema, taken as it is
+    "record",  # a shape, the name of a template with a shape, or a list of these
+    "json",  # JSON Schema, unchanged
     "fields",
     "step",
     "steps",
@@ -38,11 +38,11 @@ KeyKind = Literal[
     "checks",
     "seats",
     "sentence",  # text, never rendered
-    "address",  # where a provider is reached
+    "address",  # the base URL of a provider
     "variable",  # the name of an environment variable
-    "rates",  # what tokens cost
-    "calls",  # calls of tools
-    "anything",  # as it stands, never rendered
+    "rates",  # prices of tokens
+    "calls",  # tool calls
+    "anything",  # any value, never rendered
     "sentences",  # names to texts
 ]
 
@@ -63,7 +63,7 @@ Keys = Mapping[str, Key]
 
 
 def key(kind: KeyKind, doc: str, default: Any = None, *, required: bool = False, least: int | None = None) -> Any:
-    """A field of a definition that a key of the file gives; `default` may be the class `dict`."""
+    """Declare a definition field that is read from a key of the file; `default` may be the class `dict`."""
     metadata = {"key": Key(kind, doc, required, least=least)}
     return (
         field(default_factory=dict, metadata=metadata) if default is dict else field(default=default, metadata=metadata)
@@ -81,7 +81,7 @@ def _keys(**keys: Key) -> Keys:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of the language: what its own value takes, the keys beside it, and the fields its id gives."""
+    """A verb of the language: its main value, its other keys, and the fields of its result."""
 
     main: Key
     keys: Keys = field(default_factory=_keys)
@@ -90,21 +90,21 @@ class Verb:
 
 
 _OUTPUT: Final = Key("shape", "the shape of a structured reply")
-_SCHEMA: Final = Key("json", "the same in JSON Schema")
-_WITH: Final = Key("mapping", "the inputs it is given")
-_MATERIAL: Final = Key("mapping", "what is handed over, by title: texts, lists, records, replies")
-_FRESH: Final = Key("boolean", "ask again in each round, even the same prompt")
-_CRITERIA: Final = Key("text", "when its work is done, in place of the phase's acceptance criteria")
-_AT_MOST: Final = Key("value", "a number, or the name of a breaker whose limit it is")
+_SCHEMA: Final = Key("json", "the shape as JSON Schema")
+_WITH: Final = Key("mapping", "the inputs to pass")
+_MATERIAL: Final = Key("mapping", "the material of the prompt, by title: texts, lists, records, replies")
+_FRESH: Final = Key("boolean", "call the model in each round, even if the prompt is unchanged")
+_CRITERIA: Final = Key("text", "acceptance criteria that replace those of the phase")
+_AT_MOST: Final = Key("value", "a number, or the name of the breaker that sets the limit")
 _OF_QUESTIONS: Final = _keys(
     choices=Key("list", "the answers to choose from", least=1),
-    multiple=Key("boolean", "whether several may be chosen"),
-    other=Key("boolean", "whether an answer of one's own is allowed beside the choices"),
-    default=Key("value", "the answer when nobody gives one"),
-    skip=Key("boolean", "whether the person may leave a question open"),
+    multiple=Key("boolean", "whether several choices can be selected"),
+    other=Key("boolean", "whether answers other than the choices are allowed"),
+    default=Key("value", "the answer if the user gives none"),
+    skip=Key("boolean", "whether the user may skip the question"),
 )
-QUESTION_KEYS: Final = _keys(text=Key("text", "its words", True), **_OF_QUESTIONS)
-"""What a question that is written as a record may have; its other keys are kept as they are."""
+QUESTION_KEYS: Final = _keys(text=Key("text", "the text of the question", True), **_OF_QUESTIONS)
+"""The keys of a question written as a record; other keys are kept unchanged."""
 
 VERBS: Final[Mapping[str, Verb]] = {
     "agent": Verb(
@@ -112,12 +112,12 @@ VERBS: Final[Mapping[str, Verb]] = {
         _keys(
             output=_OUTPUT,
             schema=_SCHEMA,
-            record=Key("record", "the record that comes with a reply that is a document"),
-            points=Key("list", "what the reply has to answer, point by point"),
-            writes=Key("text", "the artifact that takes the reply"),
-            session=Key("choice", "whether a member keeps its conversation", values=("fresh", "persistent")),
-            at_least=Key("integer", "how many of a list have to answer", least=0),
-            invalid=Key("choice", "what happens to bad items of a list", values=("drop", "gather")),
+            record=Key("record", "the record to add to a document reply"),
+            points=Key("list", "the points that the reply must answer one by one"),
+            writes=Key("text", "the artifact to write the reply to"),
+            session=Key("choice", "whether a member continues its conversation", values=("fresh", "persistent")),
+            at_least=Key("integer", "the number of members in a list that must reply", least=0),
+            invalid=Key("choice", "how to handle invalid items of a list", values=("drop", "gather")),
             fresh=_FRESH,
             criteria=_CRITERIA,
             material=_MATERIAL,
@@ -128,7 +128,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     "panel": Verb(
         Key("value", "the members, in order or by seat"),
         _keys(
-            protocol=Key("text", "the protocol's name", required=True),
+            protocol=Key("text", "the name of the protocol", required=True),
             with_=_WITH,
             output=_OUTPUT,
             schema=_SCHEMA,
@@ -142,10 +142,10 @@ VERBS: Final[Mapping[str, Verb]] = {
         Key("questions", "a question, or a list of them"),
         _keys(
             **_OF_QUESTIONS,
-            confidence=Key("list", "how sure an answer may be, from the most to the least", least=1),
-            enough=Key("text", "the words with which the person ends the list, and leaves the rest open"),
-            pause=Key("choice", "ask now, or end and wait", values=("interactive", "exit")),
-            form=Key("text", "the file to fill in while the run waits"),
+            confidence=Key("list", "the confidence levels of an answer, highest first", least=1),
+            enough=Key("text", "the label with which the user ends the list and skips the remaining questions"),
+            pause=Key("choice", "ask now, or exit and wait for the answer", values=("interactive", "exit")),
+            form=Key("text", "the file that the user fills in while the run waits"),
             files=Key("text", "the files to wait for"),
         ),
         result_fields=("answers", "answer", "enough"),
@@ -160,7 +160,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "find": Verb(
         Key("value", "paths or patterns, or records with a `path`"),
-        _keys(show=Key("integer", "gives their text, too: so many lines of all together", least=1)),
+        _keys(show=Key("integer", "also return the texts, up to this many lines in total", least=1)),
         result_fields=("found", "missing", "withheld", "texts", "left_out"),
     ),
     "write": Verb(
@@ -168,34 +168,34 @@ VERBS: Final[Mapping[str, Verb]] = {
         _keys(
             template=Key("text", "the template to use instead of the step's section"),
             frontmatter=Key("mapping", "the artifact's frontmatter"),
-            shape=Key("shape", "the shape that the frontmatter has to have"),
+            shape=Key("shape", "the shape that the frontmatter must have"),
         ),
         result_fields=("path", "text"),
         section=True,
     ),
     "say": Verb(
-        Key("text", "the line"),
-        _keys(level=Key("choice", "a warning also goes into the summary", values=("info", "warn"))),
+        Key("text", "the line to print"),
+        _keys(level=Key("choice", "the level; a warning is also added to the summary", values=("info", "warn"))),
     ),
-    "set": Verb(Key("mapping", "names and their values, in order")),
+    "set": Verb(Key("mapping", "the names and their values, in order")),
     "decide": Verb(
         Key("rows", "the rows, each with `then`"),
-        _keys(order=Key("list", "from the least to the most; the furthest holding row wins", least=1)),
+        _keys(order=Key("list", "the values from lowest to highest; the highest applicable row wins", least=1)),
         result_fields=("value", "because"),
     ),
     "repeat": Verb(
         Key("steps", "the steps of one pass"),
-        _keys(until=Key("condition", "stop after the pass in which this holds"), at_most=_AT_MOST),
+        _keys(until=Key("condition", "stop after the first pass in which this holds"), at_most=_AT_MOST),
         result_fields=("times", "exhausted"),
     ),
     "each": Verb(
         Key("list", "the list"),
         _keys(
             steps=Key("steps", "the steps for one item", required=True),
-            as_=Key("id", "what an item is called; `item` without it"),
-            by=Key("name", "the field that tells items apart; `id` without it"),
-            at_once=Key("integer", "how many items at a time", least=1),
-            at_least=Key("integer", "how many items have to succeed", least=0),
+            as_=Key("id", "the name of the current item; default `item`"),
+            by=Key("name", "the field that identifies an item; default `id`"),
+            at_once=Key("integer", "the number of items to process at a time", least=1),
+            at_least=Key("integer", "the number of items that must succeed", least=0),
         ),
         result_fields=("done", "failed", "degraded"),
     ),
@@ -208,27 +208,27 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 
 BREAKER_KEYS: Final = _keys(
-    limit=Key("integer", "how many failures in a row it takes, or how often something is repeated", True, least=1),
-    then=Key("choice", "what happens then", True, ("fall back", "skip", "ask", "sequential")),
-    ask=Key("sentence", "the words in which the person is asked"),
-    choices=Key("sentences", "what the person may choose: words for `retry`, `go_on` and `stop`"),
+    limit=Key("integer", "the number of consecutive failures, or of repetitions, that triggers it", True, least=1),
+    then=Key("choice", "the action when it triggers", True, ("fall back", "skip", "ask", "sequential")),
+    ask=Key("sentence", "the question to the user"),
+    choices=Key("sentences", "the choices of the user: labels for `retry`, `go_on` and `stop`"),
 )
-BREAKER_CHOICES: Final = ("retry", "go_on", "stop")  # what a person may choose at a breaker's limit
+BREAKER_CHOICES: Final = ("retry", "go_on", "stop")  # what the user can choose at a breaker's limit
 
 FEATURE_KEYS: Final = _keys(
-    enabled=Key("boolean", "whether it can be on at all", True),
-    description=Key("sentence", "one line that says what it is for"),
-    rollback=Key("sentence", "how to do without it"),
-    modes=Key("names", "the modes that it is on in; all of them without it"),
-    requires=Key("names", "the features that have to be on as well"),
+    enabled=Key("boolean", "whether it can be switched on", True),
+    description=Key("sentence", "its purpose, in one line"),
+    rollback=Key("sentence", "how to work without it"),
+    modes=Key("names", "the modes in which it is on; default all"),
+    requires=Key("names", "the features that must also be on"),
 )
 
 TOOLS: Final = ("Read", "Outline", "Grep", "Glob", "List")
-LOOKUP: Final = "Lookup"  # what whoever has tools has as well, where something on record is not in their prompt
+LOOKUP: Final = "Lookup"  # given to members with tools if journal content is not in their prompt
 
-ENGINE_FILES: Final = (".run", "summaries", "state.md")  # where a run keeps its own, beside the folders `round-…`
+ENGINE_FILES: Final = (".run", "summaries", "state.md")  # the engine's files of a run, next to the folders `round-…`
 
-# Names that the interpreter gives every template; a step or a local cannot take one of them.
+# Names that the interpreter provides to every template; steps and locals cannot use them.
 RESERVED: Final = frozenset(
     {
         "inputs", "state", "config", "features", "phases", "history", "pass", "run", "member", "task", "seats",
@@ -236,8 +236,8 @@ RESERVED: Final = frozenset(
     }
 )  # fmt: skip
 
-# Keys of a phase's outputs that go into its summary, and from there into later prompts.
+# Keys of a phase's outputs that are copied to its summary, and from there to later prompts.
 SUMMARY_KEYS: Final = ("flags", "key_decisions", "open_questions", "risks_identified")
 
-# Fields of what a step asks for beside its document that go there too.
+# Fields of a record requested with a document that are copied to the summary too.
 RECORD_KEYS: Final = ("summary", *SUMMARY_KEYS[1:])

@@ -1,4 +1,4 @@
-"""The library: where files are found, which layer has priority, the merged configuration, and privileged settings.
+"""The library: the search path, the priority of layers, the merged configuration, and privileged settings.
 
-Loads files and runs nothing. Checking a workflow as a whole is the task of `checker`.
+Loads files and runs nothing. `checker` checks whole workflows.
 """

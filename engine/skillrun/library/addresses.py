@@ -1,6 +1,6 @@
-"""What `config/models.yaml` may say of where calls go: the names of providers and keys, and their addresses, as texts.
+"""Validates provider names, key variables and base URLs of `config/models.yaml`.
 
-Stricter than a URL may be, so that what is judged here is what is contacted. Opens nothing.
+Stricter than the URL standard, so that the validated address is the contacted address. Opens no connections.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Final
 
 KINDS: Final = ("anthropic", "responses", "openai", "embedded")  # of providers
 PROVIDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
-VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,59}")  # capitals alone: a key that somebody pasted has other letters
-PROVIDER_HINT: Final = "letters, digits, `-`, `_` and `.`, at most 40, beginning with a letter or digit"
-VARIABLE_HINT: Final = "capital letters, digits and `_`, such as `MY_API_KEY`; the key itself stands in the environment"
-HTTP_HINT: Final = "write https, or set this very address in your own config folder"
+VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,59}")  # only capitals, because a pasted key contains other letters
+PROVIDER_HINT: Final = "use at most 40 letters, digits, `-`, `_` and `.`, starting with a letter or digit"
+VARIABLE_HINT: Final = (
+    "use capital letters, digits and `_`, such as `MY_API_KEY`; set the key itself in the environment"
+)
+HTTP_HINT: Final = "use https, or set exactly this address in your config folder"
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#\\]*)(?P<rest>.*)", re.DOTALL)
 _HOST: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
 _PATH: Final = re.compile(r"(?:/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
@@ -24,14 +26,14 @@ _THIS_MACHINE: Final = IPv4Network("127.0.0.0/8")
 
 @dataclass(frozen=True)
 class Address:
-    """A base URL that can be used: http or https, a host, nothing secret in it."""
+    """A valid base URL: http or https, with a host and without secrets."""
 
     scheme: str
     host: str
 
     @property
     def is_local(self) -> bool:
-        """localhost, 127.0.0.0/8 and ::1; every other spelling counts as another machine."""
+        """Whether the host is localhost, in 127.0.0.0/8, or ::1; any other spelling counts as remote."""
         host = self.host.strip("[]").lower()
         if host == "localhost":
             return True
@@ -42,35 +44,35 @@ class Address:
 
     @property
     def is_insecure(self) -> bool:
-        """Whether what is sent there can be read on its way."""
+        """Whether requests to it are sent unencrypted over the network."""
         return self.scheme == "http" and not self.is_local
 
 
 class AddressError(ValueError):
-    """Why a text is no address. Never holds the text, which may hold a password."""
+    """A text is not a valid address. Never contains the text, because it may contain a password."""
 
 
 def parse_address(url: str) -> Address:
-    """The address that a base URL is. Raises AddressError."""
+    """Parse a base URL. Raises AddressError."""
     match = _URL.fullmatch(url)
     if match is None:
-        raise AddressError("it is no URL, such as `https://host/v1`")
+        raise AddressError("it is not a URL such as `https://host/v1`")
     if match["scheme"].lower() not in ("http", "https"):
-        raise AddressError("it is neither http nor https")
+        raise AddressError("its scheme is not http or https")
     if "@" in match["authority"]:
-        raise AddressError("it holds a user or a password")
+        raise AddressError("it contains a user or a password")
     place = _HOST.fullmatch(match["authority"])
     if place is None:
-        raise AddressError("it has no host, or one that cannot be read")
+        raise AddressError("its host is missing or invalid")
     if place["port"] is not None and not 1 <= int(place["port"]) <= 65535:
-        raise AddressError("its port is none of 1 to 65535")
+        raise AddressError("its port is not between 1 and 65535")
     if place["host"].startswith("["):
         try:
             IPv6Address(place["host"][1:-1])
         except AddressValueError:
-            raise AddressError("its host is no IPv6 address") from None
+            raise AddressError("its host is not a valid IPv6 address") from None
     if "?" in match["rest"] or "#" in match["rest"]:
-        raise AddressError("it has a query or a fragment, and only a path may follow the host")
+        raise AddressError("it has a query or a fragment; only a path is allowed after the host")
     if not _PATH.fullmatch(match["rest"]):
-        raise AddressError("its path has characters that cannot stand there")
+        raise AddressError("its path contains invalid characters")
     return Address(match["scheme"].lower(), place["host"])

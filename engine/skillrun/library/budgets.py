@@ -1,4 +1,4 @@
-"""What a run may spend: the names of the limits, and what they are where no flag says it."""
+"""The names of the budget limits of a run, and their defaults without flags."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minut
 
 
 def load_budget(library: Library) -> dict[str, float]:
-    """What a run may spend without a flag, by name. A project may lower what the user and the library say."""
+    """Return the budget limits without flags, by name. A project can only lower the limits of user and library."""
     config = library.config("skillrun")
     layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
     own: dict[str, float] = {}
     projects: dict[str, float] = {}
-    for root, layer in layers:  # the strongest first
+    for root, layer in layers:  # strongest first
         written = to_plain(layer).get("budgets") or {}
         limits = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
         if root == "project":

@@ -1,8 +1,8 @@
-"""Config: merges the layers of a file, resolves feature switches, and checks what the engine reads of them.
+"""Merges the layers of a config file, resolves feature switches, and checks the parts that the engine reads.
 
-A layer may change what the shipped file has. It may add entries only to a collection: a mapping whose values are all
-mappings, all lists, all texts or all whole numbers (presets, features, categories, limits by mode); elsewhere a new
-key is a problem.
+A layer may change keys of the shipped file. It may add entries only to a collection: a mapping whose values are all
+mappings, all lists, all texts or all whole numbers (presets, features, categories, limits by mode). Any other new key
+is a problem.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skillrun.definitions.verbs import BREAKER_CHOICES, BREAKER_KEYS, FEATURE_KE
 from skillrun.syntax.diagnostics import Problems, Suggestion, near_miss, suggest
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Sequence, Span, sequences, to_plain
 
-ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, which may be left out
+ENGINE_KEYS: Final = {"features": FEATURE_KEYS, "breakers": BREAKER_KEYS}  # of their entries, all optional
 
 _TYPES: Final = (
     (bool, "true or false"),
@@ -31,7 +31,7 @@ _TYPES: Final = (
 
 
 def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
-    """The merged data of `layers`, the strongest first. Wrong keys and types are reported and left out."""
+    """Merge `layers`, strongest first. Unknown keys and wrong types are reported and omitted."""
     shipped, *others = reversed(tuple(layers))
     merged: dict[str, Any] = to_plain(shipped)
     for layer in others:
@@ -40,7 +40,7 @@ def merge(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
 
 
 def overlay(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
-    """What is said by both: mappings key by key, and of anything else what `layer` says."""
+    """Merge a layer over a base: mappings key by key; any other value is replaced."""
     merged = dict(base)
     for name, value in layer.items():
         both = isinstance(value, dict) and isinstance(base.get(name), dict)
@@ -49,14 +49,14 @@ def overlay(base: dict[str, Any], layer: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_key(layer: Mapping, name: str) -> Mapping:
-    """A layer but for one of its keys."""
+    """A layer without one of its keys."""
     return layer._replace(entries={other: entry for other, entry in layer.entries.items() if other != name})
 
 
 def filter_layer(
     base: dict[str, Any], layer: Mapping, problems: Problems, path: str = "", *, is_open: bool = False
 ) -> dict[str, Any]:
-    """What of a layer may be laid over the base; the rest is reported. `is_open`: whether keys may be added here."""
+    """Return the valid parts of a layer and report the rest. `is_open`: whether the mapping allows new keys."""
     accepted: dict[str, Any] = {}
     for name, entry in layer.entries.items():
         key_path, base_value = f"{path}.{name}" if path else name, base.get(name)
@@ -65,7 +65,7 @@ def filter_layer(
                 base_value, entry.value, problems, key_path, is_open=is_collection(base_value)
             )
         elif name in ENGINE_KEYS.get(path.rpartition(".")[0], ()) and name not in base:
-            accepted[name] = to_plain(entry.value)  # `check_switches` looks at it
+            accepted[name] = to_plain(entry.value)  # checked by `check_switches`
         elif check_entry(base, name, entry, problems, key_path, is_open=is_open):
             accepted[name] = to_plain(entry.value)
     return accepted
@@ -74,7 +74,7 @@ def filter_layer(
 def check_entry(
     base: dict[str, Any], name: str, entry: MappingEntry, problems: Problems, key_path: str, *, is_open: bool
 ) -> bool:
-    """Whether an entry changes one that is there, or adds one to a collection; a problem where it does neither."""
+    """Whether an entry changes an existing one or adds one to a collection; otherwise report a problem."""
     if name in base:
         return _check_value(base[name], entry.value, problems, key_path)
     near = near_miss(name, base)
@@ -91,24 +91,24 @@ def check_entry(
 
 
 def is_collection(mapping: dict[str, Any]) -> bool:
-    """Whether entries may be added to it: all values are mappings, lists, texts, or several numbers."""
+    """Whether entries can be added: all values are mappings, lists or texts, or there are several numbers."""
     kinds = {_type(value) for value in mapping.values()}
     return kinds in ({"a mapping"}, {"a list"}, {"text"}) or (kinds == {"a whole number"} and len(mapping) > 1)
 
 
 def _check_value(old: Any, new: Node, problems: Problems, key_path: str) -> bool:
-    """Whether a value may take the place of another; one that is left empty says nothing, and nothing changes."""
+    """Whether a value may replace another; an empty value changes nothing."""
     value = to_plain(new)
     if value is None:
         return False
     if old is None or _type(old) == _type(value) or (isinstance(old, float) and _type(value) == "a whole number"):
         return not (isinstance(old, list) and isinstance(new, Sequence)) or _check_records(old, new, problems, key_path)
-    problems.report(new.span, "type", f"`{key_path}` is {_type(value)}; the shipped config has {_type(old)} there")
+    problems.report(new.span, "type", f"`{key_path}` is {_type(value)}; the shipped config has {_type(old)}")
     return False
 
 
 def _check_records(old: list[Any], new: Sequence, problems: Problems, key_path: str) -> bool:
-    """Whether the records of a list have the fields that those of the shipped list have, of the same types."""
+    """Whether the records of a list have the fields and types of the records in the shipped list."""
     fields = {name: value for record in old if isinstance(record, dict) for name, value in record.items()}
     entries = [entry for item in new.items if fields and isinstance(item, Mapping) for entry in item.entries.items()]
     results = [
@@ -123,7 +123,7 @@ def _type(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature switch as it stands in a run: on or off, and why it is off."""
+    """The state of a feature switch in a run: on, or off with the reason."""
 
     name: str
     on: bool
@@ -137,9 +137,9 @@ MAX_REQUIREMENTS: Final = 1_000
 def resolve_features(
     features: dict[str, Any], mode: str | None, modes: collections.Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Feature]:
-    """Each switch is on when it is enabled, goes with the mode and all it requires are on. Cycles count as off.
+    """Resolve each switch: it is on if it is enabled, matches the mode, and all required features are on.
 
-    It goes with the modes that it lists, or else with those that list it; where neither is said, with all.
+    A feature matches the modes that it lists, or else the modes that list it, or else all. Features in a cycle are off.
     """
     listing: dict[str, set[str]] = {}
     for known, entry in modes.items():
@@ -168,14 +168,17 @@ def resolve_features(
 
 
 def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
-    """The features and breakers of a layer: their keys and types, unknown names in `requires`, and cycles."""
+    """Check the features and breakers of a layer: keys, types, unknown names in `requires`, and cycles."""
     check_breakers(layer, data, problems)
     known = data.get("features") or {}
     needs = sum(len(feature.get("requires") or ()) for feature in known.values() if isinstance(feature, dict))
     if (len(known) > MAX_FEATURES or needs > MAX_REQUIREMENTS) and (span := layer.key_span("features")):
-        message = f"there are {len(known):,} features that require {needs:,} others"
+        message = f"there are {len(known):,} features with {needs:,} requirements"
         problems.report(
-            span, "too-many", message, f"at most {MAX_FEATURES} features with {MAX_REQUIREMENTS} in `requires`"
+            span,
+            "too-many",
+            message,
+            f"at most {MAX_FEATURES} features with {MAX_REQUIREMENTS} requirements are allowed",
         )
         data["features"] = {}
         return
@@ -192,7 +195,7 @@ def check_switches(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
 
 
 def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> None:
-    """The breakers of a layer, or of a mode in it: their keys and types, and the words of their questions."""
+    """Check the breakers of a layer or of one of its modes: keys, types, and the texts of their questions."""
     for name, breaker in _read_entries(layer, "breakers", BREAKER_KEYS, data, problems):
         _check_question(layer.get("breakers"), name, breaker, (data.get("breakers") or {}).get(name), problems)
 
@@ -200,7 +203,7 @@ def check_breakers(layer: Mapping, data: dict[str, Any], problems: Problems) -> 
 def _read_entries(
     layer: Mapping, part: str, keys: Keys, data: dict[str, Any], problems: Problems
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The entries of a part of a layer; what a weaker one has said already may be left out."""
+    """Read the entries of a part of a layer; keys that a weaker layer has set are optional."""
     merged = data.get(part) or {}
     for name, entry in _entries(layer, part, problems):
         below = merged.get(name)
@@ -210,7 +213,7 @@ def _read_entries(
 
 
 def _check_mode_features(mode: Mapping, features: Collection[str], problems: Problems) -> None:
-    """The features that a mode lists are there."""
+    """Report unknown features in the list of a mode."""
     listed = mode.get("features")
     for item in listed.items if isinstance(listed, Sequence) else ():
         if to_plain(item) not in features:
@@ -219,14 +222,19 @@ def _check_mode_features(mode: Mapping, features: Collection[str], problems: Pro
 
 
 def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merged: Any, problems: Problems) -> None:
-    """Words for a question belong to a breaker that asks; each of two choices or more says what it does."""
+    """Report texts for a question in a breaker that does not ask, and invalid or too few choices."""
     entry = part.get(name) if isinstance(part, Mapping) else None
     if not isinstance(entry, Mapping) or not isinstance(merged, dict):
         return
     for key in ("ask", "choices"):
         if key in breaker and merged.get("then") != "ask":
-            hint = "write `then: ask`, or leave it out"
-            problems.report(entry.entries[key].key.span, "breaker", f"nobody is asked, so nobody reads `{key}`", hint)
+            hint = "write `then: ask`, or remove it"
+            problems.report(
+                entry.entries[key].key.span,
+                "breaker",
+                f"`{key}` has no effect, because this breaker does not ask",
+                hint,
+            )
     choices = entry.get("choices")
     if not isinstance(choices, Mapping):
         return
@@ -238,18 +246,20 @@ def _check_question(part: Node | None, name: str, breaker: dict[str, Any], merge
                 choice.key.span, "unknown-key", f"unknown choice `{choice_name}`", suggest(choice_name, BREAKER_CHOICES)
             )
         if not isinstance(written, str) or not written.strip():
-            problems.report(choice.value.span, "empty", f"`{choice_name}` has no words", "write what the person reads")
+            problems.report(
+                choice.value.span, "empty", f"`{choice_name}` has no text", "write the label that the user sees"
+            )
         elif " ".join(written.split()).casefold() in words:
-            problems.report(choice.value.span, "duplicate", f"another choice has the words `{written}`")
+            problems.report(choice.value.span, "duplicate", f"another choice has the text `{written}`")
         else:
             words.append(" ".join(written.split()).casefold())
     if len(merged.get("choices") or ()) < 2:
-        hint = f"of {', '.join(f'`{choice_name}`' for choice_name in BREAKER_CHOICES)} at least two"
-        problems.report(choices.span, "breaker", "there is nothing to choose between", hint)
+        hint = f"use at least two of {', '.join(f'`{choice_name}`' for choice_name in BREAKER_CHOICES)}"
+        problems.report(choices.span, "breaker", "there are fewer than two choices", hint)
 
 
 def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> None:
-    """The modes of a layer's features are modes of the workflow."""
+    """Report modes of a layer's features that are not modes of the workflow."""
     for _, entry in _entries(layer, "features", Problems()):
         listed = entry.get("modes") if isinstance(entry, Mapping) else None
         for item in listed.items if isinstance(listed, Sequence) else ():
@@ -259,7 +269,7 @@ def check_modes(layer: Mapping, modes: Collection[Any], problems: Problems) -> N
 
 
 def duplicate_spans(layers: Iterable[Mapping], values: list[Any], member: Any) -> list[Span]:
-    """Where a list of a config that is the one given says something for the second time."""
+    """Return the positions of the second occurrence of `member` in config lists equal to `values`."""
     return [
         [item.span for item in sequence.items if to_plain(item) == member][1]
         for layer in layers
@@ -273,7 +283,7 @@ def _entries(layer: Mapping, name: str, problems: Problems) -> Iterator[tuple[st
     if isinstance(node, Mapping):
         yield from ((key, entry.value) for key, entry in node.entries.items())
     elif node is not None and to_plain(node) is not None:
-        Reader(problems).report_wrong_type(node, f"a mapping of names to what each of the {name} is")
+        Reader(problems).report_wrong_type(node, f"a mapping of names to {name}")
 
 
 def _reaches(features: dict[str, Any], start: str, goal: str) -> bool:

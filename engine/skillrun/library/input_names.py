@@ -1,4 +1,4 @@
-"""The members and models that the inputs of a workflow name: whether there are such, and which models are asked for."""
+"""Checks the members and models named in workflow inputs, and lists the models that they use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillrun.types.fields import Field, MemberError, parse_member
 
 
 def check_input_names(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the members and models that the inputs of a workflow name."""
+    """Return the errors in members and models that the inputs of a workflow name."""
     lookups = Lookups(library)
     errors = []
     for field, written in _iter_input_names(workflow, inputs):
@@ -28,14 +28,16 @@ def check_input_names(library: Library, workflow: Workflow, inputs: Mapping[str,
         if field.is_list and field.item.word == "member":
             for written, times in Counter(inputs.get(field.name) or ()).items():
                 if times > 1:
-                    errors.append(f"`{field.name}` has `{written}` twice; a variant or a model tells members apart")
+                    errors.append(
+                        f"`{field.name}` contains `{written}` twice; add a variant or a model to distinguish members"
+                    )
     if not errors and any(problem.severity == "error" for problem in library.problems):
-        errors.append("a role that an input names cannot be read: `skillrun validate` shows why")
+        errors.append("a role that an input names is invalid; run `skillrun validate` for details")
     return errors
 
 
 def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str, Any]) -> list[str]:
-    """The names of models that the inputs of a workflow ask for: as they are, and those of members and their roles."""
+    """The model names in the inputs of a workflow: given directly, or by members and their roles."""
     names = []
     for field, written in _iter_input_names(workflow, inputs):
         names += [written] if field.item.word == "model" else member_models(library, written)
@@ -43,7 +45,7 @@ def referenced_models(library: Library, workflow: Workflow, inputs: Mapping[str,
 
 
 def member_models(library: Library, written: Any) -> list[str]:
-    """The name of a member's model; none where there is no such member."""
+    """The name of a member's model as a list; empty if the member does not exist."""
     try:
         member = parse_member(written)
     except MemberError:
@@ -53,7 +55,7 @@ def member_models(library: Library, written: Any) -> list[str]:
 
 
 def _iter_input_names(workflow: Workflow, inputs: Mapping[str, Any]) -> Iterator[tuple[Field, str]]:
-    """Each member and model that an input names, with its field."""
+    """Yield each member and model that an input names, with its field."""
     for field in workflow.inputs:
         value = inputs.get(field.name) if field.item.word in ("member", "model") else None
         yield from ((field, name) for name in (value if isinstance(value, list) else [value]) if isinstance(name, str))

@@ -1,7 +1,7 @@
-"""The library: where files are found, which one wins, and what each of them says.
+"""Finds, loads and parses the files on the search path.
 
-Loads on demand, each file once, and collects the problems of each. The first root that has a file wins; YAML config
-merges key by key.
+Loads each file once, on demand, and collects its problems. The first root that has a file wins; YAML config is merged
+key by key.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ NO_UNSAVED_FILES: Final[Mapping[Path, str]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Config:
-    """A merged config file: its data, and the files it came from with the shipped one last; whose each is.
+    """A merged config file: its data, its layers with the shipped one last, and the name of each layer's root.
 
-    `modes` has the data as it is in each mode, all of it.
+    `modes` has the complete data of each mode.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Config:
 
 
 class ParseResult(NamedTuple):
-    """What was made of a file, and what is wrong with it."""
+    """The parsed value of a file, and its problems."""
 
     value: Any
     problems: Problems
@@ -78,7 +78,7 @@ class ParseResult(NamedTuple):
 
 @dataclass
 class LoadedFile:
-    """A file as it was read: what it was then, what has been made of it, and why it cannot be read."""
+    """A loaded file: its stamp, its source, its parse results by purpose, and the problems of reading it."""
 
     stamp: Stamp
     source: Source | None
@@ -87,12 +87,12 @@ class LoadedFile:
 
 
 class Library:
-    """What the files on the search path say. Every finding about them is in `problems`."""
+    """The files on the search path. All problems in them are in `problems`."""
 
     def __init__(
         self, roots: Iterable[Root], previous: Library | None = None, unsaved: Mapping[Path, str] = NO_UNSAVED_FILES
     ) -> None:
-        """What has not changed since `earlier` read it is taken from there; `unsaved` is read instead of the disk."""
+        """Files unchanged since `previous` are reused from it; texts in `unsaved` replace files on disk."""
         self.roots = tuple(roots)
         self.unsaved = unsaved
         self.cached_files: dict[Path, LoadedFile] = dict(previous.cached_files) if previous is not None else {}
@@ -101,24 +101,24 @@ class Library:
         self._places: FileIndex = build_file_index(self.roots, unsaved, self.problems)
 
     def reset(self) -> None:
-        """Begin without problems, as if nothing had been read."""
+        """Discard all problems and loaded files."""
         self.problems = Problems()
         self.files: dict[tuple[str, str], Source] = {}  # by root and path
         self.loaded_files: dict[Path, LoadedFile] = {}
         self._configs: dict[str, Config | None] = {}
-        self._definitions: dict[tuple[str, str], Any] = {}  # by kind and path, what was made of a file
-        self._reported: set[tuple[Path, str]] = set()  # whose problems are among these
-        self._looked_up: dict[str, tuple[Path, ...]] = {}  # by path below a root, whether there is anything or not
-        self._listed: dict[str, list[str]] = {}  # the names in each folder that was listed
+        self._definitions: dict[tuple[str, str], Any] = {}  # parsed files by kind and path
+        self._reported: set[tuple[Path, str]] = set()  # files and purposes whose problems are collected
+        self._looked_up: dict[str, tuple[Path, ...]] = {}  # by path below a root, including missing files
+        self._listed: dict[str, list[str]] = {}  # names by listed folder
 
     def fork(self) -> Library:
-        """A library of the same files, as they are in this one, each read once for both; its problems are its own."""
+        """Return a library that shares the loaded files, with separate problems."""
         library = copy(self)
         library.reset()
         return library
 
     def copy_for_thread(self) -> Library:
-        """This library as it stands, for one thread: what is looked up from now on in one of the two is its own."""
+        """Return a copy for use in another thread; later lookups in one do not affect the other."""
         library = copy(self)
         for name, value in vars(self).items():
             if isinstance(value, dict | set):
@@ -129,7 +129,7 @@ class Library:
         return library
 
     def matches(self, previous: Library) -> bool:
-        """Whether all that an earlier library has read, looked up and listed is the same in this one."""
+        """Whether everything that `previous` has read, looked up and listed is unchanged in this library."""
         return (
             all(self._paths(relative) == paths for relative, paths in previous._looked_up.items())
             and all(self._list(folder) == names for folder, names in previous._listed.items())
@@ -138,7 +138,7 @@ class Library:
 
     @property
     def project(self) -> Path:
-        """The folder of the project: the first that is searched."""
+        """The project folder, which is searched first."""
         return self.roots[0].path
 
     def locate(self, relative: str) -> tuple[Root, Path] | None:
@@ -152,7 +152,7 @@ class Library:
         return tuple(path for _, path in self._places.get(relative, ()))
 
     def project_files(self, part: str) -> list[str]:
-        """The files of the project that count, in a part of it: a folder, or a file; all of them for `.`."""
+        """The library files of the project in a folder or at a path; all for `.`."""
         names = [name for name, places in self._places.items() if any(root is self.roots[0] for root, _ in places)]
         return names if part == "." else [name for name in names if name == part or name.startswith(f"{part}/")]
 
@@ -162,7 +162,7 @@ class Library:
         return self._listed[folder]
 
     def skills(self) -> list[str]:
-        """Every `area/name` below `skills/`, and the Agent Skills by their folder's name."""
+        """Every `area/name` below `skills/`, and the Agent Skills by folder name."""
         return self.names("skills")
 
     def _list(self, folder: str) -> list[str]:
@@ -183,7 +183,7 @@ class Library:
             names.setdefault(folder, []).append(name.rpartition(".")[0])
         return names
 
-    # one method for each kind of file: None where there is none, or where it cannot be read
+    # one method per kind of file: None if the file is missing or invalid
 
     def workflow(self, name: str) -> Workflow | None:
         return self._load_definition(f"workflows/{name}.md", name, "workflow", parse_workflow)
@@ -202,7 +202,7 @@ class Library:
         return self._load_definition(f"skills/{name}.md", name, kind, parse_text)
 
     def record_shape(self, part: RecordPart) -> ShapeSpec | None:
-        """The shape that a part of `record:` is; None where the template that it names has none."""
+        """The shape of a part of `record:`; None if its template has no shape."""
         text = self.text(part.name) if part.name else None
         return part.shape or (text.output if text is not None else None)
 
@@ -213,7 +213,7 @@ class Library:
         return self._load_definition(f"skills/{name}/SKILL.md", name, "skill", parse_agent_skill)
 
     def config(self, name: str) -> Config | None:
-        """`config/<name>.yaml` of every root, merged; None where no root has it."""
+        """`config/<name>.yaml` of every root, merged; None if no root has it."""
         if name not in self._configs:
             places = self._look_up(f"config/{name}.yaml")
             parsed_layers = ((root.name, self._parse_once(root, path, "config", parse_config)) for root, path in places)
@@ -227,7 +227,9 @@ class Library:
                 return self._models(named)
             roots, (*others, shipped) = (root for root, _ in named), (layer for _, layer in named)
             moves = read_renamed_keys(shipped, self.problems)
-            for layer in others:  # a copy of the whole file has them, too; those of the shipped one count
+            for (
+                layer
+            ) in others:  # full copies of the file contain renames too, but only those of the shipped file apply
                 read_renamed_keys(layer, self.problems)
             present = (without_key(layer, RENAMES_KEY) for layer in others)
             layers = (
@@ -247,11 +249,11 @@ class Library:
         return Config("models", data, layers, roots)
 
     def skill(self, name: str) -> Document | None:
-        """The file of the skill `area/name`, of whatever kind."""
+        """The file of the skill `area/name`, of any kind."""
         return self._document(f"skills/{name}.md")
 
     def kind(self, name: str) -> str | None:
-        """What the file of the skill `area/name` says it is."""
+        """The `kind` in the file of the skill `area/name`."""
         document = self.skill(name)
         node = document.frontmatter.get("kind") if document is not None else None
         return str(to_plain(node)) if node is not None else None
@@ -261,7 +263,7 @@ class Library:
     def _load_definition(
         self, relative: str, name: str, kind: str, parse: Callable[[Document, str, Problems], T | None]
     ) -> T | None:
-        """What is made of a file that says it is of the kind; files of some kinds need not say it. Looked up once."""
+        """Parse a file of a kind, which it must declare for some kinds. Cached."""
         if (kind, relative) not in self._definitions:
             self._definitions[kind, relative] = self._parse_definition(relative, name, kind, parse)
         definition: T | None = self._definitions[kind, relative]
@@ -287,7 +289,7 @@ class Library:
     def _parse_once(
         self, root: Root, path: Path, purpose: str, parse: Callable[[Source, Problems], T | None]
     ) -> T | None:
-        """What `make` makes of a file's source, made once."""
+        """Return the cached result of `parse` for a file's source."""
         file = self._file(root, path)
         if file.source is None:
             return None
@@ -325,7 +327,7 @@ class Library:
         return read_source(path, label, problems, most, root.boundary)
 
     def _stamp(self, path: Path) -> Stamp:
-        """What is another one as soon as the file is; looked at once."""
+        """A value that changes when the file changes. Cached."""
         if path not in self._stamps:
             self._stamps[path] = _stamp(path) if path not in self.unsaved else (hash(self.unsaved[path]),)
         return self._stamps[path]

@@ -1,4 +1,4 @@
-"""Which files of the roots belong to a library: by their folder, depth and ending. Reads none of them."""
+"""Lists the files of the roots that belong to a library, by folder, depth and extension. Reads no files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from skillrun.syntax.reading import outside_problem
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
 FileIndex = dict[str, list[tuple[Root, Path]]]
-"""Every file that counts by its path below a root, and where it is: the root that wins first."""
+"""Every library file by its path below a root, with its locations, strongest root first."""
 
 
 def is_in_library(relative: str) -> bool:
-    """Whether a file counts, by its path below a root."""
+    """Whether a file belongs to the library, by its path below a root."""
     *folders, name = relative.split("/")
     if not folders or name == "README.md" or any(part.startswith(".") for part in (*folders, name)):
         return False
@@ -27,7 +27,7 @@ def is_in_library(relative: str) -> bool:
 
 
 def build_file_index(roots: Iterable[Root], unsaved: Iterable[Path], problems: Problems) -> FileIndex:
-    """Every file that counts by its path below a root, and where it is: the root that wins first."""
+    """Return every library file by its path below a root, with its locations, strongest root first."""
     places: FileIndex = {}
     for root in roots:
         new = (path.relative_to(root.path).as_posix() for path in unsaved if path.is_relative_to(root.path))
@@ -49,7 +49,7 @@ def _files(root: Root, problems: Problems) -> Iterator[str]:
 
 
 def _entries(root: Root, folder: str, problems: Problems) -> list[tuple[str, bool]]:
-    """The names in a folder, hidden ones left out, and whether each is a folder; none where it leads out of it."""
+    """The names in a folder, without hidden ones, and whether each is a folder; empty if outside the root."""
     path = root.path / folder
     if is_outside(path, root.boundary):
         problems.add(outside_problem(root.label + folder))

@@ -1,4 +1,4 @@
-"""What one file says of others: looked up in the library, and reported where there is no such thing."""
+"""Resolves names that refer to other files of the library, and reports unknown names."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from skillrun.types.types import ANY, BOOLEAN, Fact, Type, infer_type, merge_typ
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """A workflow's config as its templates see it, and as it is in each mode; `data` is None where nobody knows it.
+    """A workflow's config as its templates see it, and in each mode; `data` is None if unknown.
 
-    Equal to itself alone.
+    Compared by identity.
     """
 
     data: Mapping[str, Any] | None = None
@@ -39,7 +39,7 @@ class Settings:
 
     @cached_property
     def config(self) -> Type:
-        """What it is in any mode, or in none."""
+        """The type of the config in any mode, or without a mode."""
         if self.data is None:
             return ANY
         common = infer_type(self.data, ("config",), tunable=True)
@@ -56,7 +56,7 @@ class Settings:
 
     @cached_property
     def text_spans(self) -> Mapping[str, list[Span]]:
-        """Everywhere in the config where a value is a text, by the text."""
+        """The positions of all text values in the config, by text."""
         spans = defaultdict[str, list[Span]](list)
         for layer in self.layers:
             for scalar in source.scalars(layer):
@@ -69,7 +69,7 @@ class Settings:
         return entries if isinstance(entries, Mapping) else {}
 
     def fact_span(self, fact: Fact) -> Span | None:
-        """Where the config lacks what the fact says."""
+        """The position in the config where the value required by the fact is missing."""
         owner, *path = fact.path[:-1] or ("",)
         spans = (layer.key_span(*path) for layer in self.layers if owner == "config")
         return next((span for span in spans if span is not None), None)
@@ -80,7 +80,7 @@ UNKNOWN: Final = Settings()
 
 
 class Lookups:
-    """Looks things up in one library; each role and config is checked once. What names mean is told to `sightings`."""
+    """Resolves names in one library; each role and config is checked once. References are added to `symbols`."""
 
     def __init__(self, library: Library, symbols: SymbolTable | None = None) -> None:
         self.library = library
@@ -90,12 +90,12 @@ class Lookups:
         self._settings: dict[str, Settings] = {}
 
     def report_unknown(self, span: Span, what: str, name: str, known: Iterable[str], otherwise: str = "") -> None:
-        """Report that there is no such thing: with the name that is near, or else what to do or what there is."""
+        """Report an unknown name, with the closest known name, `otherwise`, or all known names as the hint."""
         code = f"unknown-{what.rpartition(' ')[2]}"
         self.problems.report(span, code, f"there is no {what} `{name}`", suggest(name, known, otherwise))
 
     def add_reference(self, span: Span, kind: str, path: str, name: str) -> None:
-        """Note that the place names a thing."""
+        """Record that a position refers to a symbol."""
         if self.symbols is not None:
             self.symbols.add_reference(span, name.rpartition(".")[2], Symbol(kind, path, name))
 
@@ -110,12 +110,12 @@ class Lookups:
             )
         if name is not None and self.library.locate(f"config/{name}.yaml") is None:
             span = workflow.document.frontmatter.entries["config"].value.span
-            self.report_unknown(span, "config", name, self.library.names("config"), f"make `config/{name}.yaml`")
+            self.report_unknown(span, "config", name, self.library.names("config"), f"create `config/{name}.yaml`")
             return UNKNOWN
         return self.config(name) if name is not None else NO_CONFIG
 
     def config(self, name: str) -> Settings:
-        """A config with its switches checked; unknown where it is not there or cannot be read."""
+        """A config with its switches checked; UNKNOWN if it is missing or invalid."""
         if name not in self._settings:
             config = self.library.config(name)
             self._settings[name] = (
@@ -131,7 +131,7 @@ class Lookups:
         if breaker is None and settings.data is not None:
             known = settings.part("breakers")
             self.report_unknown(
-                span, "breaker", name, known, "" if known else "breakers are named in the workflow's config"
+                span, "breaker", name, known, "" if known else "define breakers in the workflow's config"
             )
         return breaker if isinstance(breaker, Mapping) else {}
 
@@ -147,38 +147,38 @@ class Lookups:
         return self.library.text(name, kind) if self.is_kind(name, span, kind) else None
 
     def resolve_shape(self, spec: ShapeSpec | None) -> ShapeSpec | None:
-        """The shape as it is written out, in a step or in the template that it names; None where there is none."""
+        """The literal shape, from the step or from the template that it names; None if there is none."""
         if spec is None or not spec.name:
             return spec
         text = self.text(spec.name, spec.span, "template")
         if text is not None and (text.output is None or text.output.name):
-            hint = "give it a shape that is written out"
+            hint = "add an `output` with its fields"
             self.problems.report(spec.span, "shape", f"the template `{spec.name}` has no `output`", hint)
             return None
         return text.output if text is not None else None
 
     def record_shape(self, part: RecordPart) -> ShapeSpec | None:
-        """The shape that a part of `record:` is."""
+        """The shape of a part of `record:`."""
         text = self.text(part.name, part.span, "template") if part.name else None
         if text is not None and text.output is None:
-            self.problems.report(part.span, "shape", f"the template `{part.name}` has no `output`", "give it a shape")
+            self.problems.report(part.span, "shape", f"the template `{part.name}` has no `output`", "add one")
         return self.library.record_shape(part)
 
     def bank(self, name: str, span: Span) -> Bank | None:
         return self.library.bank(name) if self.is_kind(name, span, "questions", "question bank") else None
 
     def is_kind(self, name: str, span: Span, kind: str, what: str = "") -> bool:
-        """Whether the skill `area/name` is of the kind, as far as its file says what it is."""
+        """Whether the skill `area/name` exists and does not declare another kind."""
         library = self.library
         self.add_reference(span, "file", f"skills/{name}.md", name)
         if library.locate(f"skills/{name}.md") is None:
             near = [skill for skill in library.skills() if "/" in skill and library.kind(skill) == kind]
-            hint = did_you_mean(name, near, f" Or make `skills/{name}.md`")
-            self.report_unknown(span, what or kind, name, (), hint or f"make `skills/{name}.md`")
+            hint = did_you_mean(name, near, f" Or create `skills/{name}.md`")
+            self.report_unknown(span, what or kind, name, (), hint or f"create `skills/{name}.md`")
             return False
         actual = library.kind(name)
         if actual in SKILL_KINDS and actual != kind:
-            message = f"`{name}` is of the kind `{actual}`; a {what or kind} belongs here"
+            message = f"`{name}` has the kind `{actual}`; expected a {what or kind}"
             self.problems.report(span, "kind", message)
             return False
         return True
@@ -186,7 +186,7 @@ class Lookups:
     # roles and members
 
     def role(self, name: str) -> Role | None:
-        """The role, after checking the skills, tools and the model that it names."""
+        """The role, after checking its skills, tools and model."""
         if name not in self._roles:
             role = self._roles[name] = self.library.role(name)
             if role is not None:
@@ -198,14 +198,14 @@ class Lookups:
             self.agent_skill(skill, span)
         for tool, span in role.tools.items():
             if tool not in TOOLS:
-                message = f"there is no tool `{tool}`; the role does without it"
+                message = f"there is no tool `{tool}`; the role does not get it"
                 self.problems.report(span, "unknown-tool", message, suggest(tool, TOOLS), "warning")
         node = role.document.frontmatter.get("model")
         if node is not None:
             self.check_model(role.model, node.span)
 
     def check_model(self, name: str, span: Span) -> None:
-        """Report a name that no tier, alias, intent, provider or listed model has."""
+        """Report a name that is not a tier, alias, intent, provider's model or listed model."""
         self._add_model_reference(name, span)
         if wrong := self.models.check_model(name):
             self.problems.report(span, *wrong)
@@ -222,20 +222,20 @@ class Lookups:
         return ModelNames.of(self.config("models").data or {})
 
     def value_spans(self, value: Value, written: Any, settings: Settings) -> list[Span]:
-        """Where a text that a value yields is written: in the value, in the config, or nobody knows."""
+        """The positions of a text that a value yields: in the value or in the config, else of the value itself."""
         parts = (value, *(value.items or ()), *(value.entries or {}).values())
         literal_spans = [part.span for part in parts if part.literal == written]
         config_spans = settings.text_spans.get(written) if isinstance(written, str) else None
         return literal_spans or config_spans or [value.span]
 
     def check_member(self, written: Any, span: Span) -> None:
-        """Report what is wrong with a member."""
+        """Report the errors of a member."""
         self._add_member_references(written, span)
         for wrong in self.member_errors(written):
             self.problems.report(span, *wrong)
 
     def _add_member_references(self, written: Any, span: Span) -> None:
-        """Note the role, and behind it the variant and the model."""
+        """Record references to the role, and to the variant and model after it."""
         try:
             member = parse_member(written)
         except MemberError:
@@ -250,7 +250,7 @@ class Lookups:
             self._add_model_reference(member.model, Span(span.source, after))
 
     def member_errors(self, written: Any) -> Iterator[InvalidName]:
-        """Why there is no such member: it is none, or its role, variant or model is unknown."""
+        """Yield the errors of a member: an invalid form, or an unknown role, variant or model."""
         try:
             member = parse_member(written)
         except MemberError as error:
@@ -260,7 +260,7 @@ class Lookups:
             return
         role = self.role(member.role)
         if role is None and self.library.locate(f"roles/{member.role}.md") is None:
-            hint = suggest(member.role, self.library.names("roles"), f"make `roles/{member.role}.md`")
+            hint = suggest(member.role, self.library.names("roles"), f"create `roles/{member.role}.md`")
             yield InvalidName("unknown-role", f"there is no role `{member.role}`", hint)
         elif role is not None and member.variant and member.variant not in role.variants:
             hint = suggest(member.variant, role.variants) or "it has no variants"

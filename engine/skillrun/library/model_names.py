@@ -1,6 +1,6 @@
-"""Which names mean a model, by what the merged `config/models.yaml` says: for the checker, and for what is typed.
+"""Resolves model names with the merged `config/models.yaml`, for the checker and the command line.
 
-Knows no environment: which provider's key is set, and what its list holds, is `models.catalogue`'s concern.
+Does not read the environment: `models.catalogue` knows which keys are set and which models a provider lists.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from skillrun.syntax.diagnostics import Problems, suggest
 from skillrun.syntax.source import Mapping as Layer
 from skillrun.syntax.source import MappingEntry, Node, Scalar, Sequence, Span, to_plain
 
-MAX_ALIAS_STEPS: Final = 20  # from a name to the model that it means
+MAX_ALIAS_STEPS: Final = 20  # from a name to its model
 SCRIPTED: Final = "scripted"
 
 
 class InvalidName(NamedTuple):
-    """Why a name cannot be used, as a problem has it."""
+    """The error of a name: code, message and hint of a problem."""
 
     code: str
     message: str
@@ -29,12 +29,12 @@ class InvalidName(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelNames:
-    """The names by their kinds; whatever the case, a tier, alias or intent is the same one."""
+    """The model names by kind; tiers, aliases and intents ignore letter case."""
 
-    aliases: Mapping[str, str]  # tiers and aliases: what they stand for
-    intents: Mapping[str, str]  # whose list they choose from
-    provider_by_name: Mapping[str, str]  # bare names of the table that only one provider has
-    patterns: tuple[tuple[str, str], ...]  # of bare names
+    aliases: Mapping[str, str]  # tiers and aliases with their targets
+    intents: Mapping[str, str]  # with the provider whose list they choose from
+    provider_by_name: Mapping[str, str]  # bare names in the table that belong to one provider
+    patterns: tuple[tuple[str, str], ...]  # of bare names, with their providers
     providers: tuple[str, ...]
     suggested: tuple[str, ...]
     tiers: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class ModelNames:
         )
 
     def check_model(self, name: str) -> InvalidName | None:
-        """Why no model is called so; None where one is, or where nobody says which there are."""
+        """Return the error if no model has this name; None if one has, or if no providers are configured."""
         folded, (provider, colon, model) = name.casefold(), name.partition(":")
         if not self.providers or folded in self.aliases or folded in self.intents:
             return None
@@ -97,7 +97,7 @@ class ModelNames:
         return InvalidName("unknown-tier", f"there is no tier `{name}`", suggest(name, self.tiers))
 
     def alias_chain(self, name: str) -> list[str]:
-        """The names through which tiers and aliases lead; the last one is there twice where they never end."""
+        """The chain of tiers and aliases from a name; in a cycle, it ends with a repeated name."""
         chain = [name]
         while (target := self.aliases.get(chain[-1].casefold())) is not None and len(chain) <= MAX_ALIAS_STEPS:
             is_cycle = target.casefold() in map(str.casefold, chain)
@@ -107,18 +107,18 @@ class ModelNames:
         return chain
 
     def check_cycle(self, name: str) -> InvalidName | None:
-        """Why tiers and aliases lead nowhere from a name."""
+        """Return the error if the tiers and aliases from a name form a cycle, or a chain that is too long."""
         chain = self.alias_chain(name)
         if chain[-1].casefold() not in self.aliases:
             return None
         if len(chain) > MAX_ALIAS_STEPS:
             return InvalidName(
-                "cycle", f"`{name}` leads through more than {MAX_ALIAS_STEPS} other names", "name the model"
+                "cycle", f"`{name}` resolves through more than {MAX_ALIAS_STEPS} other names", "name the model directly"
             )
-        return InvalidName("cycle", f"`{name}` leads back to itself: {' -> '.join(chain)}", "name a model")
+        return InvalidName("cycle", f"`{name}` refers to itself: {' -> '.join(chain)}", "name a model")
 
     def provider_of(self, name: str) -> str | None:
-        """Whose model a name means; None where nobody knows."""
+        """The provider of the model with this name; None if unknown."""
         last = self.alias_chain(name)[-1]
         provider, colon, _ = last.partition(":")
         if (of := self.intents.get(last.casefold())) is not None:
@@ -130,7 +130,7 @@ class ModelNames:
 
 
 def check_names(layers: Iterable[Layer], data: Mapping[str, Any], problems: Problems) -> None:
-    """Report each name in the files `config/models.yaml` that leads to no model or provider, where it stands."""
+    """Report each name in `config/models.yaml` files that does not resolve to a model or provider."""
     names = ModelNames.of(data)
     for layer in layers:
         for span, wrong in _invalid_names(layer, names):
@@ -160,19 +160,17 @@ def _invalid_names(layer: Layer, names: ModelNames) -> Iterator[tuple[Span, Inva
                 )
     for name, entry in _entries(layer.get("models")):
         provider, _, model = name.partition(":")
-        no_name = InvalidName("name", f"`{name}` names no provider", "write `provider:model`")
+        no_name = InvalidName("name", f"`{name}` has no provider", "write `provider:model`")
         wrong = names.check_provider(provider, scripted=True) if model else no_name
         yield from _with_span(entry.key, wrong)
 
 
 def _check_owner(names: ModelNames, provider: str, name: str) -> InvalidName | None:
-    """Why a provider cannot stand in with this model: it is not its own."""
+    """Return the error if the model belongs to another provider."""
     owner = names.provider_of(name)
     if owner in (None, provider):
         return None
-    return InvalidName(
-        "provider", f"`{name}` is a model of `{owner}`", f"`{provider}` stands in with models of its own"
-    )
+    return InvalidName("provider", f"`{name}` is a model of `{owner}`", f"use a model of `{provider}`")
 
 
 def _with_span(node: Node, wrong: InvalidName | None) -> Iterator[tuple[Span, InvalidName]]:

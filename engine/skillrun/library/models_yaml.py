@@ -1,6 +1,6 @@
-"""Checks what the files `config/models.yaml` say of providers: each file by itself, then each provider as they make it.
+"""Checks the providers in `config/models.yaml` files: first each file, then each merged provider.
 
-What must not stand there is reported and left out, so that nobody can use it who overlooks the problem.
+Invalid settings are reported and removed, so that they cannot take effect.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, to_plain
 
 PROJECT: Final = "project"
 USER: Final = "user"
-USER_ONLY_KEYS: Final = ("embedded",)  # what native code reads, and what is fetched
-MAX_NAMES: Final = 1_000  # of tiers, aliases or intents in one file
+USER_ONLY_KEYS: Final = ("embedded",)  # settings for native code and downloads
+MAX_NAMES: Final = 1_000  # of tiers, aliases or intents per file
 Layers = tuple[tuple[str, Mapping], ...]
 
 
@@ -42,39 +42,39 @@ def _number(doc: str) -> Key:
 
 
 RATES: Final[Keys] = {
-    "input": _number("dollars for a million tokens"),
-    "output": _number("dollars for a million tokens"),
-    "cache_read": _number("dollars for a million tokens that a cache gave"),
-    "cache_write": _number("dollars for a million tokens that a cache took"),
+    "input": _number("dollars per million tokens"),
+    "output": _number("dollars per million tokens"),
+    "cache_read": _number("dollars per million tokens read from a cache"),
+    "cache_write": _number("dollars per million tokens written to a cache"),
 }
 PROVIDER_KEYS: Final[Keys] = {
-    "kind": Key("choice", "how it is spoken to", True, KINDS),
-    "base_url": Key("address", "write where it is reached", True),
-    "key": Key("variable", 'the environment variable that holds its key, `""` when it needs none'),
-    "names": Key("text", "which bare names are its models"),
-    "strong": Key("text", "its model for `strong` when it stands in"),
-    "fast": Key("text", "its model for `fast` when it stands in"),
+    "kind": Key("choice", "the API that it provides", True, KINDS),
+    "base_url": Key("address", "write its base URL", True),
+    "key": Key("variable", 'the environment variable with its key, `""` if it needs none'),
+    "names": Key("text", "a pattern for the bare names of its models"),
+    "strong": Key("text", "its model for `strong` if it replaces another provider"),
+    "fast": Key("text", "its model for `fast` if it replaces another provider"),
     "window": _count("tokens"),
     "max_output": _count("tokens"),
     "thinking": _count("tokens", 0),
     "concurrency": _count("calls at once"),
     "timeout": _number("seconds for one attempt"),
-    "tools": Key("boolean", "whether its models take tools"),
-    "records": Key("boolean", "whether its models end a document with its record when they are told to"),
+    "tools": Key("boolean", "whether its models support tools"),
+    "records": Key("boolean", "whether its models follow an instruction to end a document with a record"),
 }
 TABLES: Final[dict[str, Keys]] = {
     "intents": {
-        "provider": Key("text", "write whose list it chooses from", True),
+        "provider": Key("text", "write the provider whose list it chooses from", True),
         "match": Key("text", "write a pattern for the names in that list", True),
-        "fallback": Key("text", "write the model that it is when the list cannot be had", True),
-        "tier": Key("choice", "what stands in on another provider", values=("strong", "fast")),
+        "fallback": Key("text", "write the model to use if the list is unavailable", True),
+        "tier": Key("choice", "the tier to use on another provider", values=("strong", "fast")),
     },
     "providers": PROVIDER_KEYS,
     "models": {
         "window": _count("tokens"),
         "max_output": _count("tokens"),
         **RATES,
-        "above": _count("tokens from which a call costs the `long` rates", 0),
+        "above": _count("tokens from which the `long` rates apply", 0),
         "long": Key("rates", "the rates of a long call"),
     },
 }
@@ -84,15 +84,15 @@ RECORDS: Final[dict[str, Keys]] = {
         "seed": _count("a number", 0),
     },
     "retry": {
-        "attempts": _count("how often a call is tried in all"),
-        "seconds": _number("how long"),
-        "first": _number("seconds of the first wait"),
+        "attempts": _count("attempts of a call in total"),
+        "seconds": _number("seconds in total"),
+        "first": _number("seconds before the first retry"),
     },
 }
 
 
 def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
-    """The layers, each with the name of its root and the strongest first, without what they must not say."""
+    """Return the layers, with root names and strongest first, without forbidden settings."""
     addresses = user_addresses(layers)
     for _, layer in layers:
         _hide_secrets(layer)
@@ -102,26 +102,26 @@ def sanitize_layers(layers: Layers, problems: Problems) -> Layers:
 
 
 def user_addresses(layers: Iterable[tuple[str, Mapping]]) -> frozenset[str]:
-    """The addresses that the user's own file names."""
+    """The base URLs in the user's file."""
     entries = (entry for root, layer in layers if root == USER for _, entry in provider_entries(layer))
     written = (entry.value.get("base_url") for entry in entries if isinstance(entry.value, Mapping))
     return frozenset(str(to_plain(node)) for node in written if node is not None)
 
 
 def provider_entries(layer: Mapping) -> Iterator[tuple[str, MappingEntry]]:
-    """The providers that a layer says something of, by name."""
+    """Yield the providers in a layer, by name."""
     return part_entries(layer, "providers")
 
 
 def part_entries(layer: Mapping, part: str) -> Iterator[tuple[str, MappingEntry]]:
-    """The entries of a part of a layer, by name."""
+    """Yield the entries of a part of a layer, by name."""
     node = layer.get(part)
     if isinstance(node, Mapping):
         yield from node.entries.items()
 
 
 class _Layer(Reader):
-    """One file; `root` says whose it is."""
+    """Reads the layer of one root."""
 
     def __init__(self, root: str, addresses: frozenset[str], problems: Problems) -> None:
         super().__init__(problems, literal=True)
@@ -132,8 +132,10 @@ class _Layer(Reader):
         entries = dict(layer.entries)
         for name in USER_ONLY_KEYS if self.root == PROJECT else ():
             if entry := entries.pop(name, None):
-                message = f"a project has no `{name}`: only your own config says what runs in the process"
-                hint = "put it into `config/models.yaml` of your own config folder"
+                message = (
+                    f"a project cannot set `{name}`: only your user config can define models that run in the process"
+                )
+                hint = "move it to `config/models.yaml` in your config folder"
                 self.report(entry.key.span, "users-only", message, hint)
         for part in ("tiers", "aliases", "intents"):
             if part in entries:
@@ -145,23 +147,23 @@ class _Layer(Reader):
         return Mapping(entries, layer.span)
 
     def read_aliases(self, entry: MappingEntry) -> MappingEntry:
-        """Names that stand for models, without those that mean one already: whoever types it is to get that one."""
+        """Read tiers, aliases or intents; names that already refer to a model are reported and removed."""
         if not isinstance(entry.value, Mapping):
             return entry
         kept = dict(entry.value.entries)
         if len(kept) > MAX_NAMES:
-            message = f"there are {len(kept):,} names, and at most {MAX_NAMES:,} are looked at"
+            message = f"there are {len(kept):,} names; at most {MAX_NAMES:,} are allowed"
             self.report(entry.key.span, "too-many", message)
             return MappingEntry(entry.key, Mapping({}, entry.value.span))
         for name, symbol in entry.value.entries.items():
             if ":" in name or (self.root == PROJECT and name.casefold() == "embedded"):
-                hint = "choose another name; one with a `:` is a provider's model, and `embedded` the small model"
-                self.report(symbol.key.span, "name", f"`{name}` means a model already", hint)
+                hint = "choose another name; a name with a `:` is a provider's model, and `embedded` is the small model"
+                self.report(symbol.key.span, "name", f"`{name}` already refers to a model", hint)
                 del kept[name]
         return MappingEntry(entry.key, Mapping(kept, entry.value.span))
 
     def read_table(self, part: str, entry: MappingEntry) -> MappingEntry:
-        """The records of a part by name, each with what may stand in it."""
+        """Read the records of a part by name, each with its valid fields."""
         named = self.mapping_entries(entry.value).items()
         kept = {
             name: self.read_record(entry, TABLES[part])
@@ -174,26 +176,26 @@ class _Layer(Reader):
         name = str(entry.key.value)
         if PROVIDER.fullmatch(name) and name != "scripted":
             return True
-        message = "`scripted` is the model of tests" if name == "scripted" else "this cannot be a provider's name"
+        message = "`scripted` is reserved for tests" if name == "scripted" else "this is not a valid provider name"
         self.report(entry.key.span, "name", message, PROVIDER_HINT)
         return False
 
     def read_record(self, entry: MappingEntry, keys: Keys) -> MappingEntry:
-        """A record with what may stand in it."""
+        """Read a record with its valid fields."""
         written = Mapping(self.mapping_entries(entry.value), entry.value.span)
         fields = self.read(written, {name: replace(key, required=False) for name, key in keys.items()})
         kept = {name: entry for name, entry in written.entries.items() if name in fields}
         return MappingEntry(entry.key, written._replace(entries=kept))
 
     def mapping_entries(self, node: Node) -> dict[str, MappingEntry]:
-        """What a mapping holds; nothing where there is none."""
+        """The entries of a mapping; empty for any other node."""
         if isinstance(node, Mapping):
             return node.entries
         if to_plain(node) is not None:
             self.report_wrong_type(node, "a mapping")
         return {}
 
-    # single values: None where they must not stand
+    # single values: None if they are not allowed
 
     def read_key_value(self, name: str, key: Key, node: Node) -> Any:
         match key.kind:
@@ -203,14 +205,14 @@ class _Layer(Reader):
                 return self.read_variable(node)
             case "rates":
                 return self.read_rates(node)
-            case "integer" | "number" | "boolean" if isinstance(to_plain(node), str):  # perhaps a key that was pasted
+            case "integer" | "number" | "boolean" if isinstance(to_plain(node), str):  # possibly a pasted key
                 expected = {"integer": "a whole number", "number": "a number"}.get(key.kind, "true or false")
                 self.report(node.span, "type", f"`{name}` is text", f"expected {expected}")
                 return None
         return super().read_key_value(name, key, node)
 
     def read_rates(self, node: Node) -> dict[str, Any] | None:
-        """Those of a long call; with one that is wrong, none."""
+        """Read the rates of a long call; None if one is invalid."""
         problem_count = len(self.problems)
         rates = self.read(node, RATES)
         return rates if len(self.problems) == problem_count else None
@@ -222,11 +224,11 @@ class _Layer(Reader):
         try:
             address = _parse_base_url(node)
         except AddressError as error:
-            hint = "write it as `https://host/v1`; keys belong into the environment"
-            self.report(node.span, "address", f"this cannot be a base_url: {error}", hint)
+            hint = "write it as `https://host/v1`; keys belong in the environment"
+            self.report(node.span, "address", f"this is not a valid base_url: {error}", hint)
             return None
         if address.is_insecure and self.root != USER and url not in self.addresses:
-            message = f"calls to {address.host} could be read on their way: plain http is for this machine"
+            message = f"calls to {address.host} would not be encrypted; plain http is only allowed for this machine"
             self.report(node.span, "address", message, HTTP_HINT)
             return None
         return url
@@ -234,12 +236,12 @@ class _Layer(Reader):
     def read_variable(self, node: Node) -> Any:
         if _is_variable(node):
             return to_plain(node)
-        self.report(node.span, "variable", "this cannot be the name of an environment variable", VARIABLE_HINT)
+        self.report(node.span, "variable", "this is not a valid name of an environment variable", VARIABLE_HINT)
         return None
 
 
 def merge_models(layers: Iterable[Mapping], problems: Problems) -> dict[str, Any]:
-    """The merged data of vetted layers, the strongest first. The rest of what can be wrong is reported and left out."""
+    """Merge sanitized layers, strongest first. Remaining errors are reported and omitted."""
     checked = TABLES.keys() | RECORDS.keys()
     layers = tuple(layers)
     others = [
@@ -270,7 +272,7 @@ def _is_variable(node: Node) -> bool:
 
 
 def _hide_secrets(layer: Mapping) -> None:
-    """Keep every problem from quoting a line where a key or a password may stand in place of what belongs there."""
+    """Stop problems from quoting lines that may contain a key or a password instead of the expected value."""
     for _, entry in provider_entries(layer):
         fields = entry.value.entries if isinstance(entry.value, Mapping) else {}
         for node in (field.value for key, field in fields.items() if key in ("base_url", "key")):
@@ -287,7 +289,7 @@ def _is_address(node: Node) -> bool:
 
 
 def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
-    """Each record of a table has what it needs. One that has a problem already is let be."""
+    """Report records that lack required keys. Records with other problems are skipped."""
     for part, keys in TABLES.items():
         written = _merge_records(layers, part)
         spans = {name: entry.key.span for _, layer in reversed(kept) for name, entry in part_entries(layer, part)}
@@ -301,12 +303,12 @@ def _check_complete(layers: Layers, kept: Layers, problems: Problems) -> None:
                 hint = suggest("", keys[lacks].values, keys[lacks].doc)
                 problems.report(spans[name], "missing-key", f"`{name}` has no `{lacks}`", hint)
             elif local and (fields.get("base_url") or fields.get("key")):
-                message = f"`{name}` is embedded, and has neither an address nor a key"
+                message = f"`{name}` is embedded and cannot have an address or a key"
                 problems.report(spans[name], "address", message)
 
 
 def _merge_records(layers: Layers, part: str) -> dict[str, dict[str, Any]]:
-    """What the layers say of each record of a table, the strongest first."""
+    """Merge the records of a table from layers, strongest first."""
     records: dict[str, dict[str, Any]] = {}
     for _, layer in reversed(layers):
         for name, entry in part_entries(layer, part):

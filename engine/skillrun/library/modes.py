@@ -1,6 +1,6 @@
-"""What a config says in each of its modes: an entry of `modes` is laid over the rest of the config.
+"""Merges a config for each of its modes: an entry of `modes` overlays the rest of the config.
 
-Owns that and the features that modes list. It does not know which mode a run is in.
+Also reads the features that modes list. Does not know the mode of a run.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import to_plain
 
 MODES: Final = "modes"
-FEATURES: Final = "features"  # in a mode: a list of those that are on
+FEATURES: Final = "features"  # in a mode: the list of features that are on
 
 
 Data = dict[str, Any]
 
 
 def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple[Data, dict[str, Data]]:
-    """The merged data of `layers`, the strongest first, and what it is in each of its modes.
+    """Return the merged data of `layers`, strongest first, and the data of each mode (empty without modes).
 
-    A mode is laid over what its own file says, and a stronger file over both. An entry of `modes` has then, from itself
-    or from the rest, all that any mode lays over. Without modes the second is empty.
+    A mode overlays its own file, and a stronger file overlays both. Each returned entry of `modes` then has every key
+    that any mode overlays, from itself or from the rest of the config.
     """
     layers = tuple(layers)
     shipped = layers[-1]
@@ -53,12 +53,12 @@ def merge_by_mode(layers: Iterable[source.Mapping], problems: Problems) -> tuple
 
 
 def mode_dependent_keys(data: Mapping[str, Any], modes: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """The keys of a config that some mode lays something else over."""
+    """The keys of a config that have another value in some mode."""
     return frozenset(name for values in modes.values() for name in values if values[name] != data.get(name))
 
 
 def _entries(layer: source.Mapping, known: Data, sample: Data, problems: Problems) -> dict[str, Data]:
-    """The modes of a layer with what of each may stand there; `sample` has every key that a mode may have."""
+    """The modes of a layer with their valid keys; `sample` has every key that a mode may have."""
     node = layer.get(MODES)
     entries = {}
     for name, entry in node.entries.items() if isinstance(node, source.Mapping) else ():
@@ -75,7 +75,7 @@ def _entries(layer: source.Mapping, known: Data, sample: Data, problems: Problem
 
 
 def _shared_values(entry: Data, data: Data) -> Data:
-    """What of a mode is laid over the config; the rest is its own."""
+    """The values of a mode that overlay the config; the others exist only in modes."""
     return {key: value for key, value in entry.items() if key in data and key != FEATURES}
 
 

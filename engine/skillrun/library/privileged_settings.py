@@ -1,7 +1,7 @@
-"""What the files of a project want beyond what any project may have; and which file says where calls go.
+"""Finds the settings of a project that need the user's consent, and the file that sets each provider's address.
 
-Free is what cannot take a key or a prompt anywhere: tiers, names, prices, numbers, and a provider of the project's own
-on this machine that needs no key. Decides nothing about consent.
+Settings that cannot send a key or prompt anywhere need no consent: tiers, names, prices, numbers, and the project's
+providers on this machine without a key. Does not ask for consent.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from skillrun.library.models_yaml import PROJECT, merge_models, provider_entries
 from skillrun.syntax.diagnostics import Problems
 from skillrun.syntax.source import Mapping, Span, to_plain
 
-ENDPOINT_KEYS: Final = ("kind", "base_url", "key")  # what decides where a call goes, and which key goes with it
+ENDPOINT_KEYS: Final = ("kind", "base_url", "key")  # these decide where a call goes, and with which key
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where calls to a provider go, how it is spoken to, and which variable's key goes with them."""
+    """The API kind and base URL of a provider, and the variable of the key sent to it."""
 
     kind: str = ""
     base_url: str = ""
@@ -31,7 +31,7 @@ class Endpoint:
 
     @property
     def is_free(self) -> bool:
-        """Whether any project may have it: no key, and not beyond this machine."""
+        """Whether no consent is needed: no key, and only on this machine."""
         if self.key:
             return False
         try:
@@ -42,7 +42,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class PrivilegedSetting:
-    """One value of a project's file that needs consent: what the provider is with it, and what it is without it."""
+    """A project setting that needs consent, with the provider's endpoint with and without it."""
 
     provider: str
     key: str
@@ -53,20 +53,20 @@ class PrivilegedSetting:
 
     @property
     def location(self) -> str:
-        """The file and the line."""
+        """The file and line of the setting."""
         return f"{self.span.path}:{self.span.line}"
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Which file says where a provider is; `users`: the user's own config names that address."""
+    """The file that sets a provider's address; `is_user_address`: the user's config contains that address."""
 
     location: str
     is_user_address: bool = False
 
 
 def find_privileged_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
-    """Every wish of the project's files, in the order of the files."""
+    """Return the settings of the project that need consent, in file order."""
     models = library.config("models")
     if models is None or PROJECT not in models.roots:
         return ()
@@ -76,7 +76,7 @@ def find_privileged_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
     settings = []
     for name, endpoint in _endpoints(models.data).items():
         baseline = baseline_endpoints.get(name)
-        is_complete = endpoint.kind and endpoint.base_url  # what is not is a problem of its own
+        is_complete = endpoint.kind and endpoint.base_url  # an incomplete endpoint is reported as a problem
         if is_complete and endpoint != baseline and not (baseline is None and endpoint.is_free):
             settings += _endpoint_settings(layers, name, endpoint, baseline)
     return tuple(settings)
@@ -85,7 +85,7 @@ def find_privileged_settings(library: Library) -> tuple[PrivilegedSetting, ...]:
 def _endpoint_settings(
     layers: Iterable[tuple[str, Mapping]], name: str, endpoint: Endpoint, baseline: Endpoint | None
 ) -> list[PrivilegedSetting]:
-    """The values of the project's files that make the provider what it is."""
+    """The project's settings that determine the endpoint of a provider."""
     settings = []
     for root, layer in layers:
         for key in ENDPOINT_KEYS if root == PROJECT else ():
@@ -98,7 +98,7 @@ def _endpoint_settings(
 
 
 def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
-    """What a consent is bound to: files, keys and values, and what they make of each provider; not their lines."""
+    """The digest that a consent is bound to: files, keys, values and resulting endpoints, without line numbers."""
     entries = [
         [wish.span.path, wish.key, wish.value, *(getattr(wish.endpoint, key) for key in ENDPOINT_KEYS)]
         for wish in settings
@@ -107,7 +107,7 @@ def consent_digest(settings: Iterable[PrivilegedSetting]) -> str:
 
 
 def origins(models: Config) -> dict[str, Origin]:
-    """Which file gives each provider its address: the weakest one that already says what holds."""
+    """Return the file that sets each provider's address: the weakest file with the effective value."""
     layers = tuple(zip(models.roots, models.layers, strict=True))
     addresses = user_addresses(layers)
     origins: dict[str, Origin] = {}

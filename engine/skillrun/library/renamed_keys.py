@@ -1,6 +1,6 @@
-"""Keys of a config that have another place now: what a project's file still says at the old one is read at the new one.
+"""Applies renames of config keys: values at the old key of a project's file are read at the new key.
 
-Owns the notation: `was: {modes.<mode>.panel: panels.<mode>}`, each new place with the old one. It does not merge.
+Owns the notation `was: {modes.<mode>.panel: panels.<mode>}`, which maps new keys to old keys. Does not merge.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ RENAMES_KEY: Final = "was"
 
 
 class RenamedKey(NamedTuple):
-    """A key's place now and before; a part in `<…>` stands for any name, the same on both sides."""
+    """A new and an old key path; a part in `<…>` matches any name, the same on both sides."""
 
     new: tuple[str, ...]
     old: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"`{'.'.join(self.old)}` is `{'.'.join(self.new)}` now"
+        return f"`{'.'.join(self.old)}` is now `{'.'.join(self.new)}`"
 
 
 class _ExtractedEntry(NamedTuple):
-    names: dict[str, str]  # what stood for each `<…>`
+    names: dict[str, str]  # the names matched by each `<…>`
     entry: MappingEntry
 
 
 def read_renamed_keys(shipped: Mapping, problems: Problems) -> list[RenamedKey]:
-    """What a layer of a config says of places of before; it is the weakest one that counts."""
+    """Read the renames of a config layer; only those of the weakest layer apply."""
     node = shipped.get(RENAMES_KEY)
     if node is not None and not isinstance(node, Mapping):
-        problems.report(node.span, "type", f"`{RENAMES_KEY}` maps a key's place to the one that it had before")
+        problems.report(node.span, "type", f"`{RENAMES_KEY}` must be a mapping of new keys to old keys")
         return []
     return (
         [move for move, span in _parse_renames(node) if _is_valid_rename(move, span, problems)]
@@ -43,12 +43,12 @@ def read_renamed_keys(shipped: Mapping, problems: Problems) -> list[RenamedKey]:
 
 
 def apply_renames(layer: Mapping, renames: list[RenamedKey], problems: Problems) -> Mapping:
-    """The layer with everything at its new place; each thing that was elsewhere is warned of."""
+    """Return the layer with all values at their new keys; warn of each old key."""
     for move in renames:
         layer, extracted = _extract(layer, move.old, {})
         for names, entry in extracted:
             new, old = (tuple(names.get(part, part) for part in path) for path in move)
-            message, hint = str(RenamedKey(new, old)), "it counts as before; write it there"
+            message, hint = str(RenamedKey(new, old)), "the old key still works; use the new one"
             problems.report(entry.key.span, "moved", message, hint, "warning")
             layer = _insert(layer, new, entry)
     return layer
@@ -65,13 +65,13 @@ def _parse_renames(node: Mapping) -> Iterator[tuple[RenamedKey, Span]]:
 
 def _is_valid_rename(rename: RenamedKey, span: Span, problems: Problems) -> bool:
     if not all(rename.old):
-        message = f"`{'.'.join(rename.new)}` needs the place that it had before"
-        problems.report(span, "moved", message, "a name such as `hours`, or `lengths.<mode>` where it stood in many")
+        message = f"`{'.'.join(rename.new)}` needs its old key"
+        problems.report(span, "moved", message, "write a name such as `hours`, or `lengths.<mode>` for several names")
         return False
     marks = [sorted(part for part in path if _is_placeholder(part)) for path in rename]
     if marks[0] != marks[1] or not all(rename.new) or len(set(marks[0])) < len(marks[0]):
-        message = f"`{'.'.join(rename.old)}` does not say the same names as `{'.'.join(rename.new)}`"
-        problems.report(span, "moved", message, "each `<name>` stands once on both sides")
+        message = f"`{'.'.join(rename.old)}` does not have the same placeholders as `{'.'.join(rename.new)}`"
+        problems.report(span, "moved", message, "use each `<name>` once on both sides")
         return False
     return True
 
@@ -81,7 +81,7 @@ def _is_placeholder(part: str) -> bool:
 
 
 def _extract(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tuple[Mapping, list[_ExtractedEntry]]:
-    """A mapping without what stands at a path, and what stood there; a mapping that becomes empty goes, too."""
+    """Remove the entries at a path; return the mapping and the entries. Mappings left empty are removed too."""
     first, *rest = path
     kept: dict[str, MappingEntry] = {}
     extracted: list[_ExtractedEntry] = []
@@ -102,7 +102,7 @@ def _extract(node: Mapping, path: tuple[str, ...], names: dict[str, str]) -> tup
 
 
 def _insert(node: Mapping, path: tuple[str, ...], entry: MappingEntry) -> Mapping:
-    """A mapping with an entry at a path, where nothing stands there yet."""
+    """Add an entry at a path, unless the path already has a value."""
     first, *rest = path
     existing = node.entries.get(first)
     key = Scalar(first, None, entry.key.span)

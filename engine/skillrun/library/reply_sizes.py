@@ -1,6 +1,6 @@
-"""How long the replies of a step are, as `config/sizes.yaml` says from finished runs; what an estimate goes by.
+"""Reads the reply sizes of steps from `config/sizes.yaml`, measured in finished runs, for estimates.
 
-A step without an entry goes by `estimate` in `config/skillrun.yaml`.
+A step without an entry uses `estimate` in `config/skillrun.yaml`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems
 
 CONFIG: Final = "sizes"
-MAX_TOKENS: Final = 10**7  # tokens
+MAX_TOKENS: Final = 10**7
 KEYS: Keys = {
-    "reply": Key("integer", "the tokens of a reply", required=True, least=0, most=MAX_TOKENS),
-    "turns": Key("integer", "turns with tools before it", least=0, most=1000),
-    "found": Key("integer", "the tokens that tools find in one of these turns", least=0, most=MAX_TOKENS),
+    "reply": Key("integer", "tokens of a reply", required=True, least=0, most=MAX_TOKENS),
+    "turns": Key("integer", "turns with tool calls before the reply", least=0, most=1000),
+    "found": Key("integer", "tokens that the tools return per turn", least=0, most=MAX_TOKENS),
 }
 _AGAIN: Final = re.compile(r"@[\d.]+$")
 
 
 @dataclass(frozen=True)
 class ReplySize:
-    """Tokens of a reply, turns with tools before it, and the tokens that one of them finds."""
+    """Tokens of a reply, turns with tool calls before it, and tokens that the tools return per turn."""
 
     reply: int
     turns: int = 0
@@ -37,12 +37,12 @@ class ReplySize:
 
 
 def step_address(address: str) -> str:
-    """`plan/clarify/gate/score` of the call `plan/clarify/gate#2/score/coordinator/1.1`: for all members."""
+    """The address of a call's step: `plan/clarify/gate/score` for `plan/clarify/gate#2/score/coordinator/1.1`."""
     return "/".join(strip_markers(_AGAIN.sub("", part)) for part in address.split("/")[:-2])
 
 
 def load_reply_sizes(library: Library) -> Mapping[str, ReplySize]:
-    """What is known, by step."""
+    """Return the known sizes, by step."""
     config = library.config(CONFIG)
     steps = config.data.get("steps") if config is not None else None
     entries = steps.items() if isinstance(steps, dict) else ()
@@ -52,7 +52,7 @@ def load_reply_sizes(library: Library) -> Mapping[str, ReplySize]:
 
 
 def check_reply_sizes(library: Library, problems: Problems) -> None:
-    """Report what is wrong with the sizes, each at its place; what a weaker layer says may be left out."""
+    """Report errors in the sizes; keys that a weaker layer sets are optional."""
     config = library.config(CONFIG)
     seen: set[str] = set()
     reader = Reader(problems)

@@ -1,6 +1,6 @@
-"""Where files are searched: the project, the user's config folder, the library in the package. The first match wins.
+"""The search path: the project, the user's config folder, and the library in the package. The first match wins.
 
-Imports nothing that the start of the command line would feel.
+Imports only modules that do not slow down the start of the command line.
 """
 
 import os
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import skillrun
 
-_OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md")  # files of which a project has one, or of the config
+_OWN = ("workflows/*.md", "skills/*/*.md", "roles/*.md")  # a project has at least one of these, or a config file
 _RUNS = ("runs/*/state.md",)
 
 
 @dataclass(frozen=True)
 class Root:
-    """One folder of the search path; `label` stands for it in messages. Nothing leads out of a `confined` one."""
+    """A folder of the search path; `label` is its prefix in messages. Links cannot lead out if `is_confined`."""
 
     path: Path
     label: str
@@ -25,15 +25,15 @@ class Root:
 
     @property
     def boundary(self) -> Path | None:
-        """The folder that its files lie in, where that counts."""
+        """The folder that its files must be in, if confined."""
         return self.path if self.is_confined else None
 
 
 def enclosing_project(place: Path) -> Path | None:
-    """The folder of the project that a place lies in, or is, none above a repository or home.
+    """Return the project folder that contains a path, or is it; the search stops at a repository root or home.
 
-    The nearest with files of a project, or else with runs. A folder `config` is many a program's, so that only files
-    of the shipped config's names count there.
+    This is the nearest folder with project files, or else with runs. Many programs have a folder `config`, so only
+    files with the names of shipped config files count there.
     """
     folders = list(_candidate_folders(place))
     config = tuple(f"config/{path.name}" for path in (package_library() / "config").glob("*.yaml"))
@@ -45,7 +45,7 @@ def enclosing_project(place: Path) -> Path | None:
 
 
 def _candidate_folders(place: Path) -> Iterator[Path]:
-    """The folders that may be the project of a place, the nearest first."""
+    """Yield the folders that may be the project of a path, nearest first."""
     home = Path.home()
     for folder in (place, *place.parents):
         if folder in (home, home.resolve(), folder.parent):
@@ -56,27 +56,27 @@ def _candidate_folders(place: Path) -> Iterator[Path]:
 
 
 def package_library() -> Path:
-    """The folder of the shipped library: inside the wheel, or the repository's top in an editable install."""
+    """The folder of the shipped library: inside the wheel, or the repository root in an editable install."""
     package = Path(skillrun.__file__).parent
     inside = package / "content"
     return inside if inside.is_dir() else package.parents[1]
 
 
 def shipped_files() -> list[str]:
-    """The files of the shipped library, by their paths below its folder, sorted."""
+    """The sorted paths of the shipped library's files, relative to its folder."""
     folder = package_library()
     paths = (path for pattern in (*_OWN, "config/*.yaml") for path in folder.glob(pattern))
     return sorted(path.relative_to(folder).as_posix() for path in paths if path.name != "README.md")
 
 
 def search_path(project: Path) -> tuple[Root, ...]:
-    """The folders that are searched, the first match wins."""
+    """Return the folders to search, strongest first."""
     from platformdirs import user_config_path
 
     config = user_config_path("skillrun")
     roots = (
         Root(project, "", "project", is_confined=True),
-        # one that is not absolute would be a folder of whatever project one is in
+        # a relative folder would depend on the current directory
         *((Root(config, "~config/", "user"),) if config.is_absolute() else ()),
         Root(package_library(), "skillrun:", "library"),
     )

@@ -1,4 +1,4 @@
-"""Which names hold secrets, as `config/skillrun.yaml` says: a project may add to them, and takes none back."""
+"""Reads the patterns of secret file names from `config/skillrun.yaml`; a project can only add patterns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONFIG: Final = "skillrun"
 
 
 def secret_names(library: Library) -> tuple[str, ...]:
-    """The patterns, in the order in which they count: the shipped or the user's own, then the project's."""
+    """The patterns in order of application: the user's or else the shipped ones, then the project's."""
     config = library.config(CONFIG)
     names: list[str] = []
     for layer in reversed(config.layers if config is not None else ()):
@@ -25,13 +25,15 @@ def secret_names(library: Library) -> tuple[str, ...]:
 
 
 def check_secret_names(library: Library, problems: Problems) -> None:
-    """Report what a project's list would take back."""
+    """Report negated patterns in a project's list."""
     config = library.config(CONFIG)
     for layer in config.layers if config is not None else ():
         for item in _items(layer) or () if _is_of_project(layer, library) else ():
             if _is_negation(item):
-                message = f"`{item.value}` would take a name back, and a project only adds to those that are withheld"
-                problems.report(item.span, "withheld", message, "a list in your own config folder stands in its place")
+                message = f"`{item.value}` would allow a withheld name; a project can only add names to withhold"
+                problems.report(
+                    item.span, "withheld", message, "put a list in your config folder to replace the shipped one"
+                )
 
 
 def _is_of_project(layer: Mapping, library: Library) -> bool:
@@ -39,7 +41,7 @@ def _is_of_project(layer: Mapping, library: Library) -> bool:
 
 
 def _items(layer: Mapping) -> list[Scalar] | None:
-    """The list of one file; None where it has none."""
+    """The list of one file; None if it has none."""
     part = layer.get("repository")
     withheld = part.get("withheld") if isinstance(part, Mapping) else None
     return [item for item in withheld.items if isinstance(item, Scalar)] if isinstance(withheld, Sequence) else None

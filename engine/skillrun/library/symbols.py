@@ -1,6 +1,6 @@
-"""What a check sees of names, for whoever shows files to their author: which place means what, what is known where.
+"""The symbol table of a check, for editors: references to symbols, and the names known in each range.
 
-Filled in by the lookups and the checks while they resolve names; decides nothing, and a check without it is the same.
+Filled in by lookups and checks while they resolve names; does not affect their results.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from skillrun.types.types import Path, Type, identifier
 
 
 class Symbol(NamedTuple):
-    """What a name can mean: its kind, the path of the file that has it below the library, and its name there.
+    """A named item: its kind, the library path of the file that defines it, and its name there.
 
-    Names of what expressions can read are as expressions write them; those of config are paths: `breakers.judges`.
+    Names in expressions are written as in expressions; names of config keys are paths: `breakers.judges`.
     """
 
     kind: str
@@ -27,7 +27,7 @@ class Symbol(NamedTuple):
 
 
 class SymbolReference(NamedTuple):
-    """A place that names a thing: so many characters from there on."""
+    """A reference to a symbol: `length` characters at a position."""
 
     span: Span
     length: int
@@ -36,10 +36,10 @@ class SymbolReference(NamedTuple):
 
 @dataclass(frozen=True)
 class ScopeOwners:
-    """Which files the names at a place belong to.
+    """The files that the names in a scope belong to.
 
-    `steps` is the file whose steps stand here, `owner` the one whose inputs and state are read, `config` the name of
-    the config; `givers` are the files whose outputs a step's fields, or those of a phase (`phases.<name>`), are.
+    `steps` is the file with the steps, `owner` the file whose inputs and state are read, and `config` the name of the
+    config; `output_files` are the files that define the outputs of a step or of a phase (`phases.<name>`).
     """
 
     steps: str = ""
@@ -48,7 +48,7 @@ class ScopeOwners:
     output_files: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def resolve_symbols(self, key: str, label: Path | None, local: Collection[str]) -> Iterator[Symbol]:
-        """What a name means, or the field of the record with a label: one thing, or as many as may give it.
+        """Yield the symbols that a name, or a field of the record with a label, may refer to.
 
         `local` are the names that steps bind.
         """
@@ -79,9 +79,9 @@ class ScopeOwners:
 
 @dataclass(frozen=True)
 class ScopeRange:
-    """What is known in a stretch of a file: a template, or a step with what stands in it.
+    """The names known in a range of a file: a template, or a step with its content.
 
-    `homes` are the files whose names are read, `step` is the id of the step.
+    `owners` are the files that the names belong to; `step` is the id of the step.
     """
 
     source: Source
@@ -94,9 +94,9 @@ class ScopeRange:
 
 @dataclass
 class SymbolTable:
-    """What one check has seen, by file; `indexed` are things whose parts are read by names that only the run knows.
+    """The references and scopes of one check, by file.
 
-    Such a thing has the name of a part that is empty.
+    `indexed` are symbols whose parts are accessed by names only known during the run; their last name part is empty.
     """
 
     references: dict[Source, dict[SymbolReference, None]] = field(default_factory=lambda: defaultdict(dict))
@@ -104,7 +104,7 @@ class SymbolTable:
     indexed: set[Symbol] = field(default_factory=set)
 
     def add_reference(self, span: Span, name: str, symbol: Symbol) -> None:
-        """Note that a name stands at a place, perhaps in quotes; where something else stands there, note nothing."""
+        """Record a reference if the name, possibly in quotes, is at the position."""
         text, start = span.source.text, span.offset
         start += text[start : start + 1] in ("'", '"')
         for spelling in (name, identifier(name)):
@@ -118,5 +118,5 @@ class SymbolTable:
 
 
 def library_path(source: Source) -> str:
-    """The path of a file below the folder of the library that it is in."""
+    """The path of a file relative to its library folder."""
     return source.label.removeprefix("skillrun:").removeprefix("~config/")

@@ -1,4 +1,4 @@
-"""What only the user's own config says, and no project: the store in which runs stand. Opens nothing."""
+"""Reads the settings that only the user's config may contain: the store of runs. Opens no store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STORE: Final = "store"
 
 
 def user_store_url(roots: Iterable[Root]) -> str:
-    """The URL of the store that the user's own config names; empty where it names none. Raises UsageError."""
+    """The URL of the store in the user's config; "" if not set. Raises UsageError."""
     user_roots = [root for root in roots if root.name == "user" and (root.path / "config" / f"{CONFIG}.yaml").exists()]
     if not user_roots:
         return ""
@@ -30,18 +30,18 @@ def user_store_url(roots: Iterable[Root]) -> str:
     url = config.data.get(STORE) if config is not None else None
     if url is not None and not isinstance(url, str):
         raise UsageError(
-            f"`{STORE}` of {user_roots[0].label}config/{CONFIG}.yaml is no text", "write it as postgresql://…"
+            f"`{STORE}` of {user_roots[0].label}config/{CONFIG}.yaml must be text", "write it as postgresql://…"
         )
     return url or ""
 
 
 def check_user_only_settings(library: Library, problems: Problems) -> None:
-    """Report what a project says of where runs stand: a clone would send them elsewhere."""
+    """Report a store set by a project, because a cloned project could redirect runs."""
     config = library.config(CONFIG)
     source = library.files.get(("project", f"config/{CONFIG}.yaml"))
     for layer in config.layers if config is not None else ():
         entry = layer.entries.get(STORE) if layer.span.source is source else None
         if entry is not None and not (isinstance(entry.value, Scalar) and not entry.value.value):
-            message = f"a project has no `{STORE}`: only your own config says where runs stand"
-            hint = f"put it into `config/{CONFIG}.yaml` of your own config folder, or set SKILLRUN_STORE"
+            message = f"a project cannot set `{STORE}`: only your user config can set where runs are stored"
+            hint = f"move it to `config/{CONFIG}.yaml` in your config folder, or set SKILLRUN_STORE"
             problems.report(entry.key.span, "users-only", message, hint)

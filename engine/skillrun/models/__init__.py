@@ -1,1 +1,1 @@
-"""Calls to models: one request type, one gateway, and the providers. Importing this package imports no provider."""
+"""Model calls: the request type, the gateway and the providers. Importing this package imports no provider SDK."""

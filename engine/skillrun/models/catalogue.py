@@ -1,6 +1,6 @@
-"""Which model a name means, on which provider, with which window and price: `config/models.yaml`, read as plain data.
+"""Resolves model names to a provider, model, window and price, from the data in `config/models.yaml`.
 
-Decides from values alone. The lists that providers publish of their models come in through `live`.
+Resolution is pure except for the lists of models that providers publish, which `model_lists` fetches.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from skillrun.models.entries import EmbeddedConfig, Intent, Price, ProviderConfi
 from skillrun.models.messages import Usage
 from skillrun.syntax.diagnostics import SkillrunError, allowed_hint, did_you_mean
 
-NO_KEY_REASON: Final = "no provider key is set: the small embedded model"
-KEY_SUFFIX, URL_SUFFIX = "_API_KEY", "_BASE_URL"  # how a key's variable ends, and that of the address beside it
+NO_KEY_REASON: Final = "no provider key is set, using the small embedded model"
+KEY_SUFFIX, URL_SUFFIX = "_API_KEY", "_BASE_URL"  # endings of the variables for a provider's key and its address
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,16 @@ class Catalogue:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], origins: Mapping[str, Origin] = MappingProxyType({})) -> Catalogue:
-        """The catalogue that the merged `models.yaml` describes, which `language.models_yaml` has checked.
+        """Build the catalogue from the merged `models.yaml`, which `library.models_yaml` has checked.
 
-        `origins` says which file gives each provider its address; where nobody says it, it is not the user's own.
+        `origins` has the file that sets each provider's address; without an origin it is not considered the user's own.
         """
 
         def build_entries(kind: type[Any], part: str) -> dict[str, Any]:
             entries = {}
             for name, entry in config.get(part, {}).items():
                 if not entry.keys() <= TABLES[part].keys():
-                    raise SkillrunError(f"models.yaml: `{part}.{name}` has a key that it cannot have")
+                    raise SkillrunError(f"models.yaml: `{part}.{name}` has an unknown key")
                 entries[name] = kind(name=name, **entry)
             return entries
 
@@ -79,9 +79,9 @@ class Catalogue:
         )
 
     def apply_base_urls(self, environ: Mapping[str, str]) -> Catalogue:
-        """With the base URLs that the environment names, as the SDKs read them: `ANTHROPIC_BASE_URL` and the like.
+        """Return the catalogue with base URLs from the environment that SDKs read, such as `ANTHROPIC_BASE_URL`.
 
-        Raises `SkillrunError` for one that cannot be used, without showing it, where the provider's key is set.
+        Applies to providers whose key is set. Raises `SkillrunError` for an invalid URL, without showing it.
         """
         providers = {}
         for name, provider in self.providers.items():
@@ -94,19 +94,19 @@ class Catalogue:
                     parse_address(url)
                 except AddressError as error:
                     step = f"Write it as `https://host/v1`, or unset {variable}."
-                    raise SkillrunError(f"{variable} cannot be the address of {name}: {error}", step) from None
+                    raise SkillrunError(f"{variable} is not a valid address for {name}: {error}", step) from None
             providers[name] = replace(provider, base_url=url, origin=variable) if url else provider
         return replace(self, providers=providers)
 
     def block_providers(self, reasons: Mapping[str, str]) -> Catalogue:
-        """With nothing being sent to the providers that are named, each with the reason."""
+        """Return the catalogue with the named providers blocked, each for the given reason."""
         providers = {
             name: replace(provider, blocked_reason=reasons.get(name, "")) for name, provider in self.providers.items()
         }
         return replace(self, providers=providers)
 
     def provider_locations(self, models: Iterable[str]) -> dict[str, str]:
-        """Where the providers of these models are, in words; what runs in the process is nowhere."""
+        """Return the locations of these models' providers, for display; the embedded model has none."""
         names = dict.fromkeys(model.partition(":")[0] for model in models)
         return {
             name: self.providers[name].location
@@ -117,10 +117,10 @@ class Catalogue:
     def resolve(
         self, name: str, environ: Mapping[str, str], override: str = "", model_list: model_lists.ModelList | None = None
     ) -> ResolvedModel:
-        """What `name` means: a tier, an alias, an intent, `provider:model`, or a model's bare name.
+        """Resolve `name`: a tier, an alias, an intent, `provider:model`, or a model's bare name.
 
-        `override` takes the place of every tier and alias. `listed` is the list of models of the intent's provider;
-        without it an intent is its `fallback`. Raises `SkillrunError` for a name that means nothing.
+        `override` replaces every tier and alias. `model_list` is the list of models of the intent's provider; without
+        it, an intent resolves to its `fallback`. Raises `SkillrunError` for an unknown name.
         """
         target, why = self._resolve_name(name, environ, override)
         if isinstance(target, Intent):
@@ -148,7 +148,7 @@ class Catalogue:
     async def resolve_live(
         self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
     ) -> ResolvedModel:
-        """As `resolve`, with the provider's list of models, from `cache` for a day. The caller pins the result."""
+        """Like `resolve`, with the provider's list of models, cached for a day. The caller pins the result."""
         target, _ = self._resolve_name(name, environ, override)
         model_list = None
         if isinstance(target, Intent):
@@ -159,7 +159,7 @@ class Catalogue:
     def resolve_from_cache(
         self, name: str, environ: Mapping[str, str], cache: Path, override: str = ""
     ) -> ResolvedModel:
-        """As `resolve`, with the provider's list where it was fetched within a day; nobody is asked."""
+        """Like `resolve`, with the provider's list if it was cached within a day; sends no request."""
         target, _ = self._resolve_name(name, environ, override)
         provider = self.providers[target.provider] if isinstance(target, Intent) else None
         model_list = (
@@ -170,7 +170,7 @@ class Catalogue:
         return self.resolve(name, environ, override, model_list)
 
     def _short_name(self, model: str) -> str:
-        """The name of `provider:model` alone where it means this one and no other, or is that of the scripted model."""
+        """Return the name without its provider if that is unambiguous or it is scripted, else `provider:model`."""
         provider, _, name = model.partition(":")
         with suppress(SkillrunError):
             if provider == "scripted" or self._qualify_name(name) == model:
@@ -178,7 +178,7 @@ class Catalogue:
         return model
 
     def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
-        """Whether a name means this model here: exactly it, or any of those that its intent chooses from."""
+        """Whether a name can resolve to this model: exactly, or as one of those that its intent matches."""
         target, _ = self._resolve_name(name, environ, "")
         if isinstance(target, Intent):
             provider, _, listed_name = model.partition(":")
@@ -188,12 +188,12 @@ class Catalogue:
         return target == model
 
     def price(self, model: str, usage: Usage) -> float | None:
-        """Dollars for a call to `provider:model`, None when its rates are unknown; the scripted model is free."""
+        """Return the price of a call to `provider:model` in dollars, None if unknown; the scripted model is free."""
         rates = _price(self.models.get(model, {}))
         return 0.0 if model.startswith("scripted:") else rates.cost(usage) if rates else None
 
     def _resolve_name(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
-        """The exact model, or the intent whose provider's list decides, to which a name leads, and by which way."""
+        """Return the exact model or the intent that a name resolves to, and the explanation of each step."""
         target, why = self._follow_aliases(name, environ, override)
         if override or name.casefold() not in map(str.casefold, self.elsewhere):
             return target, why
@@ -202,13 +202,13 @@ class Catalogue:
             return target, why
         other = self._substitute_provider(environ, excluding=own_provider)
         if other is None:
-            return target, [*why, "there is no key of another provider"]
+            return target, [*why, "no key of another provider is set"]
         tier = other.fast if isinstance(target, Intent) and target.tier == "fast" and other.fast else other.strong
         target, way = self._follow_aliases(tier, environ, "")
-        return target, [f"another provider than {own_provider}, as {other.key} is set", tier, *way]
+        return target, [f"a provider other than {own_provider}, as {other.key} is set", tier, *way]
 
     def _follow_aliases(self, name: str, environ: Mapping[str, str], override: str) -> tuple[str | Intent, list[str]]:
-        """Where a name leads by itself."""
+        """Resolve a name through tiers, aliases and intents, and substitute a provider if a key is missing."""
         symbols = {**self.tiers, **self.aliases}
         why: list[str] = []
         seen = [name]
@@ -233,7 +233,7 @@ class Catalogue:
             else:
                 return self._qualify_name(name), why
             if len(seen) > MAX_ALIAS_STEPS:
-                raise SkillrunError(f"the model name `{seen[0]}` leads through more than {MAX_ALIAS_STEPS} others")
+                raise SkillrunError(f"the model name `{seen[0]}` goes through more than {MAX_ALIAS_STEPS} other names")
             if name in seen:
                 raise SkillrunError(f"the model name `{name}` leads back to itself: {' -> '.join((*seen, name))}")
             seen.append(name)
@@ -272,12 +272,12 @@ def _explain_choice(intent: Intent, newest: str | None, model_list: model_lists.
         return "the name in models.yaml"
     if newest:
         return f"newest in {intent.provider}'s list of {model_list.day}"
-    missing = model_list.error or f"no name in the list of {intent.provider} is like {intent.match}"
+    missing = model_list.error or f"no name in the list of {intent.provider} matches {intent.match}"
     return f"the name in models.yaml, as {missing}"
 
 
 def _price(entry: Mapping[str, Any]) -> Price | None:
-    """The price that an entry of the model table states; None when it names no rate for input and output."""
+    """Return the price in an entry of the model table; None if it lacks a rate for input or output."""
     if entry.get("input") is None or entry.get("output") is None:
         return None
     rates = {name: entry[name] for name in ("input", "output", "cache_read", "cache_write", "above") if name in entry}
@@ -285,21 +285,21 @@ def _price(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _check_provider(provider: ProviderConfig, origin: Origin) -> None:
-    """Raises for what the files' own check has refused already: nothing that is wrong gets this far unseen."""
+    """Raises for an invalid provider, as a safeguard: the check of the config files already reports these errors."""
     where = f"models.yaml: `providers.{provider.name}"
     if not PROVIDER.fullmatch(provider.name):
-        raise SkillrunError("models.yaml: the name of a provider cannot be used", PROVIDER_HINT)
+        raise SkillrunError("models.yaml: a provider's name is invalid", PROVIDER_HINT)
     _require_option(f"providers.{provider.name}.kind", provider.kind, KINDS)
     if provider.key and not VARIABLE.fullmatch(str(provider.key)):
         raise SkillrunError(f"{where}.key` is not the name of an environment variable", VARIABLE_HINT)
     if provider.kind == "embedded":
         if provider.base_url or provider.key:
-            raise SkillrunError(f"{where}` is embedded, and has neither an address nor a key")
+            raise SkillrunError(f"{where}` is embedded and cannot have an address or a key")
         return
     try:
         address = parse_address(str(provider.base_url))
     except AddressError as error:
-        raise SkillrunError(f"{where}.base_url` cannot be used: {error}") from None
+        raise SkillrunError(f"{where}.base_url` is invalid: {error}") from None
     if address.is_insecure and not origin.is_user_address:
         raise SkillrunError(f"{where}.base_url` is plain http to another machine", HTTP_HINT)
 
@@ -313,4 +313,4 @@ def _require_option(what: str, value: str, options: Iterable[str]) -> None:
     names = list(options)
     if value not in names:
         hint = did_you_mean(value, names) or allowed_hint(names)
-        raise SkillrunError(f"{what} is `{value}`, which is not known; {hint}", "`skillrun models` shows the names.")
+        raise SkillrunError(f"{what} is `{value}`, which is unknown; {hint}", "`skillrun models` lists the names.")

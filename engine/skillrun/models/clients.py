@@ -1,4 +1,4 @@
-"""The SDKs' clients: what they would look for in the environment is given, and their HTTP is held to `transport`."""
+"""Creates the SDK clients, with all settings passed explicitly and the HTTP rules of `transport`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,20 @@ if TYPE_CHECKING:
     from skillrun.models.entries import ProviderConfig
 
 PLATFORMS: Final = {"linux": "Linux", "darwin": "MacOS"}
-PLACEHOLDER_KEY = "no-key"  # the SDKs refuse an empty one
+PLACEHOLDER_KEY = "no-key"  # the SDKs reject an empty key
 
 
 def sdk_client(provider: ProviderConfig, key: str) -> Any:
-    """The provider's SDK with everything given that it would look for in the environment. Raises `ModelError`."""
+    """Return the provider's SDK client, which reads no settings from the environment. Raises `ModelError`."""
     import httpx2
 
     _check_key(provider, key)
     try:
         return _build_client(provider, key)
-    except (ValueError, ImportError, httpx2.InvalidURL) as error:  # of a proxy: an address that is none, SOCKS
+    except (ValueError, ImportError, httpx2.InvalidURL) as error:  # for an invalid or SOCKS proxy
         reason = strip_userinfo(str(error)).split(" Make sure")[0]
-        message = f"no way to {provider.name} can be set up: {reason}"
-        raise ModelError(
-            "invalid_request", message, next_step="Look at HTTP_PROXY, HTTPS_PROXY and ALL_PROXY."
-        ) from None
+        message = f"the connection to {provider.name} cannot be set up: {reason}"
+        raise ModelError("invalid_request", message, next_step="Check HTTP_PROXY, HTTPS_PROXY and ALL_PROXY.") from None
 
 
 def _build_client(provider: ProviderConfig, key: str) -> Any:
@@ -38,7 +36,7 @@ def _build_client(provider: ProviderConfig, key: str) -> Any:
     if provider.kind == "anthropic":
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
-        # No time-out of its own: with the SDK's, a call for a long reply is streamed; the gateway keeps the clock.
+        # No timeout here: with one, the SDK requires streaming for long replies; the gateway enforces the timeout.
         client: Any = AsyncAnthropic(
             api_key=key or PLACEHOLDER_KEY,
             base_url=provider.base_url,
@@ -61,13 +59,13 @@ def _build_client(provider: ProviderConfig, key: str) -> Any:
             timeout=provider.timeout,
             http_client=build_http_client(OpenAIClient, key or PLACEHOLDER_KEY, is_local=is_local),
         )
-    client._custom_headers = {}  # noqa: SLF001 -- those of the environment, for which the SDKs have no switch
-    client._platform = PLATFORMS.get(sys.platform, "Unknown")  # noqa: SLF001 -- they start `uname` to find it out
+    client._custom_headers = {}  # noqa: SLF001 -- headers from the environment; the SDKs have no option to ignore them
+    client._platform = PLATFORMS.get(sys.platform, "Unknown")  # noqa: SLF001 -- the SDKs would run `uname`
     return client
 
 
 def _check_key(provider: ProviderConfig, key: str) -> None:
-    """Raises `ModelError` for a key that HTTP cannot carry, without showing it; addresses are the catalogue's."""
+    """Raises `ModelError` for a key that is invalid in HTTP, without showing it; the catalogue checks addresses."""
     if not all("!" <= character <= "~" for character in key):
-        step = f"Set {provider.key} again: it is printable ASCII, without blanks and line ends."
-        raise ModelError("auth", f"{provider.key} holds a character that no key has", next_step=step)
+        step = f"Set {provider.key} again, in printable ASCII without spaces and line breaks."
+        raise ModelError("auth", f"{provider.key} contains a character that is invalid in keys", next_step=step)

@@ -1,6 +1,6 @@
-"""How many calls a provider gets at a time: a slot is held for one attempt.
+"""Limits concurrent calls per provider: each attempt holds a slot.
 
-`ProcessLimits` counts those of one gateway; what counts over machines does it behind the same protocol.
+`ProcessLimits` applies to one gateway; limits across machines implement the same protocol.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from skillrun.models.entries import ProviderConfig
 
 
 class ConcurrencyLimits(Protocol):
-    """Who may ask which provider now."""
+    """Limits on concurrent calls to providers."""
 
     def slot(self, provider: ProviderConfig) -> AbstractAsyncContextManager[object]:
-        """Wait for a slot; it is held until the end of the block."""
+        """Wait for a slot and hold it until the block ends."""
         ...
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        """The provider has said that its rate is too high, and asks to wait."""
+        """Called when the provider limits the rate and asks to wait."""
         ...
 
 
 class ProcessLimits:
-    """As many slots for each provider as its `concurrency` says."""
+    """Limits within one process: each provider has `concurrency` slots."""
 
     def __init__(self) -> None:
         self._semaphores: dict[str, asyncio.Semaphore] = {}
@@ -34,4 +34,4 @@ class ProcessLimits:
         return self._semaphores.setdefault(provider.name, asyncio.Semaphore(provider.concurrency))
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        """The call that was refused waits by itself."""
+        """Do nothing: the rejected call itself waits."""

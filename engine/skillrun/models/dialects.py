@@ -1,4 +1,4 @@
-"""Pydantic AI's model for each kind of provider: which protocol is spoken, and what its dialect can do."""
+"""Builds the Pydantic AI model for each kind of provider, with the protocol and the features it supports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ERROR_STATUSES = range(400, 600)
 
 
 def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
-    """The model as its provider's protocol has it; importing it takes a second."""
+    """Return the Pydantic AI model for the provider's protocol; the imports take about a second."""
     if provider.kind == "anthropic":
         from pydantic_ai.models.anthropic import AnthropicModel
         from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -45,10 +45,10 @@ def build_model(provider: ProviderConfig, client: Any, name: str) -> Model[Any]:
 
 
 def _chat_model_class() -> type[OpenAIChatModel]:
-    """Pydantic AI's model of chat completions, whose replies also tell the total of tokens that was told.
+    """Return Pydantic AI's chat completions model, extended to include the reported total of tokens in replies.
 
-    An error that comes with status 200 is raised as what it says that it is: gateways such as OpenRouter send one where
-    the provider behind them has failed.
+    An error with HTTP status 200 is raised with the code in its body: gateways such as OpenRouter send these when the
+    upstream provider fails.
     """
     from pydantic_ai.exceptions import ModelHTTPError
     from pydantic_ai.models.openai import OpenAIChatModel

@@ -1,6 +1,6 @@
-"""The small model that runs in the process: the llama.cpp server on the loopback, and what its requests need.
+"""The small embedded model: a llama.cpp server in this process, reached over the loopback interface.
 
-Everything it says is noise. It is for trying and testing the machinery without a key and without a network.
+Its replies are meaningless. It is for trying out and testing workflows without a key or a network.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from skillrun.models.entries import EmbeddedConfig, ProviderConfig
 
-LONGEST_REPLY = 320  # characters of a free text: a model this small often does not end by itself
-LONGEST_RECORD = 400  # and of a structured one
+LONGEST_REPLY = 320  # characters of a text reply: a model this small often does not stop by itself
+LONGEST_RECORD = 400  # characters of a structured reply
 
 
 async def open_embedded_client(
@@ -38,7 +38,7 @@ async def open_embedded_client(
     progress: Callable[[str], None],
     redactor: Redactor,
 ) -> EmbeddedClient:
-    """Fetches the weights if they are not there, starts the server, and speaks to it. Raises `ModelError`."""
+    """Fetch the weights if they are missing, start the server, and return a client for it. Raises `ModelError`."""
     try:
         await asyncio.to_thread(import_module, "xllamacpp")
     except ImportError:
@@ -53,29 +53,29 @@ def _start_server(
 ) -> EmbeddedClient:
     import xllamacpp
 
-    key = secrets.token_hex(16)  # so that no other program of this machine uses the server
+    key = secrets.token_hex(16)  # prevents other programs on this machine from using the server
     params = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.model_alias = {path.stem}
     params.n_parallel = provider.concurrency
-    params.n_ctx = provider.window * provider.concurrency  # it is divided among the slots
+    params.n_ctx = provider.window * provider.concurrency  # divided among the slots
     for cores in (params.cpuparams, params.cpuparams_batch):
-        # llama.cpp's threads wait for one another by spinning: on a busy machine, one more thread than there are free
-        # cores makes it many times slower than one less.
+        # llama.cpp's threads busy-wait for each other: on a busy machine, one thread more than there are free cores is
+        # many times slower than one thread fewer.
         cores.n_threads = max(1, min(4, (os.cpu_count() or 2) // 2))
     params.use_jinja = True
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [key]
-    params.cache_ram_mib = 512  # for the beginnings of prompts that a slot loses to others
+    params.cache_ram_mib = 512  # for prompt prefixes evicted from a slot
     params.warmup = False
     params.verbosity = 0
     try:
         server = xllamacpp.Server(params)
     except RuntimeError as error:
         raise weights_error(f"the small local model does not start from {path}: {error}", KEY_HINT) from None
-    # A server that is stopped before its loop has begun waits for itself for ever, and holds the interpreter while it
-    # does (xllamacpp 2026.10). When this is answered, the loop has begun, whatever happens to the caller now.
+    # A server that is stopped before its loop starts deadlocks, and blocks the interpreter (xllamacpp 2026.10). Once
+    # this request returns, the loop has started, even if the caller is cancelled now.
     server.handle_completions({"prompt": "a", "n_predict": 1})
     local = replace(provider, base_url=f"{server.listening_address}/v1")
     client = EmbeddedClient(local, key, redactor, progress, server, settings.seed)
@@ -116,4 +116,4 @@ class EmbeddedClient(ProviderClient):
     async def close(self) -> None:
         await super().close()
         last, self._server = [self._server], None
-        await asyncio.to_thread(last.clear)  # the server ends with its last reference
+        await asyncio.to_thread(last.clear)  # dropping the last reference stops the server

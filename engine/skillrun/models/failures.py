@@ -1,4 +1,4 @@
-"""What went wrong with a call, in a user's words: the kind, the cause, what to do. No key ever stands in a message."""
+"""Converts errors of calls to user messages with kind, cause and next step. Messages never contain a key."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from skillrun.models.redaction import Redactor
 
 LONGEST = 300
-MAX_VALIDATION_ERRORS = 3  # places in an answer
-_MAX_SCAN = 20_000  # characters of an error's text that are looked at for keys; of these the first are shown
+MAX_VALIDATION_ERRORS = 3  # listed per reply
+_MAX_SCAN = 20_000  # characters of an error's text that are scanned for keys; the first LONGEST are shown
 _MESSAGES: dict[ErrorKind, tuple[str, str]] = {
-    "auth": ("{provider} refuses the key in {key}", "Check {key}; without any key, the small embedded model is used."),
+    "auth": ("{provider} rejects the key in {key}", "Check {key}; without any key, the small embedded model is used."),
     "not_found": ("{provider} does not know the model `{model}`", "`skillrun models` shows what each name means."),
-    "rate_limit": ("{provider} limits the rate of calls", "Go on later with `skillrun resume RUN`."),
-    "overloaded": ("{provider} is overloaded or failing", "Go on later with `skillrun resume RUN`."),
+    "rate_limit": ("{provider} limits the rate of calls", "Resume later with `skillrun resume RUN`."),
+    "overloaded": ("{provider} is overloaded or failing", "Resume later with `skillrun resume RUN`."),
     "connection": (
         "{provider} cannot be reached at {url}",
         "Check the network and its base_url in config/models.yaml.",
     ),
     "timeout": (
-        "{provider} did not answer in time",
-        "Go on later with `skillrun resume RUN`, or raise its `timeout` in config/models.yaml.",
+        "{provider} did not reply in time",
+        "Resume later with `skillrun resume RUN`, or raise its `timeout` in config/models.yaml.",
     ),
     "too_long": ("the request is longer than the window of `{model}`", "Choose a larger model or shorten the prompt."),
     "budget": ("the account at {provider} has no credit left", "Top it up, or choose another model."),
@@ -33,27 +33,27 @@ _MESSAGES: dict[ErrorKind, tuple[str, str]] = {
 _TOO_LONG_MARKERS = (
     "exceed_context_size",
     "exceeds the maximum number of tokens",
-)  # llama.cpp's words for it, and Gemini's
+)  # in the errors of llama.cpp and Gemini
 _SECONDS = re.compile(r"(\d{1,6}(?:\.\d+)?)s")
 _BY_STATUS: dict[int, ErrorKind] = {
     400: "invalid_request", 401: "auth", 402: "budget", 403: "auth", 404: "not_found", 408: "timeout", 413: "too_long",
     429: "rate_limit",
 }  # fmt: skip
-"""Where Pydantic AI says no more than that."""
-_UNREADABLE_MESSAGE = "the answer of {provider} to the request to `{model}` cannot be read"
-_BASE_URL_HINT = "Check what answers at its base_url (`skillrun models` names it)."
+"""For errors where Pydantic AI only gives the status."""
+_UNREADABLE_MESSAGE = "the response of {provider} to the request to `{model}` cannot be read"
+_BASE_URL_HINT = "Check which server responds at its base_url (`skillrun models` shows it)."
 
 
 def model_error(error: Exception, provider: ProviderConfig, model: str, redactor: Redactor) -> ModelError:
-    """The `ModelError` for what an SDK or Pydantic AI raised, or what came of reading an answer; `wait` is the
-    provider's own hint in seconds."""
+    """Return the `ModelError` for an error of an SDK or Pydantic AI, or from reading a response; `wait` is the
+    provider's hint in seconds."""
     import httpx2
 
     from skillrun.models.transport import ResponseRejected
 
     refused = _find_cause(error, ResponseRejected)
     if refused is not None:
-        return ModelError("other", f"the answer of {provider.name} {refused}", next_step=_BASE_URL_HINT)
+        return ModelError("other", f"the response of {provider.name} {refused}", next_step=_BASE_URL_HINT)
     status = getattr(error, "status_code", None)
     kind = _classify_error(error)
     template, step = _MESSAGES.get(kind, ("{provider} does not accept the request to `{model}`", ""))
@@ -72,7 +72,7 @@ def model_error(error: Exception, provider: ProviderConfig, model: str, redactor
 
 
 def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception | None:
-    """The first error of the kind in the chain of what an error was raised from."""
+    """Return the first error of a type in the chain of causes."""
     for _ in range(20):
         if error is None or isinstance(error, kind):
             return error
@@ -81,7 +81,7 @@ def _find_cause(error: BaseException | None, kind: type[Exception]) -> Exception
 
 
 def _body(error: Exception) -> Any:
-    """The error object of a body: the body itself, or what stands under `error`, also in a list as Google sends it."""
+    """Return the error object in a body: its `error` field or the body itself, also in a list as Google sends it."""
     body: Any = getattr(error, "body", None)
     if isinstance(body, list) and len(body) == 1:
         body = body[0]
@@ -89,14 +89,14 @@ def _body(error: Exception) -> Any:
 
 
 def _details(error: Exception) -> list[dict[str, Any]]:
-    """What Google's errors carry beside their message: a reason, and how long to wait."""
+    """Return the details of Google's errors: a reason, and how long to wait."""
     body = _body(error)
     details = body.get("details") if isinstance(body, dict) else None
     return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []
 
 
 def _retry_delay(error: Exception) -> float | None:
-    """The seconds that a header asks to wait, or a detail of the body (`"retryDelay": "38s"`)."""
+    """Return the seconds to wait from a header, or from a detail of the body (`"retryDelay": "38s"`)."""
     if (seconds := getattr(error, "retry_after", None)) is not None:
         return float(seconds)
     delays = (detail.get("retryDelay") for detail in _details(error))
@@ -111,7 +111,7 @@ def _classify_error(error: Exception) -> ErrorKind:
     if any(words in str(getattr(error, "body", ""))[:_MAX_SCAN] for words in _TOO_LONG_MARKERS):
         return "too_long"
     if any(detail.get("reason") == "API_KEY_INVALID" for detail in _details(error)):
-        return "auth"  # Google says so with status 400
+        return "auth"  # Google reports it with status 400
     kinds: dict[ErrorKind, tuple[type[Exception], ...]] = {
         "too_long": (ai.ModelContextWindowExceededError,),
         "auth": (ai.ModelAuthenticationError,),
@@ -128,14 +128,14 @@ def _classify_error(error: Exception) -> ErrorKind:
             return kind
     if (
         _find_cause(error, httpx2.TransportError) is not None
-    ):  # of an SDK that is asked by itself, for its list of models
+    ):  # raised by an SDK that is called directly, for the list of models
         return "timeout" if _find_cause(error, httpx2.TimeoutException) is not None else "connection"
     status = getattr(error, "status_code", 0)
     return _BY_STATUS.get(status, "overloaded" if status in range(500, 600) else "other")
 
 
 def _describe_invalid_reply(error: Exception) -> str:
-    """What is wrong with an answer that is none, where only Python or Pydantic says it, in words for who asked."""
+    """Explain an invalid response that only caused a Python or Pydantic error, in a user's terms."""
     from pydantic import ValidationError
 
     invalid = _find_cause(error, ValidationError)
@@ -144,12 +144,12 @@ def _describe_invalid_reply(error: Exception) -> str:
         places = (".".join(map(str, detail["loc"])) or "a value in it" for detail in wrong)
         return "; ".join(f"{place}: {detail['msg']}" for place, detail in zip(places, wrong, strict=True))[:LONGEST]
     if isinstance(error, RecursionError):
-        return "it is nested too deep"
-    return "it is not made as its protocol says" if type(error).__module__ == "builtins" else ""
+        return "it is nested too deeply"
+    return "it does not follow its protocol" if type(error).__module__ == "builtins" else ""
 
 
 def _provider_message(error: Exception, redactor: Redactor) -> str:
-    """The provider's own sentence, from the error's body when it has one; keys are taken out before it is cut."""
+    """Return the provider's message, from the error's body if possible; keys are removed before it is cut."""
     body = _body(error)
     if isinstance(body, dict):
         body = body.get("message")

@@ -1,5 +1,6 @@
-"""The one way to a model: finds the provider of a request, keeps its limit of calls at once, tells of each attempt, and
-retries. Nothing else retries: no SDK below, and no step above once this has given up."""
+"""The only path to a model: selects the provider of a request, limits concurrency, reports attempts, and retries.
+
+Nothing else retries: neither the SDKs, nor a step after the gateway gave up."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from skillrun.models.providers import ProviderClient
 
 LOCAL_RETRY_SECONDS: Final = 1.5
-"""After these nothing is retried where nobody listens on this machine: who starts there again does it at once."""
+"""The time limit for retries if no server listens at a local address: a restarting server is back quickly."""
 
 
 def open_gateway(
@@ -35,10 +36,10 @@ def open_gateway(
     progress: Callable[[str], None],
     slots: ConcurrencyLimits | None = None,
 ) -> ModelGateway:
-    """A gateway to every provider of the catalogue; each is set up at its first call.
+    """Return a gateway to all providers of the catalogue; each is set up at its first call.
 
-    `progress` gets a line for the user when something takes time: the embedded model's weights, a retry. Without
-    `slots` the calls of this gateway alone are counted.
+    `progress` receives a line for the user for slow operations: the embedded model's weights, a retry. Without
+    `slots`, limits only apply to the calls of this gateway.
     """
     return ModelGateway(catalogue, environ, cache, progress, slots or ProcessLimits())
 
@@ -55,12 +56,12 @@ class ModelGateway:
     def __post_init__(self) -> None:
         self._scripted = ScriptedGateway()
         self._open_lock = asyncio.Lock()
-        self._failures: dict[str, ModelError] = {}  # by provider: why it could not be opened last
-        # Of every provider, whichever is in use: a key may stand in a file that any model is shown.
+        self._failures: dict[str, ModelError] = {}  # the last error of opening each provider
+        # The keys of all providers, even unused ones: a file that is shown to a model may contain any of them.
         self._redactor = Redactor(self.environ.get(p.key, "") for p in self.catalogue.providers.values() if p.key)
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """The reply with its price and the seconds it took, waiting and retries included. Raises `ModelError`."""
+        """Return the reply with its price and duration in seconds, including waits and retries. Raises `ModelError`."""
         if request.model.startswith("scripted:"):
             return await self._scripted.send(request, address, attempts)
         provider = self.catalogue.providers[request.model.partition(":")[0]]
@@ -92,7 +93,7 @@ class ModelGateway:
     async def _attempt(
         self, provider: ProviderConfig, request: Request, attempts: AttemptListener, number: int
     ) -> Reply:
-        """One attempt, told before it goes out and when it failed."""
+        """Make one attempt; the listener is notified before it is sent and when it failed."""
         await attempts.on_sent(number)
         try:
             async with asyncio.timeout(provider.timeout):
@@ -106,8 +107,8 @@ class ModelGateway:
         raise error from None
 
     async def _ensure_open(self, provider: ProviderConfig, name: str, previous_failure: ModelError | None) -> None:
-        """Have it open; who has waited while it could not be opened does not try that again. `before`: why it could not
-        when the call came."""
+        """Open the provider's client. A call that waited while opening failed does not try again; `previous_failure` is
+        the error that was known when the call started."""
         if provider.name in self.clients:
             return
         async with self._open_lock:
@@ -125,11 +126,11 @@ class ModelGateway:
             return
         if provider.blocked_reason:
             message = f"nothing is sent to {provider.name} at {provider.base_url}: {provider.blocked_reason}"
-            raise ModelError("auth", message, next_step="`skillrun trust` shows what this project wants, and asks.")
+            raise ModelError("auth", message, next_step="Run `skillrun trust` to review what this project requests.")
         if not provider.is_configured(self.environ):
             step = f"Set {provider.key}, or choose another model; without any key, the small embedded model is used."
             raise ModelError("auth", f"{provider.key} is not set, and {provider.name} needs it", next_step=step)
-        # In threads: the imports alone take a second, for which the other branches of a run need not stand still.
+        # In threads: the imports alone take a second, which would block the other branches of a run.
         if provider.kind == "embedded":
             from skillrun.models import embedded
 
@@ -145,7 +146,7 @@ class ModelGateway:
         self.clients[provider.name] = client
 
     def _retry_delay(self, error: ModelError, provider: ProviderConfig, attempt: int, elapsed: float) -> float | None:
-        """Seconds until the next try, or None when there is none."""
+        """Return the seconds until the next attempt, or None to give up."""
         policy = self.catalogue.retry
         is_local = not provider.base_url or parse_address(provider.base_url).is_local
         seconds = min(policy.seconds, LOCAL_RETRY_SECONDS) if error.is_unreachable and is_local else policy.seconds
@@ -154,7 +155,7 @@ class ModelGateway:
         wait = error.wait
         if wait is None:
             wait = policy.first * 2 ** (attempt - 1)
-            wait *= random.uniform(0.75, 1)  # noqa: S311 -- so that many calls do not come back at the same moment
+            wait *= random.uniform(0.75, 1)  # noqa: S311 -- jitter, so that many calls do not retry at the same moment
         return wait if elapsed + wait <= seconds else None
 
 

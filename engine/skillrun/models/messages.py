@@ -1,6 +1,6 @@
-"""What goes to a model and what comes back: plain frozen values, their JSON form and the fingerprint of a request.
+"""Requests and replies of models: plain frozen values, their JSON form and the fingerprint of a request.
 
-Owns no behaviour of any provider and imports none.
+Independent of providers.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ ErrorKind = Literal[
 ERROR_KINDS: tuple[ErrorKind, ...] = get_args(ErrorKind)
 RETRYABLE_ERRORS = frozenset({"rate_limit", "overloaded", "connection", "timeout"})
 CONFIGURATION_ERRORS = frozenset({"auth", "not_found"})
-"""It wants another key or another model, and then the same request may succeed."""
+"""With another key or model, the same request may succeed."""
 FATAL_ERRORS = frozenset({"budget", "missing"})
-"""An account without credit, or a local model that is not on this machine: whoever is asked next is refused as well."""
+"""An account without credit or a missing local model: further calls would fail too."""
 
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 class ModelError(SkillrunError):
-    """A call that got no reply. `retryable`: the same request may succeed later; `given_up`: the gateway has sent it as
-    often as it may, so that nobody else tries it again at once."""
+    """A call without a reply. `retryable`: the same request may succeed later; `given_up`: the gateway used up its
+    attempts, so callers must not retry immediately."""
 
     def __init__(
         self,
@@ -49,9 +49,9 @@ class ModelError(SkillrunError):
         self.retryable = kind in RETRYABLE_ERRORS if retryable is None else retryable
         self.given_up = given_up
         self.wait: float | None = None
-        """Seconds that the provider asks to wait before the next try."""
+        """Seconds that the provider asks to wait before the next attempt."""
         self.is_unreachable = False
-        """No connection came about, so that nothing was sent."""
+        """No connection was established, so nothing was sent."""
 
     def to_dict(self) -> dict[str, Any]:
         record = {"kind": self.kind, "message": self.message, "retryable": self.retryable, "next_step": self.next_step}
@@ -64,15 +64,15 @@ class ModelError(SkillrunError):
 
 @dataclass(frozen=True)
 class Block:
-    """A paragraph of a prompt: where a provider takes one text, blocks are joined by an empty line."""
+    """A paragraph of a prompt: for providers that take a single text, blocks are joined by an empty line."""
 
     text: str
     cache: bool = False
     """The prompt up to and including this block is worth keeping in the provider's cache."""
     part: str = ""
-    """What it is in the prompt, for people who look at it."""
+    """The part of the prompt that it is, for display."""
     left_out: tuple[str, ...] = ()
-    """What it has no room for, in words, for them too."""
+    """Descriptions of content that did not fit, for display."""
 
     def to_dict(self) -> dict[str, Any]:
         part = {"part": self.part} if self.part else {}
@@ -86,7 +86,7 @@ class Block:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """`extra` is what the provider wants back with it, unread: Gemini's signature of what it has thought."""
+    """`extra` is opaque data that the provider expects back with it, such as Gemini's thought signature."""
 
     id: str
     name: str
@@ -97,7 +97,7 @@ class ToolCall:
         return {key: value for key, value in vars(self).items() if key != "extra" or value}
 
     def fingerprint(self) -> str:
-        """By which its result is on record."""
+        """Return the fingerprint under which its result is recorded."""
         return Request("tool", (), (Message("tool", (), (self,)),), 0).fingerprint()
 
 
@@ -110,7 +110,7 @@ class ToolSpec:
 
 @dataclass(frozen=True)
 class Message:
-    """A turn. `calls` belong to an assistant; `call_id` names the call that a tool message answers."""
+    """A turn. `calls` are the tool calls of an assistant; `call_id` is the call whose result a tool message has."""
 
     role: MessageRole
     blocks: tuple[Block, ...]
@@ -139,17 +139,16 @@ class Request:
     schema: dict[str, Any] | None = None
     temperature: float | None = None
     answer_now: bool = False
-    """No tool may be called any more; providers want those that the messages speak of to be declared all the same."""
+    """No more tool calls are allowed; `tools` stays, as providers require declarations of tools used in messages."""
     continues_conversation: bool = False
-    """It goes on with a conversation that an earlier step has begun; the messages say so to the model."""
+    """The request continues the conversation of an earlier step; the messages tell the model."""
     record_schema: dict[str, Any] | None = None
-    """What the block at the end of the reply holds. The prompt says so, and only the scripted model reads it here."""
+    """The schema of the block at the end of the reply. The prompt describes it; only the scripted model reads this."""
 
     def fingerprint(self) -> str:
-        """SHA-256 in hex of the canonical JSON of what the model is asked; computed once.
+        """Return the SHA-256 in hex of the request's canonical JSON; computed once.
 
-        Cache breakpoints are left out, which change the price of a call and never its answer; and what a provider gets
-        back of its own.
+        Excludes cache breakpoints, which change the price of a call but not its reply, and the providers' `extra` data.
         """
         return self._fingerprint
 
@@ -189,7 +188,7 @@ class Request:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Request:
-        """The request that `to_dict` was made of, with its fingerprint; keys of other records are passed over."""
+        """Restore a request from `to_dict`, with the same fingerprint; unknown keys are ignored."""
         return cls(
             data["model"],
             tuple(map(Block.from_dict, data["system"])),
@@ -204,7 +203,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of a call. `input` counts every input token, those read from and written to a cache included."""
+    """Tokens of a call. `input` counts all input tokens, including those read from and written to a cache."""
 
     input: int = 0
     output: int = 0
@@ -225,7 +224,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said, its texts made valid. Only `end` and `tool` are whole: with another `stop` it is no answer."""
+    """A model's reply, with sanitized texts. It is complete only if `stop` is `end` or `tool`."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -255,14 +254,14 @@ class Reply:
 
 
 Outcomes = Sequence[Reply | ModelError]
-"""What has come of one call, oldest first."""
+"""The outcomes of one call's attempts, oldest first."""
 
 
 class AttemptListener(Protocol):
-    """Who is told of every attempt of a call, and may hold it back."""
+    """Is notified of every attempt of a call, and may prevent it."""
 
     async def on_sent(self, number: int) -> None:
-        """The attempt has its place at the provider and goes out now; not where this raises."""
+        """The attempt has a slot and is about to be sent; raising prevents it."""
         ...
 
     async def on_failed(self, number: int, error: ModelError) -> None:
@@ -271,7 +270,7 @@ class AttemptListener(Protocol):
 
 
 class NullAttemptListener:
-    """Nobody is told."""
+    """Ignores all notifications."""
 
     async def on_sent(self, number: int) -> None: ...
 
@@ -282,12 +281,12 @@ NULL_LISTENER: Final[AttemptListener] = NullAttemptListener()
 
 
 class Gateway(Protocol):
-    """The one way to a model. `address` names the call in the run; only the scripted model reads it."""
+    """The only path to a model. `address` identifies the call in the run; only the scripted model reads it."""
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """The reply, whatever its `stop`. Raises `ModelError`, and what `attempts` raises.
+        """Return the reply, with any `stop`. Raises `ModelError`, and what `attempts` raises.
 
-        Each attempt is told while it holds its place at the provider: right before it goes out, and when it failed.
+        `attempts` is notified while the attempt holds its slot: right before it is sent, and when it failed.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The lists that providers publish of their models: fetched, kept for a day in the user's cache, searched."""
+"""Fetches the lists of models that providers publish, caches them for a day, and finds the newest match."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ CACHE_SECONDS = 24 * 3600
 SECONDS = 10
 FAILURE_SECONDS = 60
 _failures: dict[str, ModelList] = {}
-"""By kind and address, empty ones as well; so that many names do not each ask for what cannot be had."""
+"""Failed and empty lists by kind and address, so that resolving many names does not repeat failing requests."""
 
 
 @dataclass(frozen=True)
 class ModelList:
-    """The names a provider lists, and when it did; `error` says why there are none."""
+    """The names in a provider's list, and when it was fetched; `error` is the reason if there are none."""
 
     names: tuple[str, ...]
     fetched_at: float
@@ -36,20 +36,20 @@ class ModelList:
         return datetime.fromtimestamp(self.fetched_at, UTC).date().isoformat()
 
     def newest(self, match: str) -> str | None:
-        """The name with the highest version that fits the pattern; of one version, the name without a date."""
+        """Return the matching name with the highest version; for the same version, prefer the shorter name."""
         return max((name for name in self.names if fnmatchcase(name, match)), key=_version_key, default=None)
 
 
 async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> ModelList:
-    """The provider's list, from `cache` for a day. Never raises: a failure is in `error`.
+    """Return the provider's list, cached for a day. Never raises: a failure is in `error`.
 
-    A list is kept by what it was asked of, and never by a name: another project may call something else by it.
+    The cache key is the provider's kind and address, not its name, which another project may use differently.
     """
     from skillrun.models.messages import ModelError
 
     now = time.time()
     if provider.blocked_reason:
-        return ModelList((), now, f"{provider.name} is not asked for its list: {provider.blocked_reason}")
+        return ModelList((), now, f"the list of {provider.name} is not fetched: {provider.blocked_reason}")
     if (cached := read_cached_list(provider, cache)) is not None:
         return cached
     path = _cache_path(provider, cache)
@@ -62,13 +62,13 @@ async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> M
     try:
         new_list = ModelList(tuple(await list_models(provider, key, SECONDS)), now)
     except ModelError as error:
-        failure = ModelList((), now, f"the list of {provider.name} could not be had ({error.message})")
+        failure = ModelList((), now, f"the list of {provider.name} could not be fetched ({error.message})")
         _failures[cache_key] = failure
         return failure
     if not new_list.names:
         _failures[cache_key] = replace(new_list, error=f"the list of {provider.name} is empty")
         return _failures[cache_key]
-    with suppress(OSError):  # a cache that cannot be written only means that the list is fetched again
+    with suppress(OSError):  # if the cache cannot be written, the list is fetched again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")
         partial.write_text("\n".join(new_list.names), encoding="utf-8")
@@ -77,7 +77,7 @@ async def fetch_model_list(provider: ProviderConfig, key: str, cache: Path) -> M
 
 
 def read_cached_list(provider: ProviderConfig, cache: Path) -> ModelList | None:
-    """The list that was fetched within a day; None where there is none."""
+    """Return the list if it was fetched within a day, else None."""
     path = _cache_path(provider, cache)
     with suppress(OSError, ValueError):
         fetched_at = path.stat().st_mtime
@@ -96,6 +96,6 @@ _DATE = re.compile(r"(?<![\d.])(?:\d{4}-\d\d-\d\d|\d\d-\d{4}|\d\d-\d\d)(?![\d.])
 
 
 def _version_key(name: str) -> tuple[list[int], int, str]:
-    """A number of more than three digits is a date and no version, and so is `05-06`, `2026-05-06` or `05-2026`."""
+    """Sort by version, without dates: numbers of more than three digits, and `05-06`, `2026-05-06` or `05-2026`."""
     version = [int(number) for number in re.findall(r"\d+", _DATE.sub("", name)) if len(number) <= 3]
     return version, -len(name), name

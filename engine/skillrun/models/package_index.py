@@ -1,6 +1,6 @@
-"""Where a pinned wheel is to be had: pip's own settings, read as plain data, and the pages of the package index.
+"""Locates a pinned wheel, from pip's settings and the pages of the package index.
 
-Starts no program and reads nothing of the folder that the user is in: every path of these settings is absolute.
+Runs no program, and reads nothing from the current folder: every path in these settings must be absolute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import httpx2
 
 PYPI = "https://pypi.org/simple"
-SECONDS = 30  # without a byte
+SECONDS = 30  # timeout without receiving data
 MAX_PAGE = 10 * 2**20
 MAX_WHEEL = 512 * 2**20
 _OPTIONS = ("index-url", "extra-index-url", "find-links", "no-index", "trusted-host", "cert", "client-cert", "proxy")
@@ -35,7 +35,7 @@ _WHEEL = re.compile(r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-[^-]+-[^-]+-
 
 @dataclass(frozen=True)
 class Wheel:
-    """A file of an index, or of this machine; `sha256` is what the index says of it, empty where it says nothing."""
+    """A wheel in an index or on this machine; `sha256` is the hash given by the index, empty if there is none."""
 
     name: str
     url: str
@@ -48,7 +48,7 @@ class Wheel:
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """What pip would be told by its environment variables and its files, for `pip download`."""
+    """The settings that `pip download` would use, from environment variables and configuration files."""
 
     index_urls: tuple[str, ...] = (PYPI,)
     find_links: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class IndexSettings:
     netrc: str = ""
 
     def open_client(self) -> httpx2.AsyncClient:
-        """For the places that the settings name. Redirects are followed, as mirrors do; the hash is what counts."""
+        """Return a client for these settings. Redirects are followed for mirrors; the hash is checked later."""
         import httpx2
 
         from skillrun.models.transport import limit_body
@@ -79,7 +79,7 @@ class IndexSettings:
         )
 
     def _insecure_transport(self, host: str) -> httpx2.AsyncHTTPTransport:
-        """For one of pip's `trusted-host`, whose certificate is not looked at; what comes is checked by its hash."""
+        """Return a transport for a `trusted-host` of pip, which skips certificates; the hash is checked later."""
         import httpx2
 
         proxy = self.proxy or ("" if proxy_bypass(host) else getproxies().get("https", ""))
@@ -101,8 +101,8 @@ class IndexSettings:
 
 
 def read_settings(environ: Mapping[str, str]) -> IndexSettings:
-    """Of `PIP_…` variables first, then the first of pip's files that says it. Raises `SkillrunError` for a path that
-    is not absolute: it would mean a file of the project."""
+    """Read each setting from its `PIP_…` variable, else from the first of pip's files that has it. Raises
+    `SkillrunError` for a relative path, which could point to a file of the project."""
     values = _read_options(environ)
     proxy = values["proxy"]
     index = [] if values["no-index"].lower() in {"1", "y", "yes", "t", "true", "on"} else [values["index-url"] or PYPI]
@@ -123,7 +123,7 @@ def read_settings(environ: Mapping[str, str]) -> IndexSettings:
 
 
 def _split_find_links(values: Mapping[str, str]) -> list[str]:
-    """The places of `find-links`; a folder whose name holds a blank is one place, as long as it is the only one."""
+    """Split `find-links` into locations; a single folder may have spaces in its name."""
     text = values["find-links"].strip()
     return [text] if text and Path(text).expanduser().is_absolute() and Path(text).is_dir() else text.split()
 
@@ -140,7 +140,7 @@ def _read_options(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _config_files(environ: Mapping[str, str]) -> list[Path]:
-    """pip's configuration files, the strongest first: `PIP_CONFIG_FILE`, of this Python, the user's, the machine's."""
+    """Return pip's configuration files by precedence: `PIP_CONFIG_FILE`, this Python's, the user's, the machine's."""
     import platformdirs
 
     name = "pip.ini" if os.name == "nt" else "pip.conf"
@@ -155,7 +155,7 @@ def _config_files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _read_config(path: Path) -> ConfigParser:
-    """A file of pip's; one that cannot be opened is none, as for pip. Raises `SkillrunError` for one that is broken."""
+    """Read a pip configuration file; like pip, ignore an unreadable one. Raises `SkillrunError` for an invalid one."""
     parser = ConfigParser(interpolation=None, strict=False)
     try:
         parser.read_string(path.read_text(encoding="utf-8"))
@@ -170,7 +170,7 @@ def _read_config(path: Path) -> ConfigParser:
 def _require_absolute(name: str, place: str) -> str:
     path = Path(place).expanduser()
     if place and not path.is_absolute():
-        message = f"pip's setting `{name}` is {place}; here that would be a file of the folder that you are in"
+        message = f"pip's setting `{name}` is {place}, which is relative to the current folder"
         raise SkillrunError(message, "Give it an absolute path.")
     return str(path) if place else ""
 
@@ -179,13 +179,13 @@ def _require_absolute(name: str, place: str) -> str:
 
 
 def list_wheels(folder: Path, package: str, version: str) -> list[Wheel]:
-    """The wheels of that version in a folder of this machine."""
+    """Return the wheels of a version in a local folder."""
     names = sorted(path.name for path in folder.glob("*.whl")) if folder.is_dir() else []
     return [Wheel(name, (folder / name).as_uri()) for name in names if _is_wheel_for(name, package, version)]
 
 
 def parse_wheel_links(page: str, url: str, package: str, version: str) -> list[Wheel]:
-    """The wheels of that version that an index's page links to (PEP 503)."""
+    """Return the wheels of a version that an index page links to (PEP 503)."""
     links = _LinkParser()
     links.feed(page)
     wheels = []
@@ -204,7 +204,7 @@ def package_page_url(index_url: str, package: str) -> str:
 
 
 def local_folder(place: str) -> Path | None:
-    """The folder that a place of the settings means, None for an address of the network."""
+    """Return the local folder of a location in the settings; None for a network address."""
     return _file_path(place) if "://" in place else Path(place)
 
 
@@ -228,7 +228,7 @@ def _file_path(url: str) -> Path | None:
 
 
 def _add_credentials(address: str, page: str) -> str:
-    """A link with the page's user and password, where it leads to the same server and has none of its own."""
+    """Return a link with the page's credentials, if it points to the same server and has none itself."""
     link, page_url = urlsplit(address), urlsplit(page)
     user, _, server = page_url.netloc.rpartition("@")
     return (

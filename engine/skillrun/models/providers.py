@@ -1,6 +1,6 @@
-"""Our requests in a provider's terms and its answers in ours, through Pydantic AI. One attempt a call: no retries here.
+"""Sends requests to a provider and converts its responses, through Pydantic AI, without retries.
 
-Everything heavy is imported when the first call is made.
+Large dependencies are imported at the first call.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from skillrun.models.entries import ProviderConfig
 
 OUTPUT_TOOL = "reply"
-EXTRA_KEY = "extra_content"  # Pydantic AI's name, and Google's, of what a call has to be given back with
+EXTRA_KEY = "extra_content"  # the field, in Pydantic AI and Google's API, for data that must be sent back with a call
 MODEL_NAME: Final = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
-"""What a model's name may be, where a provider tells one."""
+"""The accepted model names in responses."""
 MAX_NAMES: Final = 10_000
 MAX_DEPTH: Final = 100
 STOPS: Mapping[str | None, StopReason] = {
@@ -43,10 +43,10 @@ STOPS: Mapping[str | None, StopReason] = {
 
 
 class ProviderClient:
-    """One provider."""
+    """The client of one provider."""
 
     def __init__(self, provider: ProviderConfig, key: str, redactor: Redactor, progress: Callable[[str], None]) -> None:
-        """`redactor` knows what may stand in no text of the provider's; `progress` gets a line for the user."""
+        """`redactor` removes keys from the provider's texts; `progress` receives a line for the user."""
         self.provider = provider
         self._key = key
         self._redactor = redactor
@@ -56,7 +56,7 @@ class ProviderClient:
         self._models: dict[str, Model[Any]] = {}
 
     async def send(self, request: Request) -> Reply:
-        """The reply to one attempt, without its price and time. Raises `ModelError`."""
+        """Make one attempt and return the reply, without price and duration. Raises `ModelError`."""
         from pydantic_ai.direct import model_request
 
         name = request.model.partition(":")[2]
@@ -74,7 +74,7 @@ class ProviderClient:
             return self._convert_reply(response, request, settings["max_tokens"])
         except ModelError:
             raise
-        except Exception as error:  # noqa: BLE001 -- whatever a provider sends, and an SDK makes of it, is the call's failure
+        except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK fails the call
             raise model_error(error, self.provider, name, self._redactor) from None
 
     def _convert_reply(self, response: ModelResponse, request: Request, max_tokens: int) -> Reply:
@@ -82,13 +82,15 @@ class ProviderClient:
         usage, implausible = clamp_usage(_normalize_usage(response), request, reply, max_tokens)
         if implausible and not self._has_warned:
             self._has_warned = True
-            self._progress(f"{self.provider.name} says of its usage {implausible}; what can be is counted instead")
+            self._progress(
+                f"{self.provider.name} reports an implausible usage ({implausible}); using a plausible value instead"
+            )
         return replace(reply, usage=usage)
 
     def prepare_model(self, name: str) -> Model[Any]:
-        """Imports and sets up what calls to the model need: more than a second, so best done in a thread first."""
+        """Import and set up everything for calls to the model; takes over a second, so run it in a thread first."""
         if name not in self._models:
-            # What it warns of, a usage that cannot be, is told to the user in our own words.
+            # The user gets a separate message about an implausible usage.
             warnings.filterwarnings("ignore", "Failed to extract usage")
             self._client = self._client or sdk_client(self.provider, self._key)
             self._models[name] = build_model(self.provider, self._client, name)
@@ -100,7 +102,7 @@ class ProviderClient:
 
     def build_settings(self, request: Request, profile: ModelProfile) -> dict[str, Any]:
         is_thinking = profile.get("thinking_enabled_by_default", False)
-        # Of the models of other endpoints nothing is known, so there the configuration alone decides.
+        # Nothing is known about models of other endpoints, so only the configuration decides.
         thinking_tokens = self.provider.thinking if is_thinking or self.provider.kind == "openai" else 0
         settings: dict[str, Any] = {"max_tokens": request.max_tokens + thinking_tokens}
         if (
@@ -112,7 +114,7 @@ class ProviderClient:
         if request.answer_now:
             settings["tool_choice"] = "none"
         if self.provider.kind == "anthropic":
-            # What goes on, with tools, a repair or a session, is kept up to its end as well, for its next turn.
+            # A conversation with tools, a repair or a session is cached completely, for the next turn.
             settings["anthropic_cache"] = bool(request.tools) or len(request.messages) > 1
         elif self.provider.kind == "responses":
             settings["openai_store"] = False
@@ -120,8 +122,8 @@ class ProviderClient:
 
 
 async def list_models(provider: ProviderConfig, key: str, seconds: float) -> list[str]:
-    """The names of the models that the provider lists, in its order; what can be no name, or holds a piece of the key,
-    is left out. Raises `ModelError`."""
+    """Return the names of the models that the provider lists, in its order, without invalid names and those that
+    contain a piece of the key. Raises `ModelError`."""
     import asyncio
 
     redactor = Redactor([key])
@@ -136,7 +138,7 @@ async def list_models(provider: ProviderConfig, key: str, seconds: float) -> lis
                     names.append(name)
                 if len(names) == MAX_NAMES:
                     break
-    except Exception as error:  # noqa: BLE001 -- whatever a provider sends, and an SDK makes of it, is no bug of ours
+    except Exception as error:  # noqa: BLE001 -- any error from a provider or its SDK
         raise model_error(error, provider, "", redactor) from None
     finally:
         await client.close()
@@ -144,9 +146,9 @@ async def list_models(provider: ProviderConfig, key: str, seconds: float) -> lis
 
 
 def _build_history(request: Request, provider_name: str, *, use_cache_points: bool) -> list[ModelMessage]:
-    """The messages of a request for Pydantic AI, with the cache breakpoints of the user's blocks where `marked`.
+    """Convert the messages of a request for Pydantic AI, with cache breakpoints of user blocks if `use_cache_points`.
 
-    `peer` is Pydantic AI's name of who is asked: what calls carry of its own goes back to nobody else.
+    `provider_name` is Pydantic AI's name of the provider: the extra data of calls is only sent back to it.
     """
     from pydantic_ai import messages as ai
 
@@ -188,7 +190,7 @@ def _tool_call_part(call: ToolCall, provider_name: str) -> ToolCallPart:
 
 
 def _join_blocks(blocks: Sequence[Block]) -> str:
-    """Blocks as one text: each is a paragraph of its own."""
+    """Join blocks as paragraphs of one text."""
     return "\n\n".join(block.text for block in blocks if block.text.strip())
 
 
@@ -214,7 +216,7 @@ def _build_parameters(request: Request) -> ModelRequestParameters:
     schema = request.schema
     if schema is None:
         return ModelRequestParameters(function_tools=tools)
-    # `auto` is the provider's structured output where the model has it and takes this schema, otherwise a forced tool.
+    # `auto` uses structured output if the model supports it for this schema, otherwise a forced tool call.
     return ModelRequestParameters(
         function_tools=tools,
         output_mode="auto",
@@ -225,13 +227,13 @@ def _build_parameters(request: Request) -> ModelRequestParameters:
 
 
 def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) -> Reply:
-    """The reply without its usage, and with no key in it. Raises `ModelError` for one that is too long or too deep."""
+    """Convert a response to a reply, without usage and keys. Raises `ModelError` if it is too long or too deep."""
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     provider, _, requested_model = request.model.partition(":")
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     calls: list[ToolCall] = []
-    values: list[str] = []  # one for each time that it was given: none is left out, which counts is not known here
+    values: list[str] = []  # all outputs are kept; the caller decides which one counts
     for part in response.parts:
         if isinstance(part, ToolCallPart) and part.tool_name == OUTPUT_TOOL and request.schema is not None:
             values.append(part.args if isinstance(part.args, str) else json.dumps(part.args, ensure_ascii=False))
@@ -268,9 +270,9 @@ def _build_reply(response: ModelResponse, request: Request, redactor: Redactor) 
 
 
 def _normalize_usage(response: ModelResponse) -> RequestUsage:
-    """What was used; of an endpoint whose total is more than input and output, the rest is thinking, and output.
+    """Return the usage; if the total exceeds input plus output, the difference is thinking and counts as output.
 
-    Gemini counts so: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed, and no part of the answer).
+    Gemini reports it this way: https://ai.google.dev/gemini-api/docs/thinking (thoughts are billed but not returned).
     """
     usage, total = response.usage, (response.provider_details or {}).get(TOTAL_TOKENS_KEY)
     counts = (usage.input_tokens, usage.output_tokens, total)
@@ -281,9 +283,9 @@ def _normalize_usage(response: ModelResponse) -> RequestUsage:
 
 
 def _verify_stop(response: ModelResponse, stop: StopReason, calls: Sequence[ToolCall]) -> StopReason:
-    """`end` or `tool` of a reply that says why it ended; `other` where it does not, or promises calls and has none.
+    """Return `end` or `tool` if the response has a finish reason; `other` without one, or if calls are missing.
 
-    Pydantic AI takes a reason that is missing for `stop`; among the details stands what the provider has said.
+    Pydantic AI treats a missing reason as `stop`; the provider's own reason is in the details.
     """
     from pydantic_ai.messages import ToolCallPart
 
@@ -295,9 +297,9 @@ def _verify_stop(response: ModelResponse, stop: StopReason, calls: Sequence[Tool
 
 
 def _json_size(value: Any, depth: int = 0) -> int:
-    """About how many characters of JSON a value has. Raises `ModelError` where it is nested too deep to be kept."""
+    """Estimate the characters of a value as JSON. Raises `ModelError` if it is nested too deeply to be stored."""
     if depth > MAX_DEPTH:
-        raise ModelError("other", f"the arguments of a tool are nested deeper than {MAX_DEPTH} levels")
+        raise ModelError("other", f"the arguments of a tool call are nested deeper than {MAX_DEPTH} levels")
     if isinstance(value, dict):
         return sum(len(str(key)) + 6 + _json_size(item, depth + 1) for key, item in value.items()) + 2
     if isinstance(value, list):

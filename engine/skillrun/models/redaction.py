@@ -1,6 +1,6 @@
-"""Keys in texts: what is known to be one, in every piece that tells something, and what looks like one.
+"""Removes keys from texts: known keys and recognizable pieces of them, and text that looks like a key.
 
-Whatever a provider sends goes through here before it is cut, stored or shown.
+All text from a provider passes through here before it is cut, stored or shown.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from urllib.parse import quote
 from skillrun.syntax.diagnostics import ESCAPE_SEQUENCE
 
 PIECE = 8
-"""Characters in a row of a key that are taken out. Fewer are no secret, and occur in ordinary words."""
+"""The shortest piece of a key that is removed. Shorter ones are not secret, and occur in ordinary words."""
 REDACTED = "[key]"
 PREFIXES = ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-ant-api03-", "sk-ant-admin01-", "sk-ant-oat01-", "sk-or-v1-")
-"""How keys of the well-known providers begin. Alone, it is no secret, and stands in every manual."""
-_WORD = re.compile(r"[a-z]{1,12}")  # `placeholder`, for a server that wants no key; real keys of letters are longer
+"""Prefixes of well-known providers' keys. They are public, not secret."""
+_WORD = re.compile(
+    r"[a-z]{1,12}"
+)  # such as `placeholder`, for a server that needs no key; real keys of letters are longer
 _GRAM = 4
-_STRIDE = PIECE - _GRAM + 1  # of so many places in a row in a piece one is looked at
+_STRIDE = PIECE - _GRAM + 1  # in every piece, one of the grams starts at a multiple of this
 _SECRETS = re.compile(
     r"(?i)\b(?:sk|rk|pk|key|gsk|xai|AIza)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}|(?<=bearer )[\w.~+/=-]{8,}",
 )
@@ -36,12 +38,13 @@ _OBFUSCATIONS = (
     re.compile(f"{_ESCAPES}|{_INVISIBLE}"),
     re.compile(f"{_ESCAPES}|{ESCAPE_SEQUENCE.pattern}|{_INVISIBLE}"),
 )
-"""What may stand within a key and is gone once it is decoded, cleaned or shown: the second also whole sequences."""
+"""Escapes and invisible characters that can hide a key but disappear in decoding, cleaning or display; the second
+pattern also has whole escape sequences."""
 _NAMES = re.compile(r"(?i)(?:^|_)(?:key|token|secret|password|passwd|credentials?)$")
 
 
 class Redactor:
-    """Knows some keys, and takes them out of texts: as they are, in capitals, percent-encoded, in base64, in pieces."""
+    """Removes known keys from texts: in any case, percent-encoded, in base64, or in pieces."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._whole = sorted({key for key in keys if key}, key=len, reverse=True)
@@ -52,11 +55,11 @@ class Redactor:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
-        """Of every variable whose name says that it holds a secret."""
+        """Use the values of all variables whose names suggest a secret."""
         return cls(value for name, value in environ.items() if _NAMES.search(name) and len(value) >= PIECE)
 
     def redact_text(self, text: str) -> str:
-        """The text without the pieces of the keys. What only looks like a key stays: a reply may be about one."""
+        """Remove pieces of the known keys. Text that only looks like a key stays, as a reply may be about one."""
         if not self._pieces or len(text) < PIECE:
             return text
         for obfuscation in (None, *_OBFUSCATIONS):
@@ -64,7 +67,7 @@ class Redactor:
         return text
 
     def _redact(self, text: str, obfuscation: re.Pattern[str] | None) -> str:
-        """The text without the pieces, as it reads without what may hide them."""
+        """Remove the pieces that are visible once the obfuscation is undone."""
         if obfuscation is not None and obfuscation.search(text) is None:
             return text
         pieces = self._find_pieces(text if obfuscation is None else obfuscation.sub(_decode_escape, text))
@@ -79,25 +82,25 @@ class Redactor:
         return "".join((*kept, text[end:]))
 
     def _find_pieces(self, text: str) -> list[tuple[int, int]]:
-        """Where pieces stand."""
+        """Return the spans of pieces."""
         lowered, grams, pieces = _lowercase_bytes(text), self._grams, self._pieces
         near = [at for at in range(0, len(lowered) - _GRAM + 1, _STRIDE) if lowered[at : at + _GRAM] in grams]
         places = sorted({at for hit in near for at in range(max(0, hit - PIECE + _GRAM), hit + 1)})
         return _merge_pieces(lowered, (at for at in places if lowered[at : at + PIECE] in pieces))
 
     def redact_known_keys(self, text: str) -> str:
-        """The text without keys of any length, in pieces or whole, and without the passwords of its URLs."""
+        """Remove pieces of keys, whole keys of any length, and the credentials in URLs."""
         text = self.redact_text(text)
         for key in self._whole:
             text = text.replace(key, REDACTED)
         return strip_userinfo(text)
 
     def redact_error(self, text: str) -> str:
-        """An error's text: also without what looks like a key."""
+        """Remove keys from an error's text, including text that looks like a key."""
         return _SECRETS.sub(REDACTED, self.redact_known_keys(text))
 
     def redact_value(self, value: Any) -> Any:
-        """A value of JSON with `text` applied to every text in it, keys of mappings included."""
+        """Apply `redact_text` to every text in a JSON value, including the keys of mappings."""
         if not self._pieces:
             return value
         if isinstance(value, str):
@@ -110,12 +113,12 @@ class Redactor:
 
 
 def strip_userinfo(text: str) -> str:
-    """The text with no user and no password in its URLs."""
+    """Remove user names and passwords from the URLs in a text."""
     return _USERINFO.sub("", text)
 
 
 def _merge_pieces(lowered: bytes, places: Iterable[int]) -> list[tuple[int, int]]:
-    """Where pieces that follow one another begin and end, without those that are of a public prefix alone."""
+    """Merge overlapping and adjacent pieces into spans, and drop spans that only have parts of a public prefix."""
     spans: list[tuple[int, int, bool]] = []
     for at in places:
         start, secret = at, lowered[at : at + PIECE] not in _PUBLIC
@@ -127,7 +130,7 @@ def _merge_pieces(lowered: bytes, places: Iterable[int]) -> list[tuple[int, int]
 
 
 def _decode_escape(escape: re.Match[str]) -> str:
-    """What an escape stands for; nothing, for what nobody sees."""
+    """Decode an escape; invisible characters become empty."""
     four, two, single, wide = escape.group(1, 2, 3, 4)
     if four or two:
         letter = chr(int(four or two, 16))
@@ -138,7 +141,7 @@ def _decode_escape(escape: re.Match[str]) -> str:
 
 
 def _source_positions(text: str, obfuscation: re.Pattern[str]) -> array[int]:
-    """Where in the text each character stands that is left without what hides it; and the text's end."""
+    """Return the position in the text of each character of the decoded text, and of the end."""
     places = array("L")
     end = 0
     for hidden in obfuscation.finditer(text):
@@ -150,7 +153,7 @@ def _source_positions(text: str, obfuscation: re.Pattern[str]) -> array[int]:
 
 
 def _encode_key(key: str) -> Iterable[str]:
-    """The key as it is, as a URL has it, and in base64 at each of the three places where it may begin in a triple."""
+    """Yield the key unchanged, percent-encoded, and in base64 at each of the three possible byte offsets."""
     yield key
     yield quote(key, safe="")
     data = key.encode("utf-8", "surrogateescape")
@@ -161,7 +164,7 @@ def _encode_key(key: str) -> Iterable[str]:
 
 
 def _lowercase_bytes(text: str) -> bytes:
-    """As many bytes as the text has characters, in small letters."""
+    """Encode a text in lower case, with one byte per character."""
     return text.encode("ascii", "replace").lower()
 
 

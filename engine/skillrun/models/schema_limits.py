@@ -1,4 +1,4 @@
-"""Limits for the structured replies of a model that does not stop by itself. The limited schema accepts a part of what
+"""Limits the structured replies of a model that does not stop by itself. The limited schema accepts a subset of what
 the original accepts, so its replies are valid for both."""
 
 from __future__ import annotations
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 STEPS = [(items, characters) for items in (4, 3, 2, 1) for characters in (400, 270, 180, 120, 80, 40)]
-"""Items of a list and characters of a text, where the schema states no limit: the first that fit are taken."""
-_OVERHEAD = 8  # characters of a value's own punctuation and white space
+"""Limits for items of a list and characters of a text, where the schema has none; the first that fit are used."""
+_OVERHEAD = 8  # characters of punctuation and white space per value
 
 
 def limit_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
-    """The schema with `maxItems` and `maxLength` where it has none, so small that the longest reply fits `max_tokens`,
-    at a token for each character, as in the worst text of a small model. Limits of the schema itself stay."""
+    """Return the schema with missing `maxItems` and `maxLength` added, so that the longest reply fits `max_tokens` at
+    one token per character, the worst case of a small model. Existing limits stay."""
     smaller = schema
     for items, characters in STEPS:
         smaller = _apply_limits(schema, items, characters)
@@ -23,7 +23,7 @@ def limit_schema(schema: dict[str, Any], max_tokens: int) -> dict[str, Any]:
 
 
 def max_reply_length(schema: Any) -> int:
-    """About how many characters the longest reply has; a text whose length the schema leaves open counts as 100."""
+    """Estimate the characters of the longest reply; a text of unlimited length counts as 100."""
     if not isinstance(schema, Mapping):
         return _OVERHEAD
     branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]

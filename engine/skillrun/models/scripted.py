@@ -1,6 +1,6 @@
-"""The scripted model: replies from a list of rules by address, otherwise generated from the request's fingerprint.
+"""The scripted model: replies come from a list of rules by address, or are generated from the request's fingerprint.
 
-Spends nothing and answers the same request the same way every time: for tests, `--dry-run` and authors' own cases.
+It is free and deterministic: for tests, `--dry-run` and authors' test cases.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ KEYS: Keys = {
     "model": Key("text", "a pattern for the model"),
     "text": Key("text", "the reply"),
     "data": Key("anything", "the reply, as JSON"),
-    "record": Key("anything", "the record at the end of a text; `false` for none, generated where nothing is said"),
-    "calls": Key("calls", "calls of tools"),
-    "fail": Key("choice", "the call fails so", values=ERROR_KINDS),
-    "message": Key("text", "what a failure says"),
+    "record": Key("anything", "the record at the end of a text; `false` for none; generated if omitted"),
+    "calls": Key("calls", "tool calls"),
+    "fail": Key("choice", "the kind of failure, if the call fails", values=ERROR_KINDS),
+    "message": Key("text", "the message of the failure"),
     "stop": Key("choice", "why the reply ended", values=get_args(StopReason)),
-    "times": Key("integer", "how often the rule counts", least=0, most=10**9),
-    "cached": Key("integer", "tokens of the prompt that a provider's cache had", least=0, most=10**9),
+    "times": Key("integer", "how many calls the rule applies to", least=0, most=10**9),
+    "cached": Key("integer", "prompt tokens read from the provider's cache", least=0, most=10**9),
     "delay": Key("number", "seconds to wait", least=0, most=10**6),
 }
 CALL_KEYS: Keys = {
-    "name": Key("text", "says which tool, such as `Read`", required=True),
-    "arguments": Key("anything", "what the tool is given"),
-    "id": Key("text", "what the call is known by"),
+    "name": Key("text", "the name of the tool, such as `Read`", required=True),
+    "arguments": Key("anything", "the arguments of the tool"),
+    "id": Key("text", "the id of the call"),
 }
 
 
 @dataclass
 class Rule:
-    """One reply of a script, for the first `times` calls that fit; `answered` are those that it has answered."""
+    """One reply of a script, for the first `times` matching calls; `answered_calls` are the calls it replied to."""
 
     address: str = "*"
     model: str = "*"
@@ -87,22 +87,22 @@ class Rule:
 
     @property
     def is_used(self) -> bool:
-        """Whether any call has."""
+        """Whether it has replied to a call."""
         return bool(self.answered_calls)
 
     def count_call(self, address: str, request: Request) -> None:
-        """Count a call that it answers."""
+        """Count a call that it replies to."""
         self.answered_calls.append((address, request))
         if self.times is not None:
             self.times -= 1
 
     def could_produce(self, outcome: Reply | ModelError) -> bool:
-        """Whether this may be what it gives: a rule without a reply gives anything."""
+        """Whether the rule can have produced this outcome; a rule without a reply can produce any reply."""
         if self.fail is not None or isinstance(outcome, ModelError):
             return isinstance(outcome, ModelError) and outcome.kind == self.fail
         if self.data is not None:
             return outcome.text == Reply(_as_json(self.data)).text
-        if self.text is not None:  # behind it may be a record
+        if self.text is not None:  # a record may follow it
             return outcome.text.startswith(Reply(self.text).text.rstrip()) and bool(outcome.text) == bool(self.text)
         produced_calls = [(call.name, call.arguments) for call in outcome.calls]
         return produced_calls == [(call.name, call.arguments) for call in self.calls]
@@ -112,9 +112,9 @@ class Rule:
 
 
 class ScriptedGateway:
-    """Answers by the first rule whose patterns match and that is not used up; without one, generates.
+    """Replies with the first matching rule that is not used up, or generates a reply.
 
-    `sent` holds every call that arrived, in order: what a test or a dry run wants to look at.
+    `calls` holds every call in order, for tests and dry runs.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class ScriptedGateway:
         rules: Iterable[Rule] = (),
         price: Callable[[str, Usage], float | None] = lambda _model, _usage: 0.0,
     ) -> None:
-        """`price` says what the call would have cost on the model it names; these replies themselves are free."""
+        """`price` returns what a call would have cost on its model; the replies themselves are free."""
         self.price = price
         self.rules = [replace(rule, answered_calls=[]) for rule in rules]  # a rule counts its calls
         self.calls: list[tuple[str, Request]] = []
@@ -152,7 +152,7 @@ class ScriptedGateway:
         return Reply(text, rule.calls, usage, stop, request.model, price=self.price(request.model, usage))
 
     def on_replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
-        """Count a call that was answered before this gateway was there, for the rules that have given this; once."""
+        """Count a call from before this gateway was created, once, for rules that can have produced its outcomes."""
         call = (address, request.fingerprint())
         if call in self._counted_calls or not outcomes:
             return
@@ -165,7 +165,7 @@ class ScriptedGateway:
                 rule.count_call(address, request)
 
     def unused_addresses(self) -> list[str]:
-        """The addresses of the replies that no call has taken."""
+        """Return the addresses of the unused rules."""
         return [rule.address for rule in self.rules if not rule.is_used and rule.times != 0]
 
     async def close(self) -> None:
@@ -173,7 +173,7 @@ class ScriptedGateway:
 
 
 def read_script(node: source.Node, problems: Problems) -> list[Rule]:
-    """The rules of a script that a file holds; what is wrong with one is reported where it stands."""
+    """Read the rules of a script file; errors are reported at their position."""
     if isinstance(node, source.Scalar) and node.value is None:
         return []
     reader = _ScriptReader(problems, literal=True)
@@ -181,7 +181,7 @@ def read_script(node: source.Node, problems: Problems) -> list[Rule]:
     for item in node.items if isinstance(node, source.Sequence) else (node,):
         if not isinstance(node, source.Sequence) or not isinstance(item, source.Mapping):
             hint = "a script is a list of replies such as `- {address: 'plan/setup/*', text: …}`"
-            problems.report(item.span, "script", "this is no reply of a script", hint)
+            problems.report(item.span, "script", "this is not a reply of a script", hint)
             continue
         rules.append(reader.read_rule(item))
     return rules
@@ -221,7 +221,7 @@ def _as_json(data: Any) -> str:
 
 
 def _append_record(text: str, record: Any, request: Request) -> str:
-    """The text with the record that a rule gives, or else with one that fits what is asked for."""
+    """Append the record of the rule, or else a generated one if the request asks for a record."""
     if record is False or (record is None and (request.record_schema is None or find_last_block(text) is not None)):
         return text
     return append_record(text, record if record is not None else _generate_value(request, request.record_schema or {}))
@@ -235,9 +235,9 @@ def _generate_value(request: Request, schema: Mapping[str, Any]) -> Any:
 
 
 def _generate_text(request: Request) -> str:
-    """What the fingerprint alone decides: a valid value for a schema, otherwise a heading, a paragraph and a list.
+    """Generate a reply from the fingerprint: a valid value for a schema, otherwise a heading, a paragraph and a list.
 
-    Of a model whose name begins with `scripted:noise`, lists are empty or long, and texts of any length.
+    For a model whose name starts with `scripted:noise`, lists are empty or long, and texts have any length.
     """
     seed = request.fingerprint()
     noisy = request.model.startswith(NOISE_MODEL)

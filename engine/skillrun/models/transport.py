@@ -1,5 +1,5 @@
-"""The bytes of a provider's answers: no redirect is followed, no header comes from an SDK's environment, and a body is
-counted while it is read, compressed or not."""
+"""The HTTP rules for providers: redirects are not followed, headers are limited to a fixed set, and the size of a body
+is checked while it is read, compressed or not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 MAX_BODY = 32 * 2**20
-"""Bytes of one answer. A stream of the longest reply that a model gives has about half of them."""
+"""Bytes of one response, about twice the stream of the longest possible reply."""
 _CHUNK_SIZE = 64 * 1024
 _HEADERS = frozenset(
     {
@@ -18,17 +18,17 @@ _HEADERS = frozenset(
         "transfer-encoding", "authorization", "anthropic-version", "anthropic-beta",
     }
 )  # fmt: skip
-"""What may go out, besides the `x-stainless-…` with which the SDKs count their versions."""
+"""The headers that may be sent, besides the `x-stainless-…` headers with the SDKs' versions."""
 
 
 class ResponseRejected(Exception):
-    """A provider's answer that is not read to its end, and why."""
+    """A provider's response is not read completely; the message is the reason."""
 
 
 def build_http_client(
     kind: Callable[..., httpx2.AsyncClient], key: str, *, is_local: bool = False
 ) -> httpx2.AsyncClient:
-    """An SDK's HTTP client of the given kind, held to this module's rules. `here`: on this machine, past any proxy."""
+    """Return an SDK's HTTP client of the given type with this module's rules. `is_local` bypasses any proxy."""
 
     async def set_headers(request: httpx2.Request) -> None:
         for name in list(request.headers):
@@ -47,13 +47,13 @@ def build_http_client(
 
 
 def limit_body(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """A hook for responses: a body that has more bytes, before or after it is decompressed, raises `ResponseRejected`
-    where it is read."""
+    """Return a response hook: reading a body with more bytes, before or after decompression, raises
+    `ResponseRejected`."""
 
     async def hook(response: httpx2.Response) -> None:
         coding = response.headers.pop("Content-Encoding", "identity").strip().lower() or "identity"
         if coding not in {"identity", "gzip", "x-gzip"}:
-            raise ResponseRejected("is compressed in a way that was not asked for")
+            raise ResponseRejected("is compressed in a way that was not requested")
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
         response.stream = _LimitedStream(stream, limit, inflated=coding != "identity")
@@ -80,8 +80,8 @@ class _LimitedStream(httpx2.AsyncByteStream):
                 try:
                     piece = self._inflate.decompress(chunk, _CHUNK_SIZE)
                 except zlib.error:
-                    raise ResponseRejected("says that it is compressed, and is not") from None
-                chunk = self._inflate.unconsumed_tail  # noqa: PLW2901 -- what the next piece is made of
+                    raise ResponseRejected("is declared as compressed but is not") from None
+                chunk = self._inflate.unconsumed_tail  # noqa: PLW2901 -- input of the next iteration
                 self._read += len(piece)
                 self._check(self._read)
                 yield piece

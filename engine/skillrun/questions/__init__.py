@@ -1,1 +1,1 @@
-"""How users are asked: prepared answers, defaults, the terminal, and forms. Knows nothing of runs."""
+"""Asks users questions: prepared answers, defaults, the terminal, and forms. Does not know runs."""

@@ -1,4 +1,4 @@
-"""A question record: its choices, its default, and which answers fit it. Asks nobody."""
+"""Question and answer records: choices, defaults, and the validation of answers. Does not ask questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.types.records import NonNegativeInt
 
 
 class Question(TypedDict, total=False):
-    """What a person is asked. An author's list of questions, or a model, gives it, with keys of its own."""
+    """A question to the user, from an author's list or from a model. May have further keys."""
 
     id: str
     text: str
@@ -27,15 +27,15 @@ class Question(TypedDict, total=False):
     priority: object
     section: object
     means: Mapping[str, object]
-    """Other names of its choices."""
+    """Synonyms of the choices."""
     once: bool
     round: NonNegativeInt
     version: str
-    """What it is about, where an answer for something else does not count."""
+    """The version of the subject; an answer for another version does not count."""
 
 
 class Answer(TypedDict, total=False):
-    """What was given for a question; without `answer` it is open."""
+    """The answer to a question; without `answer`, the question is open."""
 
     answer: Any
     answered_by: str
@@ -46,19 +46,19 @@ class Answer(TypedDict, total=False):
 
 
 class QuestionRecord(Question, Answer, total=False):
-    """A question with what was given for it, as the run keeps it."""
+    """A question with its answer, as the run stores it."""
 
 
 GENERATED_NOTE: Final = "may contain generated text"
-"""Marks a question whose words are not the workflow's own: a model may have written them."""
+"""Marks a question whose text is not from the workflow: a model may have written it."""
 ENDED: Final[Answer] = {"ended": True}
-"""Instead of an answer: the person has ended the list at this question."""
+"""Instead of an answer: the user ended the list at this question."""
 PERSON, PREPARED, DEFAULT = "person", "prepared", "default"
-"""Who gave an answer, in its record as `answered_by`: nothing is a person's that no person gave."""
+"""The values of `answered_by` in an answer's record; `person` is only used for answers that a user gave."""
 
 
 class InvalidAnswer(SkillrunError):
-    """An answer that its question does not take."""
+    """The answer is invalid for its question."""
 
 
 def choices_of(question: Question) -> list[Any]:
@@ -67,7 +67,7 @@ def choices_of(question: Question) -> list[Any]:
 
 
 def accepts_free_text(question: Question) -> bool:
-    """Whether words of the person's own are an answer."""
+    """Whether free text is a valid answer."""
     return not choices_of(question) or question.get("other") is True
 
 
@@ -76,7 +76,7 @@ def is_multiple(question: Question) -> bool:
 
 
 def levels_of(question: Question) -> list[str]:
-    """How sure an answer may be said to be, from the most to the least; none where that is not asked."""
+    """The confidence levels of an answer, highest first; empty if the question has none."""
     levels = question.get("levels")
     return [to_one_line(level) for level in levels] if isinstance(levels, list | tuple) else []
 
@@ -86,23 +86,23 @@ def may_skip(question: Question) -> bool:
 
 
 def needs_answer(question: Question) -> bool:
-    """Whether the question has neither a default nor leave to stay open."""
+    """Whether the question has no default and cannot be skipped."""
     return default_of(question) is None and not may_skip(question)
 
 
 def with_fields(question: Question, **fields: object) -> Question:
-    """The question with other words of these names."""
+    """The question with these fields replaced."""
     return cast(Question, {**question, **fields})
 
 
 def default_of(question: Question) -> Any:
-    """The answer when nobody gives one; None where somebody has to, empty where the question may be left open."""
+    """The default answer; None if an answer is required, empty if the question may be left open."""
     default = question.get("default")
     return None if isinstance(default, Absent) else default
 
 
 def notes_of(question: Question) -> list[str]:
-    """What was noted on a question, a line each: texts, or records such as `{perspective, note}`."""
+    """The notes of a question, one line each: texts, or records such as `{perspective, note}`."""
     notes = question.get("notes") or []
     return [
         ": ".join(map(to_one_line, note.values())) if isinstance(note, Mapping) else to_one_line(note)
@@ -111,19 +111,19 @@ def notes_of(question: Question) -> list[str]:
 
 
 def context_lines(question: Question) -> list[str]:
-    """What stands beside a question, a line each: the answer that is recommended, what depends on it, the notes."""
+    """The context of a question, one line each: the recommended answer, what depends on it, and the notes."""
     parts = (("Recommended", question.get("recommended")), ("What depends on it", question.get("depends")))
     return [*(f"{title}: {to_one_line(text)}" for title, text in parts if text), *notes_of(question)]
 
 
 def to_one_line(value: Any) -> str:
-    """A choice, or any other value, as one line without anything that steers a terminal."""
+    """A choice, or any other value, as one line without control characters."""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return " ".join(make_printable(text).split())
 
 
 def build_answer(answer: object, **details: object) -> Answer:
-    """The record of an answer with what is known beside it; an empty answer is none, and a comment may stand alone."""
+    """Build the record of an answer with its details; for an empty answer, only a comment is kept."""
     known_details = {name: value for name, value in details.items() if value not in (None, "")}
     if answer is None or answer in ("", []):
         return cast(Answer, {name: value for name, value in known_details.items() if name == "comment"})
@@ -135,9 +135,9 @@ def default_answer(question: Question) -> Answer:
 
 
 def find_choice(question: Question, answer: Any) -> Any | None:
-    """The choice that an answer names, whatever its case; None where there is none.
+    """The choice that an answer names, ignoring case; None if no choice matches.
 
-    `means` of a question has other names for its choices.
+    `means` of a question contains synonyms of its choices.
     """
     synonyms = question.get("means")
     if isinstance(synonyms, Mapping) and to_one_line(answer) in synonyms:
@@ -150,7 +150,7 @@ def find_choice(question: Question, answer: Any) -> Any | None:
 
 
 def validate_answer(question: Question, answer: Any) -> Any:
-    """The answer as the question wants it, each choice as its author wrote it. Raises InvalidAnswer."""
+    """Return the validated answer, with each choice as its author wrote it. Raises InvalidAnswer."""
     items = [item for item in (answer if isinstance(answer, list) else [answer]) if item not in (None, "")]
     if len(items) > 1 and not is_multiple(question):
         raise InvalidAnswer(f"the question takes one answer, not {len(items)}")
@@ -166,4 +166,4 @@ def _validate_item(question: Question, answer: Any) -> Any:
         return answer.strip() if isinstance(answer, str) else to_one_line(answer)
     labels = [to_one_line(choice) for choice in choices_of(question)]
     hint = did_you_mean(to_one_line(answer), labels)
-    raise InvalidAnswer(f"`{to_one_line(answer)}` is none of the choices", f"{hint} {allowed_hint(labels)}".strip())
+    raise InvalidAnswer(f"`{to_one_line(answer)}` is not one of the choices", f"{hint} {allowed_hint(labels)}".strip())

@@ -1,7 +1,7 @@
-"""What ticks and words of a person mean as the answer of a question. What could mean two things is said, never guessed.
+"""Interprets a user's ticks and text as the answer to a question. Ambiguous answers are reported, never guessed.
 
-A choice is named by its text, its letter (`B`, `b)`, `B. On the server`), its number, or the beginning of its text, and
-words about it may follow (`B (people plan)`, `B because …`).
+A choice is named by its text, its letter (`B`, `b)`, `B. On the server`), its number, or the beginning of its text. A
+remark may follow (`B (people plan)`, `B because …`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skillrun.questions.answers import (
 from skillrun.questions.phrases import Phrases
 
 ReportUnclear = Callable[[str], None]
-"""Takes why an answer is not plain."""
+"""Receives the reason why an answer is unclear."""
 
 OTHER_ANSWER: Final = re.compile(r"[\W_]*other[*_`\s]*(?:[:：…][*_`\s]*(?P<words>.*)|$)", re.IGNORECASE | re.DOTALL)
 STRUCK_OUT: Final = re.compile(r"~~(?=\S)(.+?)(?<=\S)~~", re.DOTALL)
@@ -42,9 +42,9 @@ _SPACES: Final = r"[\n,;/&+\s]+"
 _SEPARATORS: Final = ("", r"\n", r"[\n,;/&+]|\band\b", _SPACES)
 _SINGLE_LETTER: Final = re.compile(r"\(?[a-z][).]?", re.IGNORECASE)
 _BREAK: Final = re.compile(r"\s*\n\s*|\s*\(|(?<=[)\]])\s+|\s*[:,;!](?=\s)|\s+[-–—]+\s|(?<=\w)[.](?=\s)|(?<=[A-Z])\s")
-_SHORTEST: Final = 3  # letters of a beginning that ends inside a word
-_EXTRA_CHARACTERS: Final = 40  # characters that stand beside a choice's text: letters, boxes, marks, blanks
-_MAX_BREAKS: Final = 50  # breaks in the words that are looked at for the end of a choice's name
+_SHORTEST: Final = 3  # letters of a prefix that ends inside a word
+_EXTRA_CHARACTERS: Final = 40  # characters around the text of a choice: letters, boxes, marks, spaces
+_MAX_BREAKS: Final = 50  # breaks to check for the end of a choice's name
 
 
 def choice_letter(number: int) -> str:
@@ -53,7 +53,7 @@ def choice_letter(number: int) -> str:
 
 
 def normalize_text(text: str) -> str:
-    """A text without case, markdown's marks, and spaces of which one would do."""
+    """The text in lower case, without markdown marks and repeated white space."""
     plain = " ".join(re.sub(r"[*_`~\\>]", "", text).split()).casefold().rstrip(".")
     return plain or text.strip()
 
@@ -66,9 +66,9 @@ def interpret_answer(
     unclear: ReportUnclear,
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
 ) -> Answer:
-    """The record of ticked choices, of what stands behind `Other:` (None where it is not chosen), and of the words.
+    """Return the answer from ticked choices, the text after `Other:` (None if not chosen), and the answer text.
 
-    Words that decide nothing stay in the record as its `comment`.
+    Words that do not select a choice become the `comment` of the record.
     """
     several, words = is_multiple(question), words.strip()
     only_words = words if other is None else "" if other and words else other or words
@@ -98,14 +98,14 @@ def interpret_answer(
     if other == "":
         other, words = ("", words) if named_choices else (words, "")
         if not other:
-            unclear("`Other` is ticked, and no words stand behind it")
+            unclear("`Other` is ticked, but no text follows it")
     free_text = [other] if other else []
     if words and not picked and not free_text:
         if not STRUCK_OUT.sub("", words).strip():
             return build_answer("", comment=words)
         picked, free_text, words = _interpret_words(question, words, phrases, unclear)
     elif _SINGLE_LETTER.fullmatch(words) and not named_choices:
-        unclear(f"`{to_one_line(words)}` is none of the choices")
+        unclear(f"`{to_one_line(words)}` is not one of the choices")
     elif words and several and accepts_free_text(question) and not free_text and not named_choices:
         free_text, words = [words], ""
     answers = [*picked, *free_text]
@@ -113,25 +113,25 @@ def interpret_answer(
         return build_answer(answers, comment=words)
     if len(answers) > 1:
         chosen = " and ".join(f"`{to_one_line(choice)}`" for choice in answers)
-        unclear(f"{chosen} are chosen, and the question takes one answer")
+        unclear(f"{chosen} are chosen, but the question takes one answer")
     return build_answer(answers[0] if answers else "", comment=words)
 
 
 def is_undecided(question: Question, words: str, phrases: Phrases) -> bool:
-    """Whether words that were given as an answer leave the question open."""
+    """Whether the text of an answer leaves the question open."""
     phrase = phrases.find_open_phrase(words)
     return bool(phrase) and not _is_choice(question, words, phrase)
 
 
 def _is_choice(question: Question, words: str, phrase: str) -> bool:
-    """Whether the words, or the phrase that they begin with, are a choice's own text."""
+    """Whether the words, or the phrase at their start, are the text of a choice."""
     if find_choice(question, words) is not None or find_choice(question, phrase) is not None:
         return True
     return any(len(text) > len(phrase) and normalize_text(words).startswith(text) for text in _choice_texts(question))
 
 
 def _choices_starting_with(question: Question, phrase: str) -> list[Any]:
-    """The choices whose texts begin with the words of a phrase."""
+    """The choices whose texts start with the words of a phrase."""
     pattern = re.compile(rf"{re.escape(phrase)}(?!\w)", re.IGNORECASE)
     return [
         choice
@@ -145,7 +145,7 @@ def _choice_texts(question: Question) -> list[str]:
 
 
 def _find_choices(question: Question, words: str, phrases: Phrases, *, allow_prefix: bool) -> tuple[list[Any], str]:
-    """The choices that the words name, and what they say about them; none where they are something else."""
+    """Return the choices that the words name and the remark about them; no choices if the words are other text."""
     choices = _match_list(question, words, allow_prefix=allow_prefix)
     if choices:
         return choices, ""
@@ -166,7 +166,7 @@ def _find_choices(question: Question, words: str, phrases: Phrases, *, allow_pre
 
 
 def _match_leading_choice(question: Question, words: str, phrases: Phrases) -> tuple[list[Any], str]:
-    """A choice, or several, that the words begin with, and the words about it; the longest name counts."""
+    """Return the choices at the start of the words and the remark after them; the longest match wins."""
     best: tuple[list[Any], str] = ([], "")
     for end, rest, kind in _find_breaks(words, phrases):
         head = words[:end]
@@ -189,7 +189,7 @@ def _match_leading_choice(question: Question, words: str, phrases: Phrases) -> t
 
 
 def _find_breaks(words: str, phrases: Phrases) -> Iterator[tuple[int, str, str]]:
-    """Where a name may end: the place, the words that follow, and what stands there."""
+    """Yield the possible ends of a name: the offset, the following words, and the kind of break."""
     places: list[tuple[int, str, str]] = []
     for match in _BREAK.finditer(words):
         mark = match[0].strip()
@@ -213,16 +213,16 @@ def _strip_brackets(words: str) -> str:
 
 
 def _is_ordinary_word(head: str, rest: str) -> bool:
-    """Whether a letter may be a word of what follows: `A bit`, `I think`."""
+    """Whether a letter may be part of the following text: `A bit`, `I think`."""
     return _strip_decoration(head).strip() in ("A", "I") and rest[:1].islower()
 
 
 def _is_doubtful(
     question: Question, choices: Sequence[Any], rest: str, phrases: Phrases, *, is_bracketed: bool
 ) -> bool:
-    """Whether the words behind a choice leave doubt about it: they offer another one, or nothing but a letter.
+    """Whether the words after a choice make it doubtful: they name another choice, or are only a letter.
 
-    `aside`: they stand in brackets, and may speak of other choices as long as they do not end with one.
+    `is_bracketed`: the words are in brackets, and may mention other choices unless they end with one.
     """
     if (
         phrases.starts_with_alternative(rest)
@@ -243,7 +243,7 @@ def _is_doubtful(
 def _interpret_words(
     question: Question, words: str, phrases: Phrases, unclear: ReportUnclear
 ) -> tuple[list[Any], list[str], str]:
-    """Words that name no choice as they are: a choice with a comment behind it, an answer of one's own, or unclear."""
+    """Interpret words that do not name a choice exactly: a choice with a comment, free text, or unclear."""
     choices = match_choices(question, words, allow_prefix=True)
     if not choices and (split_words := phrases.split_alternatives(words)) != words:
         choices = _match_list(question, split_words, allow_prefix=False)
@@ -259,13 +259,13 @@ def _interpret_words(
     if not choices and accepts_free_text(question) and not _SINGLE_LETTER.fullmatch(words):
         return [], [words], ""
     may = " or ".join(f"`{to_one_line(choice)}`" for choice in choices)
-    own = "; tick one, or write `other:` in front of words of your own" if accepts_free_text(question) else "; tick one"
-    unclear(f"`{to_one_line(words)}` {f'may mean {may}' if may else 'is none of the choices'}{own}")
+    own = "; tick one, or write `other:` before your own words" if accepts_free_text(question) else "; tick one"
+    unclear(f"`{to_one_line(words)}` {f'may mean {may}' if may else 'is not one of the choices'}{own}")
     return [], [], ""
 
 
 def _match_letters(question: Question, words: str) -> list[Any]:
-    """The choices whose letters stand in the words; where they begin with one, also those whose texts do."""
+    """The choices whose letters occur in the words; if the words start with a letter, also those with their text."""
     choices: list[Any] = []
     first = False
     for number, choice in enumerate(choices_of(question)):
@@ -283,9 +283,9 @@ def _match_letters(question: Question, words: str) -> list[Any]:
 
 
 def _match_list(question: Question, words: str, *, allow_prefix: bool) -> list[Any]:
-    """The choices that the words are, by themselves, a line each, or between commas; none where they are more.
+    """The choices that the words list: alone, one per line, or separated by commas; empty if there is other text.
 
-    `begun`: also by the beginnings of their texts.
+    `allow_prefix`: the beginning of a choice's text also matches.
     """
     if len(words) > _EXTRA_CHARACTERS + sum(
         _EXTRA_CHARACTERS + 2 * len(to_one_line(choice)) for choice in choices_of(question)
@@ -306,14 +306,14 @@ def _match_list(question: Question, words: str, *, allow_prefix: bool) -> list[A
 
 
 def match_choices(question: Question, words: str, *, allow_prefix: bool = False) -> list[Any]:
-    """The choices that the words may mean: by text and by letter, and where they are neither, as its beginning."""
+    """The choices that the words may mean: by text or letter, or else by prefix."""
     return _match_words(question, words, allow_prefix=allow_prefix) or _match_words(
         question, _strip_decoration(words), allow_prefix=allow_prefix
     )
 
 
 def _strip_decoration(words: str) -> str:
-    """Words without an arrow in front of them, quotes around them and marks of emphasis behind them."""
+    """The words without leading arrows, surrounding quotes and trailing exclamation marks."""
     match = _DECORATION.fullmatch(words)
     return match["words"] if match else words
 
@@ -346,7 +346,7 @@ def _match_words(question: Question, words: str, *, allow_prefix: bool) -> list[
 
 
 def _match_number(question: Question, words: str) -> list[Any]:
-    """The choice of a number, counted from 1, where no choice has a number in it."""
+    """The choice with a number, counted from 1, unless a choice contains a digit."""
     match, choices = _NUMBER.fullmatch(words.strip()), choices_of(question)
     has_digits = any(re.search(r"\d", to_one_line(choice)) for choice in choices)
     if not match or has_digits or not 0 < int(match["number"]) <= len(choices):
@@ -355,7 +355,7 @@ def _match_number(question: Question, words: str) -> list[Any]:
 
 
 def _has_prefix(text: str, beginning: str) -> bool:
-    """Whether a text begins so: with whole words, or with three letters and more."""
+    """Whether a text starts with whole words, or with at least three letters."""
     if not text.startswith(beginning):
         return False
     return not text[len(beginning) :][:1].isalnum() or (len(beginning) >= _SHORTEST and beginning[-1].isalpha())

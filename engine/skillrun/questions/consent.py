@@ -1,6 +1,6 @@
-"""What a person has agreed to for a project: kept outside it, and bound to exactly what was shown.
+"""Stores the user's consent for a project, outside the project and bound to exactly what was shown.
 
-Owns the file of a consent. What a project wants, and when to ask, is for others.
+Owns the consent file. Other modules determine what needs consent and when to ask.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from skillrun.repository.ownership import is_user_owned
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.opening import open_file
 
-LARGEST: Final = 100_000  # bytes; a larger file is none of ours
+LARGEST: Final = 100_000  # bytes; a larger file is not a consent file
 
 
 def has_consent(project: Path, digest: str) -> bool:
-    """Whether a person has agreed to what has this digest, in this project. A damaged file is no consent."""
+    """Whether the user has consented to this digest in this project. A damaged file counts as no consent."""
     consent = _read_consent(_consent_path(project))
     return consent.get("project") == os.path.realpath(project) and consent.get("digest") == digest
 
 
 def save_consent(project: Path, digest: str, lines: list[str]) -> Path:
-    """Keep a consent in place of the one before; `lines` are what the person was shown. Raises SkillrunError."""
+    """Save a consent, replacing the previous one; `lines` were shown to the user. Raises SkillrunError."""
     path = _consent_path(project)
     if not path.is_absolute():
-        raise SkillrunError(f"the consent cannot be kept in {path.parent}", "set XDG_DATA_HOME to an absolute path")
+        raise SkillrunError(f"the consent cannot be saved in {path.parent}", "set XDG_DATA_HOME to an absolute path")
     record = {"project": os.path.realpath(project), "digest": digest, "told": lines}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -46,24 +46,24 @@ def save_consent(project: Path, digest: str, lines: list[str]) -> Path:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise SkillrunError(f"the consent cannot be kept: {error}", "look at the permissions of its folder") from None
+        raise SkillrunError(f"the consent cannot be saved: {error}", "check the permissions of its folder") from None
     if not has_consent(project, digest):
         path.unlink(missing_ok=True)
         raise SkillrunError(
-            f"the consent cannot be kept in {path.parent}: others could write it there",
-            "set XDG_DATA_HOME to a folder that keeps modes, or agree with --trust-project, for one command",
+            f"the consent cannot be saved in {path.parent}: other users could write to it",
+            "set XDG_DATA_HOME to a folder that supports file modes, or use --trust-project for one command",
         )
     return path
 
 
 def revoke(project: Path) -> bool:
-    """Take a consent back; whether there was one. Raises SkillrunError."""
+    """Revoke a consent; return whether there was one. Raises SkillrunError."""
     try:
         _consent_path(project).unlink()
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise SkillrunError(f"the consent cannot be taken back: {error}", "look at the permissions there") from None
+        raise SkillrunError(f"the consent cannot be revoked: {error}", "check the permissions there") from None
     return True
 
 
@@ -75,8 +75,8 @@ def _consent_path(project: Path) -> Path:
 
 
 def _read_consent(path: Path) -> dict[str, Any]:
-    """What the file holds; nothing where it is damaged, or where another user may have written it."""
-    if not path.is_absolute():  # it would be a file of whatever project one is in
+    """The content of the file; empty if it is damaged, or if another user may have written it."""
+    if not path.is_absolute():  # a relative path would depend on the current directory
         return {}
     with suppress(OSError, ValueError, RecursionError):
         with open_file(path) as file:

@@ -1,6 +1,6 @@
-"""What a workflow will ask, known before it runs: whether it needs a person, and whether prepared answers fit.
+"""Finds the questions of a workflow before it runs: whether it needs a user, and whether prepared answers are valid.
 
-Goes by what the checker recorded. What stands under a condition that the inputs rule out is left out.
+Uses the questions that the checker recorded. Questions under a condition that the inputs rule out are omitted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from skillrun.syntax.diagnostics import Problems
 def unanswerable_questions(
     program: Program, prepared: PreparedAnswers, inputs: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """A line for each step that makes an unattended run of the program refuse; empty where nobody is needed.
+    """Return a line for each step that prevents an unattended run of the program; empty if no user is needed.
 
-    `inputs` are those of the run, with their defaults.
+    `inputs` are the inputs of the run, with defaults.
     """
     lines = []
     for ask in iterate_asks(program, inputs):
@@ -30,17 +30,17 @@ def unanswerable_questions(
             address = strip_markers(ask.address)
             place = f"{ask.step.span.path}:{ask.step.span.line}: `{address}`"
             if ask.waits_for_files:
-                lines.append(f"{place} waits for files that a person brings: run it without --unattended")
+                lines.append(f"{place} waits for files from the user: run without --unattended")
             else:
-                one = f" (each time that it is asked; `{ask.address}` is for one)" if ask.address != address else ""
+                one = f" (for each time it is asked; `{ask.address}` for one time)" if ask.address != address else ""
                 hint = f"answer `{address}` in --answers FILE{one}, "
-                hint += "give the step a `default:`, or run without --unattended"
-                lines.append(f"{place} asks a person: {hint}")
+                hint += "add a `default:` to the step, or run without --unattended"
+                lines.append(f"{place} asks the user: {hint}")
     return list(dict.fromkeys(lines))
 
 
 def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
-    """The prepared answers that are none of the choices, and names that no question has but one that is close."""
+    """Report prepared answers that are not one of the choices, and unknown names close to a known one."""
     problems = Problems()
     known: set[str] = set()
     for ask in iterate_asks(program):
@@ -53,17 +53,17 @@ def check_answers(program: Program, prepared: PreparedAnswers) -> Problems:
 
 
 def iterate_asks(program: Program, inputs: Mapping[str, Any] | None = None) -> Iterator[QuestionStep]:
-    """Every `ask` that a run of the program can come to, with these inputs or with any, by its address in the run."""
+    """Yield every `ask` that a run can reach, with these inputs or with any, with its address in the run."""
     return _asks_in_program(program, "", StaticConditions({"inputs": inputs}) if inputs is not None else None)
 
 
 def questions_of(ask: QuestionStep) -> Iterator[Question]:
-    """What is asked, as far as it is written out."""
+    """The literal questions of a step."""
     return (cast(Question, question) for question in ask.questions)
 
 
 def _is_answered(ask: QuestionStep, prepared: PreparedAnswers) -> bool:
-    """Whether nobody has to be there for it."""
+    """Whether the step needs no user."""
     if ask.has_default:
         return True
     if ask.waits_for_files:

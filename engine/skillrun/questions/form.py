@@ -1,7 +1,7 @@
-"""Questions as a markdown file that a person fills in with any editor, and the way back.
+"""Writes questions as a markdown form that the user fills in with any editor, and reads the answers.
 
-`## Q1` starts a question, a quotation holds its words, boxes are its choices, and the person's own words stand below
-`Answer:`. What is not plain when it is read back is named and never guessed.
+`## Q1` starts a question, a quotation contains its text, boxes are its choices, and the user's text is below `Answer:`.
+Unclear answers are reported and never guessed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _EMPHASIS: Final = re.compile(r"(?P<mark>~~|\*\*|__)(?P<text>.+)(?P=mark)\s*")
 _EMPTY_SIGN: Final = "☐"
 _OWN_HEADING: Final = re.compile(r"##?\s+\S.*")
 _MIN_MATCHING_WORDS: Final = (
-    4  # words of the introduction that are known again where a formatter has broken its lines anew
+    4  # words that identify a part of the introduction after a formatter has rewrapped its lines
 )
 _ANSWER: Final = re.compile(
     r"\s*(?:[-*+]\s+|#+\s+)?(?P<bold>[*_]*)answer(?:\s*[:：](?P=bold)|(?P=bold)\s*(?:[:：]|$))\s*(?P<rest>.*)",
@@ -64,21 +64,21 @@ _ANSWER: Final = re.compile(
 _CONFIDENCE: Final = re.compile(r"\s*(?:[-*+]\s+)?[*_]*how sure\b[^:：]*[:：][*_]*\s*(?P<level>.*?)\s*", re.IGNORECASE)
 
 Line = tuple[int, str]
-"""The number of a line in the file, and its text or what is to be said of it."""
+"""The number of a line in the file, and its text or the problem in it."""
 
 
 class FormAnswers(NamedTuple):
-    """What a form says: a record for each question, and the notes that belong to none of them."""
+    """The content of a form: a record for each question, and the notes outside the questions."""
 
     answers: list[Answer]
     notes: str = ""
 
 
 class UnclearAnswers(SkillrunError):
-    """A form has answers that could be read in more than one way, or none at all; nothing is guessed.
+    """A form has ambiguous answers, or no answers at all.
 
-    For each question: what was read, why that is not plain, empty where it is, and the words that stand there.
-    `untouched`: nobody filled it in.
+    Has for each question the answer read, the reasons why it is unclear (empty if clear), and the user's text.
+    `untouched`: the form has not been filled in.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class UnclearAnswers(SkillrunError):
     ) -> None:
         self.path, self.unclear = path, tuple(sorted(unclear))
         lines = [f"{path}:{number}: {text}" for number, text in self.unclear]
-        super().__init__("\n".join(lines), f"fill in {path}" if untouched else f"mend {path} there")
+        super().__init__("\n".join(lines), f"fill in {path}" if untouched else f"fix {path} at these lines")
         self.answers, self.notes = answers
         self.reasons = reasons
         self.words = words
         self.untouched = untouched
 
     def exclude(self, settled: Iterable[int]) -> UnclearAnswers:
-        """The same without the questions at these places, which somebody has settled meanwhile."""
+        """Return the error without the questions at these indexes, which have been answered in the meantime."""
         excluded = set(settled)
         names = tuple(f"Q{at + 1}: " for at in excluded)
         lines = [line for line in self.unclear if not line[1].startswith(names)]
@@ -110,19 +110,19 @@ class UnclearAnswers(SkillrunError):
 
 
 class FormFolder(Protocol):
-    """Where forms are: the files of a run, or whatever else has files by name."""
+    """A folder of forms: the files of a run, or any other files by name."""
 
     path: Path
 
     def read(self, name: str, limit: int) -> bytes: ...
 
     def write_new(self, name: str, content: str) -> bool:
-        """Write a file whole or not at all, unless the name is taken; whether it was written."""
+        """Write a file atomically unless it exists; return whether it was written."""
         ...
 
 
 def write_form(folder: FormFolder, name: str, questions: Sequence[Question], title: str = "Questions") -> bool:
-    """Write a form, whole or not at all; one that is there is left as it is, and then this is False."""
+    """Write a form atomically; an existing form stays unchanged, and the result is False."""
     lines = [f"# {to_one_line(title)}", "", INTRODUCTION]
     for number, question in enumerate(questions, 1):
         quotation = [f"> {line}".rstrip() for line in _quotation(question)]
@@ -141,16 +141,16 @@ def read_form(
     phrases: Phrases = Phrases(),  # noqa: B008 (frozen)
     title: str = "Questions",
 ) -> FormAnswers:
-    """A record for each question, empty where it stays unanswered; words beside a chosen choice are its `comment`.
+    """Return a record for each question, empty if unanswered; text next to a selected choice is its `comment`.
 
-    Raises UnclearAnswers with every place where it is not plain what the person means, and for a form that nobody has
-    filled in although it has questions without a default; SkillrunError when the file cannot be read.
+    Raises UnclearAnswers with every ambiguous place, or if the form is not filled in although it has questions without
+    a default; SkillrunError if the file cannot be read.
     """
     problems = Problems()
     path = folder.path / name
     source = decode_source(folder.read(name, MAX_BYTES), path, str(path), problems)
     if source is None:
-        raise SkillrunError("\n".join(map(render_problem, problems)), f"mend {path}")
+        raise SkillrunError("\n".join(map(render_problem, problems)), f"fix {path}")
     unclear: list[Line] = []
     parts = _FormSections(source, questions, phrases, title)
     read: list[_QuestionReader] = []
@@ -177,14 +177,14 @@ def _title(number: int, question: Question) -> str:
 
 
 def _quotation(question: Question) -> list[str]:
-    """What a form says about a question, without the quotation marks."""
+    """The lines of a question in the form, without the `>` marks."""
     lines = [*make_printable(str(question.get("text", ""))).strip().split("\n"), ""]
     notes = context_lines(question)
     return [*lines, *([*(f"- {note}" for note in notes), ""] if notes else []), f"*{_hint(question)}*"]
 
 
 def _labels(question: Question) -> list[str]:
-    """What stands behind the boxes of the choices."""
+    """The labels of the choices' boxes."""
     return [f"{choice_letter(number)}. {to_one_line(choice)}" for number, choice in enumerate(choices_of(question))]
 
 
@@ -202,9 +202,9 @@ def _hint(question: Question) -> str:
 
 
 class _FormSections:
-    """A form taken apart: the sections by the number of their question, and what stands outside of them all.
+    """A form split into the sections of each question number, and the notes outside the sections.
 
-    A section's first line is its heading.
+    The first line of a section is its heading.
     """
 
     def __init__(self, source: Source, questions: Sequence[Question], phrases: Phrases, title: str) -> None:
@@ -217,7 +217,7 @@ class _FormSections:
         self._add_note(_foreign_lines([text for line, text in lines if line < first], f"{title} {INTRODUCTION}"))
         section: list[Line] = []
         open_note: list[str] | None = None
-        in_free_text = False  # what follows is part of a free text, whatever headings it has
+        in_free_text = False  # the following lines are free text, including headings
         for line, text in lines[first - 1 :]:
             number = self._question_number(heads[line]) if line in heads else 0
             if number:
@@ -234,7 +234,7 @@ class _FormSections:
         self._add_note(open_note or [])
 
     def _question_number(self, name: str) -> int:
-        """The number of the question that a heading stands for; 0 for any other heading."""
+        """The question number in a heading; 0 for any other heading."""
         match = _HEADING.fullmatch(name)
         return int(match["number"]) if match and 0 < int(match["number"]) <= len(self.questions) else 0
 
@@ -242,7 +242,7 @@ class _FormSections:
         return self.questions[self._question_number(section[0][1]) - 1]
 
     def _ends_section(self, section: Sequence[Line], heading: str) -> bool:
-        """Whether a heading of the person's own ends the section: what takes free text may have headings in it."""
+        """Whether a heading of the user ends the section; a free-text answer may contain headings."""
         question = self._question(section)
         if choices_of(question):
             return _OWN_HEADING.fullmatch(heading) is not None and find_choice(question, heading) is None
@@ -262,7 +262,7 @@ class _FormSections:
 
 
 def _foreign_lines(lines: Sequence[str], form_text: str) -> list[str]:
-    """The lines that are not of the form's own text, however that is broken into lines."""
+    """The lines that are not part of the form's text, regardless of its line breaks."""
     remaining = _normalize_words(form_text).split()
     strange = []
     for text in lines:
@@ -286,7 +286,7 @@ def _foreign_lines(lines: Sequence[str], form_text: str) -> list[str]:
 
 
 class _QuestionReader:
-    """One question of a form as it is read: the answer, what is not plain, and the person's words as they stand."""
+    """Reads one question of a form: the answer, the unclear places, and the user's unchanged text."""
 
     def __init__(self, number: int, question: Question, phrases: Phrases) -> None:
         self.question, self.phrases = question, phrases
@@ -297,10 +297,10 @@ class _QuestionReader:
         self.words = ""
 
     def read_sections(self, sections: list[list[Line]]) -> None:
-        """Find the answer in the sections of the question, of which there should be one."""
+        """Read the answer from the sections of the question; report an error unless there is exactly one."""
         if len(sections) != 1:
-            at, again = (sections[1][0][0], "stands here a second time") if sections else (1, "is missing")
-            why = f"the heading `## Q{self.number}` {again}; leave one even where the question stays open"
+            at, again = (sections[1][0][0], "occurs a second time here") if sections else (1, "is missing")
+            why = f"the heading `## Q{self.number}` {again}; keep one even if the question stays open"
             self.unclear.append((at, why))
             self.words = "\n".join(text for section in sections for _, text in section[1:]).strip()
             return
@@ -345,52 +345,52 @@ class _QuestionReader:
             self.answer = {**default_answer(self.question), **self.answer}
 
     def _text_after_heading(self, head: str, at: int) -> str:
-        """What the person has written behind the heading."""
+        """The user's text after the heading."""
         text = head.removeprefix(self.title)
         if head.startswith(self.title) and not text[:1].isalnum():
             return text.strip(" :-–—")
         own = iter(_normalize_words(self.title).split())
         if not all(word in own for word in _normalize_words(head).split()):
-            self.unclear.append((at, f"`## {to_one_line(head)}` is not the form's heading; write below `Answer:`"))
+            self.unclear.append((at, f"`## {to_one_line(head)}` is not the heading of the form; write below `Answer:`"))
         return ""
 
     def _read_confidence(self, line: int, text: str) -> None:
-        """How sure the person says they are."""
+        """Read the user's confidence level."""
         levels = levels_of(self.question)
         matches = [level for level in levels if text and level.casefold().startswith(text.strip(" .*_`").casefold())]
         self.level = matches[0] if len(matches) == 1 else ""
         if text and not self.level:
-            self.unclear.append((line, f"`{to_one_line(text)}` is none of {', '.join(levels)}"))
+            self.unclear.append((line, f"`{to_one_line(text)}` is not one of {', '.join(levels)}"))
 
     def _report_ambiguity(self, line: int, text: str) -> None:
-        either = "may begin the answer or a part of its own"
-        why = f"`{to_one_line(text)}` {either}; write on the line of `Answer:`, or `-` there"
+        either = "may start the answer or a separate note"
+        why = f"`{to_one_line(text)}` {either}; write the answer on the line of `Answer:`, or write `-` there"
         self.unclear.append((line, why))
 
     def _check_question(self, head: Line, quoted: list[Line]) -> bool:
-        """Whether the section still asks this question; what else was written into its words is named."""
+        """Whether the section still has this question; report text added to the quotation."""
         quotation = _quotation(self.question)
         if _normalize_words("\n".join(text for _, text in quoted)) == _normalize_words("\n".join(quotation)):
             return True
         quotation_lines = {_normalize_words(text) for text in quotation}
         strange = [line for line in quoted if _normalize_words(line[1]) not in quotation_lines]
         if _normalize_words(self.title) != _normalize_words(head[1]):
-            why = f"another question is asked now: `{self.title}`; move this file away to get the new form"
+            why = f"the question has changed to `{self.title}`; move this file away to get the new form"
             self.unclear[:] = [(head[0], why)]
             self.words = "\n".join(filter(None, [head[1], *(text for _, text in strange), self.words]))
             return False
         self.unclear += [
-            (line, f"`{to_one_line(text)}` is not the form's; write below `Answer:`") for line, text in strange
+            (line, f"`{to_one_line(text)}` is not part of the form; write below `Answer:`") for line, text in strange
         ]
         return True
 
 
 def _extract_comments(lines: list[Line], boxes: _Checkboxes) -> tuple[list[Line], list[str]]:
-    """The lines without the comments (`<!-- … -->`) that the person has put there, and their words."""
+    """Return the lines without the user's comments (`<!-- … -->`), and the texts of the comments."""
     remaining, remarks = list(lines), []
     place = 0
     last_end = max((at for at, (_, text) in enumerate(remaining) if "-->" in text), default=-1)
-    removed_lines = 0  # lines that are not there any more
+    removed_lines = 0  # number of lines removed
     while place <= last_end - removed_lines:
         line, text = remaining[place]
         start = -1 if text.lstrip().startswith(">") or boxes.is_form_box(text) else text.find("<!--")
@@ -413,13 +413,13 @@ def _extract_comments(lines: list[Line], boxes: _Checkboxes) -> tuple[list[Line]
 
 
 def _add_remarks(answer: Answer, remarks: Sequence[str]) -> Answer:
-    """The record with more words in its comment."""
+    """Add remarks to the comment of a record."""
     comment = "\n".join(filter(None, [answer.get("comment", ""), *remarks]))
     return {**answer, "comment": comment} if comment else answer
 
 
 class _Checkboxes:
-    """The boxes of a question as the person has left them."""
+    """The boxes of a question, as edited by the user."""
 
     def __init__(self, question: Question, unclear: list[Line]) -> None:
         self.question, self.unclear = question, unclear
@@ -429,17 +429,17 @@ class _Checkboxes:
         self.withdrawn: list[Any] = []  # ticked and struck out
         self.bold: list[Any] = []
         self.other: str | None = None
-        self.in_other = False  # the last box was that of own words
-        self.words: list[str] = []  # beside the choices
+        self.in_other = False  # the last box was `Other:`
+        self.words: list[str] = []  # text after choices
         self.seen = 0
 
     def is_form_box(self, text: str) -> bool:
-        """Whether the line is a box as the form has it."""
+        """Whether the line is an original box of the form."""
         box = _BOX.fullmatch(text) if self.labels else None
         return box is not None and normalize_text(box["text"]) in self.labels
 
     def read_line(self, line: int, text: str, *, is_below_answer: bool) -> bool:
-        """Whether the line is a box; one that no choice belongs to is none below `Answer:`."""
+        """Read a line; return whether it is a box. Below `Answer:`, only a box with a choice counts."""
         box = _BOX.fullmatch(text) if self.labels else None
         if box is not None:
             self.in_other = False
@@ -456,7 +456,7 @@ class _Checkboxes:
         if len(choices) != 1 and not other:
             if box["sign"] or is_below_answer:
                 return False
-            self.unclear.append((line, f"`{to_one_line(text)}` is none of the choices as they stood"))
+            self.unclear.append((line, f"`{to_one_line(text)}` is not one of the original choices"))
             return True
         self.seen += len(choices)
         if mark and not set(mark) <= TICKS:
@@ -473,7 +473,7 @@ class _Checkboxes:
         return True
 
     def continue_other(self, text: str) -> bool:
-        """Whether the line belongs to the own words of the box above it: it is indented below them."""
+        """Whether the line continues the text of an `Other:` box above it, by indentation."""
         if not self.in_other or not text.strip():
             return False
         self.in_other = text.startswith(("  ", "\t")) and not text.lstrip().startswith(">")
@@ -482,7 +482,7 @@ class _Checkboxes:
         return self.in_other
 
     def _parse_marks(self, box: re.Match[str]) -> tuple[str, str, str]:
-        """What stands in the box, what stands around its label (`~~`, `**`), and the label without it."""
+        """Return the mark in the box, the emphasis around its label (`~~`, `**`), and the label without emphasis."""
         mark = (box["mark"] or box["sign"] or "").strip().replace(_EMPTY_SIGN, "")
         label, emphasis = box["text"], box["around"] or ""
         if emphasis:
@@ -493,7 +493,7 @@ class _Checkboxes:
         return mark, "", label
 
     def _split_label(self, label: str) -> tuple[str, str]:
-        """A choice's own label, and what the person has written behind it."""
+        """Split a label into the choice's label and the user's text after it."""
         plain = normalize_text(label)
         if plain in self.labels:
             return label, ""
@@ -505,21 +505,21 @@ class _Checkboxes:
         return label, ""
 
     def selected_choices(self, *, no_words: bool) -> list[Any]:
-        """The choices that are ticked, or where none is and nothing was written (`bare`), the ones in bold."""
+        """The ticked choices; if nothing is ticked or written (`no_words`), the choices in bold."""
         if self.ticked or not no_words or self.other is not None or len(self.bold) == len(self.labels):
             return self.ticked
         return self.bold
 
     def explain_doubts(self) -> Iterator[str]:
-        """Why it is not plain that nothing is chosen."""
+        """Yield the reasons why it is unclear that nothing is chosen."""
         if self.withdrawn:
             yield f"`{to_one_line(self.withdrawn[0])}` is ticked and struck out, and nothing else is chosen"
         elif self.struck:
-            yield "some choices are struck out, and none is ticked"
+            yield "some choices are struck out, but none is ticked"
         elif 0 < self.seen < len(choices_of(self.question)):
-            yield "some choices are gone, and none is ticked"
+            yield "some choices were removed, and none is ticked"
 
 
 def _normalize_words(text: str) -> str:
-    """The words of a text, whatever the marks and line ends between them."""
+    """The words of a text, without punctuation and line breaks."""
     return " ".join(re.findall(r"[^\W_]+", text.casefold()))

@@ -1,4 +1,4 @@
-"""The keys of a question in the terminal beside those of its answer: back, enough, new lines, an editor, how sure."""
+"""Key bindings of questions in the terminal: back, end of list, new line, editor, and confidence."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from skillrun.syntax.diagnostics import make_printable
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings
 
-BACK: Final = object()  # instead of an answer: the question before
-DONE: Final = object()  # instead of an answer: the list has ended
+BACK: Final = object()  # instead of an answer: go to the previous question
+DONE: Final = object()  # instead of an answer: end the list
 
 
 @dataclass
 class InputState:
-    """A question while it is answered: what it begins with, which keys it has, and what has been typed so far."""
+    """The input state of a question: its initial value, its keys, and the text entered so far."""
 
     previous: Any = None
     draft: str = ""
@@ -26,7 +26,7 @@ class InputState:
     enough: str = ""
     confidence: str = ""
     levels: list[str] = field(default_factory=list)
-    is_free_text: bool = False  # words are typed, and no choice is made
+    is_free_text: bool = False  # the answer is text, not a choice
     text: str = ""
 
     def next_level(self) -> None:
@@ -35,7 +35,7 @@ class InputState:
 
 
 class InputHint:
-    """What stands behind a question that takes words, as it is each time when it is drawn."""
+    """The hint after a free-text question, rendered anew on each redraw."""
 
     def __init__(self, typing: InputState, *, optional: bool) -> None:
         self.typing, self.optional = typing, optional
@@ -46,21 +46,21 @@ class InputHint:
             words.append(
                 f"how sure: {make_printable(self.typing.confidence)}"
                 if self.typing.confidence
-                else "Ctrl-T says how sure"
+                else "Ctrl-T sets how sure"
             )
         hint = f"\n    ({'; '.join(words)})" if words else ""
-        return f"{hint}\n >"  # lines before the last one are cut off where they are too wide, and not wrapped
+        return f"{hint}\n >"  # prompt_toolkit truncates wide lines before the last one
 
 
 def render_key_hints(question: Question, enough: str) -> str:
-    """A line on the keys that this question has."""
+    """A line that lists the keys of the question."""
     words = [] if choices_of(question) else ["Alt-Enter new line", "Ctrl-O editor"]
     words += [f"Ctrl-G {make_printable(enough)}"] if enough else []
     return f"    {' · '.join([*words, 'Ctrl-C pauses'])}\n"
 
 
 def key_bindings(typing: InputState) -> KeyBindings:
-    """The bindings for a prompt of prompt_toolkit."""
+    """The key bindings for a prompt_toolkit prompt."""
     from prompt_toolkit.key_binding import KeyBindings
 
     keys = KeyBindings()

@@ -1,6 +1,6 @@
-"""How people write answers, as `answers` in `config/skillrun.yaml` lists it. Owns no words itself.
+"""Matches phrases in answers, as listed under `answers` in `config/skillrun.yaml`. Contains no phrases itself.
 
-What leaves a question open, what may stand in front of a choice and behind it, and between it and words about it.
+Phrases leave a question open, precede or follow a choice, or separate a choice from a remark about it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PHRASE_END: Final = (
 
 @dataclass(frozen=True)
 class Phrases:
-    """The lists, each word in the form that `bare` gives."""
+    """The phrase lists, normalized by `normalize_phrase`."""
 
     open: tuple[str, ...] = ()
     alone: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Phrases:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any] | None) -> Phrases:
-        """The phrases of `config/skillrun.yaml`, read as plain data."""
+        """Build the phrases from the data of `config/skillrun.yaml`."""
         lists = (settings or {}).get("answers") or {}
         phrases = {
             name: tuple(normalize_phrase(str(phrase)) for phrase in lists.get(name) or [])
@@ -44,11 +44,11 @@ class Phrases:
         return cls(alone=alone, **phrases)
 
     def leaves_open(self, words: str) -> bool:
-        """Whether the words are no answer, and say so: `TBD`, `?`, `don't know`, `TBD - ask Anna`."""
+        """Whether the words explicitly leave a question open: `TBD`, `?`, `don't know`, `TBD - ask Anna`."""
         return bool(self.find_open_phrase(words))
 
     def find_open_phrase(self, words: str) -> str:
-        """The phrase which says that the words are no answer: all of them, or what they begin with; else empty."""
+        """The phrase that leaves the question open, which is all of the words or starts them; else ""."""
         words = words.strip()
         for text in (words, _BULLET.sub("", words, count=1), words.rstrip("? ")):
             if words and (normalize_phrase(text) in self.alone or normalize_phrase(text) in self.open):
@@ -59,39 +59,39 @@ class Phrases:
         return ""
 
     def strip_choose_phrase(self, words: str) -> str:
-        """The words behind `I choose` and the like; all of them where they begin otherwise."""
+        """The words after `I choose` and the like; all words if they start differently."""
         match = _compile_phrases(self.choose, r"[\s:]+").match(words) if self.choose else None
         return words[match.end() :] if match else words
 
     def strip_think_phrase(self, words: str) -> str:
-        """The words behind `I think` and the like; all of them where they begin otherwise."""
+        """The words after `I think` and the like; all words if they start differently."""
         match = _compile_phrases(self.think, r"(?:[\s:]+|,\s+)").match(words) if self.think else None
         return words[match.end() :] if match else words
 
     def find_trailing_phrases(self, words: str) -> list[int]:
-        """Where words such as `please` or `I think` end what is said."""
+        """The offsets of trailing phrases such as `please` or `I think`."""
         if not self.think:
             return []
         return [match.start() for match in re.finditer(_compile_phrases(self.think, r"[\s.!]*$", r"(?<=\s)"), words)]
 
     def starts_with_alternative(self, words: str) -> bool:
-        """Whether words behind a choice take it back: they begin with `or` and the like."""
+        """Whether words after a choice make it uncertain by starting with `or` and the like."""
         return bool(self.either) and _compile_phrases(self.either, r"(?!\w)").match(words.lstrip(" (,;")) is not None
 
     def split_alternatives(self, words: str) -> str:
-        """Words such as `A or B?` with commas where a doubt is; the same words where there is none."""
+        """Replace words such as `or` with commas, as in `A or B?`."""
         plain = words.rstrip("? ")
         return re.sub(_compile_phrases(self.either, r"(?!\w)", r"(?<!\w)"), ",", plain) if self.either else plain
 
     def find_reasons(self, words: str) -> list[int]:
-        """Where words such as `because` begin."""
+        """The offsets of words such as `because`."""
         if not self.because:
             return []
         return [match.start() for match in re.finditer(_compile_phrases(self.because, r"(?!\w)", r"(?<!\w)"), words)]
 
 
 def normalize_phrase(words: str) -> str:
-    """A text without case, marks and brackets around it, and of several dashes or question marks one."""
+    """The text in lower case, without surrounding marks and brackets; repeated dashes or question marks become one."""
     text = " ".join(words.casefold().replace("’", "'").split())
     core = text.strip(_OUTER_MARKS)
     if core and set(core) <= _DASHES:

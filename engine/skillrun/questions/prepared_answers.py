@@ -1,8 +1,8 @@
-"""Answers given ahead in a YAML file: `--answers FILE`.
+"""Prepared answers from a YAML file: `--answers FILE`.
 
-A key is a question's id, a step's id for all its questions, or where one of these stands (`architecture/divergence`;
-the number of a loop's pass and the item of an `each` may be left out). A value is the answer, `{answer: …,
-confidence: …}`, or a list, one for each time.
+A key is the id of a question, the id of a step for all its questions, or the address of either
+(`architecture/divergence`; the pass of a loop and the item of an `each` are optional). A value is the answer,
+`{answer: …, confidence: …}`, or a list with one answer for each time.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from skillrun.syntax.document import as_mapping, read_yaml
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Scalar, Sequence, Span, to_plain
 
 KEYS: Final[Keys] = {
-    "answer": Key("anything", "is a text, a number, or a list of them", required=True),
-    "confidence": Key("sentence", "how sure it is"),
+    "answer": Key("anything", "a text, a number, or a list of them", required=True),
+    "confidence": Key("sentence", "the confidence level"),
 }
 RecordBuilder = Callable[[Question, Answer], QuestionRecord]
-"""The record of a question with what was answered, as the run keeps it."""
+"""Builds the record of a question and its answer, as the run stores it."""
 
 
 class InvalidPreparedAnswer(SkillrunError):
-    """A prepared answer that its question does not take; the question is still open."""
+    """A prepared answer is invalid for its question, which stays open."""
 
     def __init__(self, error: InvalidAnswer, span: Span, what: str) -> None:
         super().__init__(f"{span.path}:{span.line}:{span.column}: {error.message}, for {what}", error.next_step)
@@ -49,7 +49,7 @@ class InvalidPreparedAnswer(SkillrunError):
 
 
 class PreparedAnswer(NamedTuple):
-    """An answer, and where it stands."""
+    """An answer and its position."""
 
     span: Span
     answer: Any
@@ -57,7 +57,7 @@ class PreparedAnswer(NamedTuple):
 
 
 class PreparedEntry(NamedTuple):
-    """What a file has for a key: the `whole` of it, and where it is a list the `items`, which may be `plain` values."""
+    """The entry of a key: the `whole` value, and for a list its `items`; `is_plain` if all are single values."""
 
     key: Span
     whole: PreparedAnswer
@@ -66,7 +66,7 @@ class PreparedEntry(NamedTuple):
 
 
 class PreparedAnswers:
-    """The answers of a file; a list gives one after the other."""
+    """The answers of a file; a list provides one answer after the other."""
 
     def __init__(self, entries: AbstractMapping[str, PreparedEntry] | None = None, path: Path | None = None) -> None:
         self.path = path
@@ -76,9 +76,9 @@ class PreparedAnswers:
         self._late_answers: dict[str, str] = {}
 
     def take(self, key: str, question: Question, *, required: bool = False) -> Answer | None:
-        """The answer of a question that is put now; None where the file has none.
+        """Return the answer to a question asked now; None if the file has none.
 
-        Raises InvalidPreparedAnswer, also for an empty answer where one is `required`.
+        Raises InvalidPreparedAnswer, also for an empty answer if one is `required`.
         """
         name = self._find_key(key, question)
         if name is None:
@@ -93,7 +93,7 @@ class PreparedAnswers:
             raise InvalidPreparedAnswer(error, prepared.span, f"`{question.get('id')}` of `{key}`") from None
 
     def skip(self, key: str, question: Question) -> None:
-        """Count a question that was put before, so that lists go on behind it; one answer is for what comes now."""
+        """Count a question asked earlier, so that a list continues after it; a single answer stays available."""
         name = self._find_key(key, question)
         if name is not None and self._has_answer_list(name, question):
             self._count_use(name)
@@ -101,16 +101,16 @@ class PreparedAnswers:
             self._used_keys.add(name)
 
     def mark_used(self, key: str, question: Question) -> None:
-        """Count the answer to a question of an earlier process as one that a question has taken."""
+        """Mark the answer to a question of an earlier process as used."""
         if (name := self._find_key(key, question)) is not None:
             self._used_keys.add(name)
 
     def note_late_answer(
         self, key: str, question: Question, record: QuestionRecord, build_record: RecordBuilder
     ) -> None:
-        """Note the answer to a question that has another one since an earlier process, unless one comes that takes it.
+        """Note a prepared answer that differs from the answer given in an earlier process, unless it is used later.
 
-        `record` has that answer, and `read` gives the record that the one of the file would have had.
+        `record` has the earlier answer; `build_record` builds the record of the prepared answer.
         """
         name = self._find_key(key, question)
         if name is None or self._use_counts[name] or self._has_answer_list(name, question):
@@ -128,11 +128,11 @@ class PreparedAnswers:
         )
 
     def late_answers(self) -> list[str]:
-        """A line for each answer that came too late for its question."""
+        """A line for each prepared answer that came too late for its question."""
         return [*self._late_answers.values()]
 
     def has_unused_answer(self, key: str, question: Question) -> bool:
-        """Whether an answer is left for such a question."""
+        """Whether an unused answer remains for the question."""
         name = self._find_key(key, question)
         return name is not None and self._next_answer(name, question) is not None
 
@@ -143,7 +143,7 @@ class PreparedAnswers:
         return answers[self._use_counts[name]] if self._use_counts[name] < len(answers) else None
 
     def _has_answer_list(self, name: str, question: Question) -> bool:
-        """Whether the file has an answer there for each time."""
+        """Whether the file has a list with one answer for each time."""
         entry = self._entries[name]
         return entry.items is not None and _answers_per_time(entry, question) is not None
 
@@ -157,11 +157,11 @@ class PreparedAnswers:
         return [name for name in self._entries if name not in self._used_keys]
 
     def has_answer(self, key: str, question: Question) -> bool:
-        """Whether there is an answer for such a question, whatever the pass and the item."""
+        """Whether there is an answer for the question in any pass and for any item."""
         return bool(self._matching_entries(key, question))
 
     def check_question(self, key: str, question: Question, problems: Problems) -> None:
-        """Report the answers that such a question would not take, in any pass and for any item."""
+        """Report the answers that are invalid for the question, in any pass and for any item."""
         for entry in self._matching_entries(key, question):
             for answer in _answers_per_time(entry, question) or (entry.whole,):
                 try:
@@ -170,51 +170,51 @@ class PreparedAnswers:
                     problems.report(answer.span, "answer", error.message, error.next_step)
 
     def check_names(self, known: set[str], problems: Problems) -> None:
-        """Warn of names that are close to one of a question; what else is unknown, a computed question may have."""
+        """Warn of names close to the name of a question; other unknown names may belong to computed questions."""
         for name, entry in self._entries.items():
             if strip_markers(name) not in known and (hint := did_you_mean(name, known)):
-                problems.report(entry.key, "unknown-question", f"no question is called `{name}`", hint, "warning")
+                problems.report(entry.key, "unknown-question", f"no question has the name `{name}`", hint, "warning")
 
     def _find_key(self, key: str, question: Question) -> str | None:
         return next((name for name in answer_keys(key, question) if name in self._entries), None)
 
     def _matching_entries(self, key: str, question: Question) -> list[PreparedEntry]:
-        """What the file has for a question in any pass, and for any item, of what it stands in."""
+        """The entries for a question in any pass and for any item."""
         names = answer_keys(key, question)
         return [written for name, written in self._entries.items() if strip_markers(name) in names]
 
 
 def answer_keys(key: str, question: Question) -> tuple[str, ...]:
-    """What a question of a step may be called, the most exact first: of this pass and item, of any, and anywhere."""
+    """The possible keys of a question, most specific first: in this pass and item, in any, and in any step."""
     id_, step = str(question.get("id", "")), strip_markers(key)
     return (_sibling_key(key, id_), key, _sibling_key(step, id_), step, id_, step.rpartition("/")[2])
 
 
 def unique_answer_key(key: str, question: Question) -> str:
-    """What calls this question and no other: where it may be asked several times, with the pass and the item."""
+    """The unique key of a question; with the pass and the item if it may be asked several times."""
     id_ = str(question["id"])
     return id_ if strip_markers(key) == key or question.get("once") else _sibling_key(key, id_)
 
 
 def _sibling_key(place: str, id_: str) -> str:
-    """The place of a question whose step stands there."""
+    """The address of a question in the step at an address."""
     return f"{place.rpartition('/')[0]}/{id_}"
 
 
 def read_answers(path: Path) -> PreparedAnswers:
-    """The prepared answers of a file. Raises SkillrunError with everything that is wrong with it."""
+    """Read the prepared answers of a file. Raises SkillrunError with all problems in it."""
     problems = Problems()
     entries = read_yaml(path, problems, parse_prepared_answers)
     if problems.has_errors:
         text = "\n".join(map(render_problem, problems))
-        raise SkillrunError(f"the prepared answers cannot be used:\n{text}", f"mend {path}, then run again")
+        raise SkillrunError(f"the prepared answers cannot be used:\n{text}", f"fix {path}, then run again")
     return PreparedAnswers(entries, path)
 
 
 def _answers_per_time(entry: PreparedEntry, question: Question) -> tuple[PreparedAnswer, ...] | None:
-    """The answers of a list that has one for each time; None where one answer is for all times.
+    """Return the answers of a list with one for each time; None if one answer is used every time.
 
-    A question that says `once` is one that an answer for all times would put without end.
+    The answer to a question with `once` is used only once, because repeating it would ask the question endlessly.
     """
     if entry.items is None:
         return (entry.whole,) if question.get("once") else None
@@ -222,7 +222,7 @@ def _answers_per_time(entry: PreparedEntry, question: Question) -> tuple[Prepare
 
 
 def parse_prepared_answers(node: Node, problems: Problems) -> dict[str, PreparedEntry]:
-    """The answers of a file by their keys; what is none, nor a list of answers, is reported where it stands."""
+    """Parse the answers of a file by key; invalid values are reported."""
     reader = Reader(problems, literal=True)
     mapping = as_mapping(node, problems)
     return {name: _parse_entry(entry, reader) for name, entry in mapping.entries.items()} if mapping is not None else {}
@@ -242,7 +242,7 @@ def _parse_answer(node: Node, reader: Reader) -> PreparedAnswer:
     answer = node.get("answer") if isinstance(node, Mapping) else node
     for part in answer.items if isinstance(answer, Sequence) else (answer,) if answer else ():
         if not isinstance(part, Scalar):
-            reader.report(part.span, "answer", "this is no answer", "write a text, a list, or `{answer: …}`")
+            reader.report(part.span, "answer", "this is not a valid answer", "write a text, a list, or `{answer: …}`")
     return PreparedAnswer(node.span, values.get("answer"), values.get("confidence"))
 
 
@@ -255,5 +255,5 @@ def _validate_prepared_answer(prepared: PreparedAnswer, question: Question, *, r
         validate_answer(question, prepared.answer), confidence=prepared.confidence, answered_by=PREPARED
     )
     if required and "answer" not in answer:
-        raise InvalidAnswer("the answer is empty, and the question needs one", "write an answer")
+        raise InvalidAnswer("the answer is empty, but the question requires one", "write an answer")
     return answer

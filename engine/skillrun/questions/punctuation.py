@@ -1,4 +1,4 @@
-"""Sentences that are put together for a person, of a template's and of what models wrote: one full stop ends each."""
+"""Fixes the punctuation of sentences composed of template text and model output."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _DOUBLED: Final = re.compile(r"(?<=[\w)\]\"'`’”])([.!?])\.(?=\s|$)")
 
 
 def remove_double_stops(text: str) -> str:
-    """The text without the full stop that a template sets behind a value that ends in one; an ellipsis stays."""
+    """Remove the full stop that a template adds after a value that already ends a sentence; an ellipsis stays."""
     return _DOUBLED.sub(r"\1", text)

@@ -1,6 +1,6 @@
-"""The person of a run: prepared answers first, then defaults where nobody is there, then the terminal.
+"""Answers the questions of a run: from prepared answers, then defaults if unattended, then the terminal.
 
-Owns who answers; what is asked and what becomes of it is for others.
+Owns the source of answers; does not create questions or process answers.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from skillrun.syntax.sanitizing import sanitize
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Questions of one step, to be answered together; `key` names the step, for answers prepared in a file.
+    """The questions of one step, answered together; `key` is the step's address for prepared answers.
 
-    `computed`: what is asked is not the workflow's own words, or not all of it; a model may have written it.
-    `may_skip`: each may be left open, as in a form. `is_required`: each without `default` and `skip` needs an answer.
-    `left`: what was answered before a pause, by the question's number in the list; `keep` receives each answer.
-    `enough`: the words that end the list.
+    `computed`: the text of the questions is not, or not only, from the workflow; a model may have written it.
+    `may_skip`: each question may be left open, as in a form. `is_required`: a question without `default` and `skip`
+    requires an answer. `unfinished`: the answers from before a pause, by question number; `save_progress` receives
+    each answer. `enough`: the label that ends the list.
     """
 
     key: str
@@ -53,12 +53,12 @@ class QuestionSet:
 
 
 class InteractiveResponder:
-    """Answers one list of questions at a time; others wait while the run goes on."""
+    """Answers one list of questions at a time; others wait while the run continues."""
 
     def __init__(
         self, prepared: PreparedAnswers, terminal: Terminal | None, *, attended: bool, waits_in_terminal: bool = False
     ) -> None:
-        """`staying`: what would end the run and wait is asked in the terminal instead."""
+        """`waits_in_terminal`: a question that would pause the run is asked in the terminal instead."""
         self.prepared = prepared
         self.terminal = terminal
         self.attended = attended
@@ -66,9 +66,9 @@ class InteractiveResponder:
         self._lock = asyncio.Lock()
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
-        """A record for each question, empty where it stays unanswered; None when nobody answers, or is asked, now.
+        """Return a record for each question, empty if unanswered; None if the questions cannot be answered now.
 
-        Raises InvalidPreparedAnswer for a prepared answer that does not fit, KeyboardInterrupt for a Ctrl-C.
+        Raises InvalidPreparedAnswer for an invalid prepared answer, KeyboardInterrupt for Ctrl-C.
         """
         preset = self._preset_answers(question_set)
         open_questions = {
@@ -94,32 +94,32 @@ class InteractiveResponder:
 
     @property
     def resume_flags(self) -> dict[str, str]:
-        """The flags that bring the same person again, with what stands behind each."""
+        """The flags that answer questions in the same way on resume, with their values."""
         return answer_flags(self.prepared.path, unattended=not self.attended)
 
     def has_prepared_answers(self, question_set: QuestionSet) -> bool:
-        """Whether each of these questions has an answer that was prepared."""
+        """Whether each of these questions has a prepared answer."""
         return all(self.prepared.has_unused_answer(question_set.key, question) for question in question_set.questions)
 
     def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """Questions that the run's journal has the answers of: lists of prepared answers go on behind them."""
+        """Count questions answered in the journal, so that lists of prepared answers continue after them."""
         for question in question_set.questions:
             self.prepared.skip(question_set.key, question)
 
     def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """Questions of an earlier process, by their address in the journal: their prepared answers were taken."""
+        """Mark the prepared answers to questions of an earlier process as used; `address` is from the journal."""
         for question in questions:
             self.prepared.mark_used(address.partition("/")[2].rpartition("@")[0], question)
 
     def note_late_answers(
         self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """They stay answered as `records` say; prepared answers that say something else are told at the end."""
+        """Note prepared answers that differ from the earlier answers in `records`, which stay valid."""
         for question, record in zip(question_set.questions, records, strict=True):
             self.prepared.note_late_answer(question_set.key, question, record, build_record)
 
     def _preset_answers(self, question_set: QuestionSet) -> list[Answer | None]:
-        """What is known of each question; behind the words that end the list nothing is asked."""
+        """The preset answer of each question, or None; questions after the end of the list are not asked."""
         records: list[Answer | None] = []
         for question in question_set.questions:
             words: dict[str, object] = {question_set.enough: ENDED} if question_set.enough else {}
@@ -132,7 +132,7 @@ class InteractiveResponder:
         return records
 
     def _preset_answer(self, key: str, question: Question, *, required: bool) -> Answer | None:
-        """What is known without asking anybody: a prepared answer, or the default when the run is unattended."""
+        """The answer without asking the user: a prepared answer, or the default if the run is unattended."""
         record = self.prepared.take(key, question, required=required)
         if record is None and not self.attended and default_of(question) is not None:
             return default_answer(question)
@@ -144,13 +144,13 @@ def _as_list(answer: Any) -> list[Any]:
 
 
 def answer_flags(answers: Path | None, *, unattended: bool) -> dict[str, str]:
-    """The flags that say who is there, with what stands behind each."""
+    """The flags that determine how questions are answered, with their values."""
     flags = {"--unattended": ""} if unattended else {}
     return flags | ({"--answers": quote(str(answers))} if answers is not None else {})
 
 
 def has_terminal() -> bool:
-    """Whether somebody can be asked here."""
+    """Whether a user can be asked in a terminal."""
     return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
 
 
@@ -162,15 +162,15 @@ def open_responder(
     terminal: bool | None = None,
     prompt_context: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> InteractiveResponder:
-    """Who answers. Whether there is a `terminal` is found out where it is not said; `around` is entered while it asks.
+    """Create the responder. `terminal` is detected if None; `prompt_context` is entered while the terminal asks.
 
-    Raises SkillrunError when the prepared answers cannot be read, or nobody can be asked who is to be `interactive`.
+    Raises SkillrunError if the prepared answers cannot be read, or if `interactive` is set without a usable terminal.
     """
     if terminal is None:
         terminal = has_terminal()
     if interactive and (unattended or not terminal):
-        reason = "--unattended asks nobody" if unattended else "there is none here"
-        raise UsageError(f"--interactive asks in the terminal, and {reason}", "leave it out")
+        reason = "--unattended asks no questions" if unattended else "no terminal is available"
+        raise UsageError(f"--interactive asks in the terminal, but {reason}", "remove --interactive")
     prepared = read_answers(answers) if answers is not None else PreparedAnswers()
     prompt = Terminal(prompt_context=prompt_context) if terminal and not unattended else None
     return InteractiveResponder(prepared, prompt, attended=not unattended, waits_in_terminal=interactive)

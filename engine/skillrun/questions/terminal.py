@@ -1,7 +1,7 @@
-"""Asks in the terminal: choices by arrow keys or number, several with the space bar, or free text; one at a time.
+"""Asks questions in the terminal, one at a time: choices by arrow keys, number or space bar, or free text.
 
-Owns what the person sees and types. Ctrl-C comes out as KeyboardInterrupt, with the terminal as it was and what was
-typed kept. The keys are in `keys`.
+Owns the prompts. Ctrl-C raises KeyboardInterrupt after the terminal is restored and the entered text is saved. The key
+bindings are in `keys`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from skillrun.syntax.diagnostics import indent_continuation, make_printable
 if TYPE_CHECKING:
     from questionary import Question as Prompt
 
-OTHER_CHOICE, NO_ANSWER = -1, -2  # beside the numbers of the choices
+OTHER_CHOICE, NO_ANSWER = -1, -2  # in addition to the numbers of the choices
 ProgressKind = Literal["given", "sure", "typed", "times"]
 SaveProgress = Callable[[ProgressKind, str, Any], Awaitable[None]]
-"""Is told what is to be kept of a question, by the question's name: its answer, how sure it is, what was typed."""
+"""Saves the progress of a question, by its name: its answer, its confidence, or the text entered."""
 NO_CONFIDENCE: Final = "(do not say)"
-MAX_SHORTCUTS: Final = 36  # digits and letters; a longer list is walked with the arrow keys
+MAX_SHORTCUTS: Final = 36  # digits and letters; a longer list only has the arrow keys
 
 
 @dataclass(frozen=True)
 class UnfinishedAnswers:
-    """What a person left behind when they paused, by the names of the questions."""
+    """The progress saved when the user paused, by question name."""
 
     answers: Mapping[str, Any] = field(default_factory=dict)
     confidences: Mapping[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class UnfinishedAnswers:
 
 @dataclass
 class _Progress:
-    """A list of questions on its way: the answers so far, how sure they are, and what was typed and not sent."""
+    """The progress of a list of questions: answers, confidence levels, and unsent texts."""
 
     answers: dict[str, Any]
     confidences: dict[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class _Progress:
 
 
 class Terminal:
-    """Asks lists of questions. `keyboard` and `screen` are input and output of prompt_toolkit."""
+    """Asks lists of questions. `keyboard` and `screen` are prompt_toolkit's input and output."""
 
     def __init__(
         self,
@@ -86,11 +86,11 @@ class Terminal:
         may_skip: bool = False,
         enough: str = "",
     ) -> list[Answer]:
-        """The answers' records, in order; Shift-Tab goes back to the one before. Raises KeyboardInterrupt.
+        """Return the answer records, in order; Shift-Tab goes back to the previous question. Raises KeyboardInterrupt.
 
-        `left`: what was answered earlier; it goes on with the first question without an answer. `keep` hears of what
-        is to be kept. `may_skip`: each question may be left open. `enough`: words for ending the list with ENDED for
-        each question that is left.
+        `unfinished`: the earlier answers; asking continues with the first unanswered question. `save_progress` receives
+        the progress to save. `may_skip`: each question may be left open. `enough`: the label that ends the list, with
+        ENDED for each remaining question.
         """
         if not isinstance(questions, Mapping):
             questions = {str(number): question for number, question in enumerate(questions)}
@@ -144,14 +144,13 @@ class Terminal:
         return [*records[:-1], {**records[-1], **ENDED}] if ended else records
 
     def _record(self, name: str, ended: bool, state: _Progress) -> Answer:
-        """The record of a question that was asked, or that the list has ended before."""
+        """The record of a question that was asked, or that comes after the end of the list."""
         if name not in state.answers:
             return ENDED if ended else {}
         return build_answer(state.answers[name], confidence=state.confidences.get(name, ""))
 
     def _print_header(self, question: Question, phase: str, progress: str, keys: str, enough: str) -> None:
-        """The lines above a question: where it comes from and how it stands in its list; what was noted on it; the keys
-        of which the person cannot know."""
+        """Print the lines above a question: its phase and progress, its context, and its special keys."""
         from prompt_toolkit import print_formatted_text
         from prompt_toolkit.formatted_text import FormattedText
         from prompt_toolkit.output import create_output
@@ -165,7 +164,7 @@ class Terminal:
         print_formatted_text(text, end="", output=self.screen)
 
     async def _ask_question(self, question: Question, typing: InputState) -> Any:
-        """The answer, BACK or DONE; what was typed and how sure it is goes into `typing`."""
+        """Return the answer, BACK or DONE; the entered text and the confidence are stored in `typing`."""
         message, default = self._wrap_text(indent_continuation(str(question.get("text", "")))), default_of(question)
         likely = default if typing.previous is None else typing.previous
         open_ = typing.may_skip or may_skip(question)
@@ -176,7 +175,7 @@ class Terminal:
         while True:
             picked = await self._ask_choice(message, question, likely, typing, may_skip=open_)
             if picked is DONE and typing.previous is not None:
-                typing.text = ""  # what was answered before stands
+                typing.text = ""  # the previous answer stays
             if picked is BACK or picked is DONE:
                 return picked
             numbers = picked if isinstance(picked, list) else [picked]
@@ -189,14 +188,14 @@ class Terminal:
                 return answers if is_multiple(question) else answers[0] if answers else ""
 
     def _own_words(self, question: Question, earlier: Any) -> str:
-        """The words of a person's own in an earlier answer to a question that has choices."""
+        """The free text in an earlier answer to a question with choices."""
         titles = [*map(to_one_line, choices_of(question))]
         answers = earlier if isinstance(earlier, list) else [earlier]
         texts = [answer for answer in answers if isinstance(answer, str) and answer]
         return next((text for text in texts if to_one_line(text) not in titles), "")
 
     async def _ask_own_words(self, typing: InputState) -> Any:
-        """An answer beside the choices, or BACK; what is typed is in `typing` also where it is left."""
+        """Return a free-text answer or BACK; `typing` keeps the entered text even if the prompt is left."""
         text_state = InputState(can_go_back=True)
         try:
             return await self._ask_text(
@@ -206,7 +205,7 @@ class Terminal:
             typing.text = text_state.text
 
     def _wrap_text(self, text: str) -> str:
-        """The text in lines of the screen's width that end between words."""
+        """The text wrapped between words to the width of the screen."""
         room = max(20, self.screen.get_size().columns - 4)
         lines = [wrap(line, room, subsequent_indent="  ", break_on_hyphens=False) for line in text.split("\n")]
         return "\n".join("\n".join(parts) for parts in lines)
@@ -221,7 +220,7 @@ class Terminal:
     async def _ask_choice(
         self, message: str, question: Question, likely: Any, typing: InputState, *, may_skip: bool
     ) -> Any:
-        """The number of a choice, or a list of them, or BACK or DONE."""
+        """Return the number of a choice, a list of numbers, BACK or DONE."""
         import questionary
 
         titles = dict(enumerate(map(to_one_line, choices_of(question))))
@@ -237,7 +236,7 @@ class Terminal:
             prompt = questionary.checkbox(
                 message,
                 [questionary.Choice(title, value, checked=value in chosen) for value, title in titles.items()],
-                instruction="(space ticks, Enter goes on)",
+                instruction="(space ticks, Enter continues)",
                 use_jk_keys=False,
                 validate=lambda ticked: bool(ticked) or empty or "tick at least one",
                 **self._streams(),
@@ -263,7 +262,7 @@ class Terminal:
         return await _run_prompt(prompt, typing)
 
     async def _ask_text(self, message: str, likely: Any, typing: InputState, *, optional: bool) -> Any:
-        """Free text, sent with Enter; several lines, or from an editor, where the person wants. Or BACK or DONE."""
+        """Return free text sent with Enter, optionally of several lines or from an editor; or BACK or DONE."""
         import questionary
 
         hint: Any = InputHint(typing, optional=optional)
@@ -275,7 +274,7 @@ class Terminal:
             if likely is None
             else to_one_line(likely),
             instruction=hint,
-            validate=lambda text: bool(text.strip()) or optional or "an answer is needed here; Ctrl-C pauses the run",
+            validate=lambda text: bool(text.strip()) or optional or "an answer is required; Ctrl-C pauses the run",
             validate_while_typing=False,
             **self._streams(),
         )
@@ -288,14 +287,14 @@ class Terminal:
 
 
 async def _run_prompt(prompt: Prompt, typing: InputState) -> Any:
-    """What comes of a prompt; what stands in it is in `typing` also where it is left."""
+    """Return the result of a prompt; `typing` keeps the entered text even if the prompt is left."""
     from prompt_toolkit.key_binding import merge_key_bindings
 
     application = prompt.application
     own = application.key_bindings
     application.key_bindings = merge_key_bindings([*([own] if own else []), key_bindings(typing)])
     try:
-        # SIGINT stays with the run: prompt_toolkit would take its handler away for good
+        # the run keeps handling SIGINT: prompt_toolkit would permanently remove its handler
         return await application.run_async(set_exception_handler=False, handle_sigint=False)
     except EOFError:
         raise KeyboardInterrupt from None

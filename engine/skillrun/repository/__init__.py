@@ -1,1 +1,1 @@
-"""Read-only tools for one folder: read, search, list, outline. No path leads out of the folder."""
+"""Read-only tools confined to one folder: read, search, list, outline."""

@@ -1,8 +1,8 @@
-"""A folder that is opened once, and everything below it, looked up from its descriptor: nothing leads out of it.
+"""A folder that is opened once; all paths below it are resolved from its descriptor and cannot leave it.
 
-A path is walked a part at a time: each is opened in the folder before it (`openat`) and never through a link
-(`O_NOFOLLOW`); a link is read and walked likewise, and `..` goes back by the walk's own steps. So what is checked is
-what is opened, also while somebody exchanges folders for links. For POSIX systems.
+A path is resolved one part at a time: each is opened in its parent (`openat`) and never through a link (`O_NOFOLLOW`);
+link targets are resolved the same way, and `..` returns to the previously opened parent. So the checked file is the
+opened file, even if folders are replaced by links at the same time. Requires POSIX.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _READ_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_
 _FILE_FLAGS: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-NO_LINKS_HINT: Final = "nothing here may be a link, and skillrun writes none: remove it, or take a copy without links"
-REGULAR_FILE_HINT: Final = "only regular files belong here, and skillrun writes no others: remove it"
+NO_LINKS_HINT: Final = "links are not allowed here, and skillrun creates none: remove it, or use a copy without links"
+REGULAR_FILE_HINT: Final = "only regular files are allowed here, and skillrun creates no others: remove it"
 
 EntryKind = Literal["file", "folder", "link", "other"]
-Identity = tuple[int, int]  # by which the system knows a file: its device and its number there
+Identity = tuple[int, int]  # device and inode number of a file
 
 
 class WriteGuard(Protocol):
-    """Says whether this process may still write in a folder."""
+    """Checks whether this process may still write in a folder."""
 
     def check(self, *, verify_path: bool = True) -> None:
-        """Raises SkillrunError when it may not; with `verify_path` also when the folder is not where it was."""
+        """Raises SkillrunError if it may not; with `verify_path`, also if the folder has been moved or replaced."""
         ...
 
 
 class OpenPath(NamedTuple):
-    """A file or folder that is open for reading, and its name with every link followed; `.` for the tree's own."""
+    """A file or folder opened for reading, and its real name with all links resolved; `.` for the folder itself."""
 
     descriptor: int
     name: str
@@ -53,15 +53,15 @@ class OpenPath(NamedTuple):
 
 
 class ConfinedFolder:
-    """The folder `path`, open until `close`. With `links`, those inside that stay inside are followed; otherwise every
-    link is refused, also the folder itself where it is one, and every file that has another name (a hard link).
+    """The folder `path`, open until `close`. With `links`, links that stay inside the folder are followed; otherwise
+    every link is refused, including the folder itself, and so is every file with more than one name (a hard link).
 
-    A name is written from the folder on. Whatever is wrong with one raises `PathRefused`; one that is not there raises
-    `FileNotFoundError`, and other failures of the system are `OSError` as usual.
+    Names are relative to the folder. An invalid name raises `PathRefused`, a missing file `FileNotFoundError`; other
+    system errors are `OSError` as usual.
     """
 
     def __init__(self, path: Path, *, links: bool = False, descriptor: int | None = None) -> None:
-        """`descriptor` is the folder's own, where it is open already. Links on the way to `path` are followed."""
+        """`descriptor` is passed if the folder is already open. Links in the parents of `path` are followed."""
         self.path = path
         self.links = links
         self.guard: WriteGuard | None = None
@@ -86,12 +86,12 @@ class ConfinedFolder:
             self.close()
 
     def check(self, *, verify_path: bool = True) -> None:
-        """Before something is written: raises SkillrunError when the folder's guard says that it must not be."""
+        """Call before writing: raises SkillrunError if the folder's guard does not allow it."""
         if self.guard is not None:
             self.guard.check(verify_path=verify_path)
 
     def identity(self, name: str = ".") -> Identity | None:
-        """Which file or folder this name is now, a link itself where it is one; None where nothing is there."""
+        """Return the identity of the file, folder or link with this name; None if there is none."""
         try:
             status = os.stat(name, dir_fd=self._root, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -99,32 +99,32 @@ class ConfinedFolder:
         return status.st_dev, status.st_ino
 
     def is_at_path(self) -> bool:
-        """Whether the folder's path still leads to it."""
+        """Whether the path still refers to this folder."""
         try:
-            status = os.stat(self._path)  # noqa: PTH116 (before every call: twice as fast as that of a Path)
+            status = os.stat(self._path)  # noqa: PTH116 (runs before every call and is twice as fast as `Path.stat`)
         except (FileNotFoundError, NotADirectoryError):
             return False
         self._identity = self._identity or self.identity()
         return (status.st_dev, status.st_ino) == self._identity
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600, *, follow: bool = True) -> int:
-        """The descriptor of the regular file with this name, for reading; the caller closes it.
+        """Open the regular file with this name and return its descriptor; the caller closes it.
 
-        `flags` may say otherwise: to write, to append, to create it with this mode. Nothing is emptied by opening.
+        With other `flags`, it is opened to write or append, or created with this mode. Opening never truncates it.
 
-        Without `follow` one that is a link itself fails with ELOOP.
+        Without `follow`, a name that is itself a link fails with ELOOP.
         """
         with self._walk(name) if follow else self.open_parent(name) as (folder, leaf):
             return self._open_file(name, folder, leaf, flags, mode)
 
     def read(self, name: str, limit: int, *, follow: bool = True) -> bytes:
-        """The content of a regular file: at most `limit` bytes, and one more where it is larger."""
+        """Return the content of a regular file: at most `limit` bytes, and one more if it is larger."""
         with os.fdopen(self.open(name, follow=follow), "rb") as file:
             return file.read(limit + 1)
 
     @contextmanager
     def open_path(self, name: str) -> Iterator[OpenPath]:
-        """The regular file or folder with this name, and where it really is: what is judged by that is what is open."""
+        """Open the regular file or folder with this name; the real name belongs to exactly the file that is open."""
         real_parts: list[str] = []
         with self._walk(name, real_parts) as (folder, leaf):
             is_folder = stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode)
@@ -137,7 +137,7 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def stat(self, name: str) -> os.stat_result:
-        """What is known of the file or folder with this name; of a link, of where it leads."""
+        """Return the status of the file or folder with this name; links are followed."""
         with self._walk(name) as (folder, leaf):
             status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
@@ -145,7 +145,7 @@ class ConfinedFolder:
         return status
 
     def stat_file(self, name: str) -> os.stat_result | None:
-        """What is known of a regular file, None where nothing is there; what else there is raises as in `open`."""
+        """Return the status of a regular file, None if it is missing; other kinds of files raise as in `open`."""
         try:
             status = self.stat(name)
         except (FileNotFoundError, NotADirectoryError):
@@ -154,7 +154,7 @@ class ConfinedFolder:
         return status
 
     def is_user_owned(self, name: str = ".") -> bool:
-        """Whether a folder is this user's or root's."""
+        """Whether a folder belongs to this user or root."""
         descriptor = self._open_subfolder(name)
         try:
             return is_user_owned(os.fstat(descriptor), descriptor)
@@ -162,7 +162,7 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def is_file(self, name: str) -> bool:
-        """Whether there is a regular file that could be read."""
+        """Whether the name is an allowed regular file."""
         try:
             self._check_regular_file(name, self.stat(name))
         except (OSError, PathRefused):
@@ -176,11 +176,11 @@ class ConfinedFolder:
             return False
 
     def open_folder(self, name: str) -> ConfinedFolder:
-        """A folder below as a tree of its own."""
+        """Open a subfolder as a separate `ConfinedFolder`."""
         return ConfinedFolder(self.path / name, links=self.links, descriptor=self._open_subfolder(name))
 
     def sibling(self, name: str) -> ConfinedFolder:
-        """The folder of this name beside this one, wherever the path leads by now. Raises PathRefused for a link."""
+        """Open a sibling of this open folder, even if `path` was replaced. Raises PathRefused for a link."""
         path = self.path.parent / name
         parent = os.open("..", _FOLDER_FLAGS, dir_fd=self._root)
         try:
@@ -193,7 +193,7 @@ class ConfinedFolder:
             os.close(parent)
 
     def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
-        """The names in a folder, sorted, and what each is; a link is one, wherever it leads."""
+        """Return the names in a folder, sorted, with their kinds; links are not followed."""
         descriptor = self._open_subfolder(name)
         try:
             return entries(descriptor)
@@ -201,7 +201,7 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it; a link goes and what it leads to stays."""
+        """Remove a file, or a folder with its contents; of a link, only the link itself."""
         self.check()
         with self.open_parent(name) as (folder, leaf):
             if stat.S_ISDIR(os.stat(leaf, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -210,7 +210,7 @@ class ConfinedFolder:
                 os.unlink(leaf, dir_fd=folder)
 
     def make_private(self, name: str = ".") -> None:
-        """Take a folder's mode from all but its owner."""
+        """Restrict a folder to its owner."""
         descriptor = self._open_subfolder(name)
         try:
             if stat.S_IMODE(os.fstat(descriptor).st_mode) != PRIVATE_MODE:
@@ -219,7 +219,7 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def add_mode(self, name: str, mode: int) -> None:
-        """Add to the mode of a regular file or a folder."""
+        """Add permission bits to a regular file or a folder."""
         with self.open_path(name) as opened:
             before = stat.S_IMODE(os.fstat(opened.descriptor).st_mode)
             if before | mode != before:
@@ -227,15 +227,15 @@ class ConfinedFolder:
 
     @contextmanager
     def open_parent(self, name: str, *, create: bool = False, mode: int = 0o777) -> Iterator[tuple[int, str]]:
-        """The descriptor of the folder in which a name stands, and its last part, which is not followed: to write,
-        rename or remove it there. With `create` the folders on the way are made, with this mode."""
+        """Yield the descriptor of a name's parent folder, and the last part of the name, which is not followed: to
+        write, rename or remove it. With `create`, missing parent folders are created with this mode."""
         if name.startswith("/"):
             raise PathRefused(
-                f"{quote_value(name)} leads out of its folder", "It is absolute; write it from the folder on."
+                f"{quote_value(name)} leads out of its folder", "It is absolute; make it relative to the folder."
             )
         folder, _, leaf = _check_name(name).rpartition("/")
         if leaf in ("", ".", ".."):
-            raise PathRefused(f"{quote_value(name)} is no name of a file")
+            raise PathRefused(f"{quote_value(name)} is not a file name")
         if create and folder:
             self.make_folder(folder, mode)
         descriptor = self._open_subfolder(folder or ".")
@@ -248,12 +248,12 @@ class ConfinedFolder:
             os.close(descriptor)
 
     def _set_error_path(self, error: OSError, name: str) -> None:
-        """Have an error name the whole path, and not what of it was opened from a descriptor."""
+        """Set the full path on an error instead of the part that was opened from a descriptor."""
         if error.errno is not None and not (isinstance(error.filename, str) and Path(error.filename).is_absolute()):
             error.filename = str(self.path / name)
 
     def make_folder(self, name: str, mode: int = 0o777) -> None:
-        """Make a folder, and those on the way to it, where there is none."""
+        """Create a folder and its missing parents."""
         done = ""
         for part in _check_name(name).split("/"):
             done = f"{done}/{part}" if done else part
@@ -263,7 +263,7 @@ class ConfinedFolder:
                 os.mkdir(leaf, mode, dir_fd=folder)
 
     def open_descriptor(self) -> int:
-        """The folder opened once more; the caller closes it."""
+        """Return a new descriptor of the folder; the caller closes it."""
         return self._open_subfolder(".")
 
     def _open_subfolder(self, name: str) -> int:
@@ -271,7 +271,7 @@ class ConfinedFolder:
             return os.open(leaf, _READ_FOLDER_FLAGS, dir_fd=folder)
 
     def _open_file(self, name: str, folder: int, leaf: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-        """A regular file in a folder; what is none is not opened where that alone could do something, or wait."""
+        """Open a regular file in a folder; reject other kinds first if opening them could block or have effects."""
         if self.links or flags != os.O_RDONLY:
             with suppress(FileNotFoundError):
                 status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
@@ -286,24 +286,24 @@ class ConfinedFolder:
         return descriptor
 
     def _check_regular_file(self, name: str, status: os.stat_result) -> None:
-        """Raises PathRefused unless this is a regular file that belongs to the folder alone."""
+        """Raises PathRefused unless this is a regular file with, if links are refused, a single name."""
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
         if not stat.S_ISREG(status.st_mode):
-            raise PathRefused(f"{quote_value(name)} is no regular file", "" if self.links else REGULAR_FILE_HINT)
+            raise PathRefused(f"{quote_value(name)} is not a regular file", "" if self.links else REGULAR_FILE_HINT)
         if status.st_nlink > 1 and not self.links:
-            raise PathRefused(f"{quote_value(name)} has another name somewhere (a hard link)", NO_LINKS_HINT)
+            raise PathRefused(f"{quote_value(name)} has more than one name (a hard link)", NO_LINKS_HINT)
 
     @contextmanager
     def _walk(self, name: str, real_parts: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """The descriptor of the folder that a name leads to, every link followed, and the last part in it; `.` for the
-        folder itself. That part was no link when it was looked at; without `links` whoever opens it finds out.
-        `trail` becomes the parts of the real name."""
+        """Yield the descriptor of a name's parent folder, all links resolved, and the last part; `.` for the folder
+        itself. With `links`, that part was not a link when it was checked; without, opening it must check that.
+        `real_parts` receives the parts of the real name."""
         real_parts = [] if real_parts is None else real_parts
         todo = _check_name(name).split("/")[::-1]
         if name.startswith("/"):
             raise PathRefused(
-                f"{quote_value(name)} leads out of its folder", "It is absolute; write it from the folder on."
+                f"{quote_value(name)} leads out of its folder", "It is absolute; make it relative to the folder."
             )
         descriptors = [self._root]
         links_left = MAX_LINKS
@@ -323,7 +323,7 @@ class ConfinedFolder:
                 if target is not None:
                     links_left -= 1
                     if links_left < 0:
-                        raise PathRefused(f"{quote_value(name)} is no path that can be followed")
+                        raise PathRefused(f"{quote_value(name)} goes through too many symbolic links")
                     if target.startswith("/"):
                         target = self._relative_target(target, name)
                         real_parts.clear()
@@ -350,7 +350,7 @@ class ConfinedFolder:
                 os.close(descriptor)
 
     def _link_target(self, folder: int, part: str) -> str | None:
-        """Where a link leads; None for what is no link, or not there."""
+        """Return the target of a link; None if the part is not a link or is missing."""
         try:
             return os.readlink(part, dir_fd=folder)
         except OSError as error:
@@ -359,7 +359,7 @@ class ConfinedFolder:
             raise
 
     def _relative_target(self, target: str, name: str) -> str:
-        """An absolute link's target, written from the folder on."""
+        """Return the absolute target of a link, relative to the folder."""
         for base in (self._real, str(self.path)):
             if target == base or target.startswith(base.rstrip("/") + "/"):
                 return target[len(base.rstrip("/")) :].lstrip("/") or "."
@@ -367,7 +367,7 @@ class ConfinedFolder:
 
 
 def _open_root(path: Path, *, links: bool) -> int:
-    """The descriptor of a folder. Raises PathRefused for a link, where there may be none."""
+    """Return the descriptor of a folder. Raises PathRefused for a link unless `links` allows it."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     try:
         return os.open(path, flags if links else flags | os.O_NOFOLLOW)
@@ -378,7 +378,7 @@ def _open_root(path: Path, *, links: bool) -> int:
 
 
 def entries(descriptor: int, max_entries: int | None = None) -> list[tuple[str, EntryKind]]:
-    """The names in an open folder, sorted, and what each is: all, or at most so many of those that come first."""
+    """Return the names in an open folder, sorted, with their kinds; at most the first `max_entries` that are listed."""
     with os.scandir(descriptor) as listing:
         return sorted((entry.name, _kind(entry)) for entry in islice(listing, max_entries))
 
@@ -392,13 +392,13 @@ def _kind(entry: os.DirEntry[str]) -> EntryKind:
 
 
 def _check_name(name: str) -> str:
-    """The name, where it can be one at all."""
+    """Return the name. Raises PathRefused if it cannot be a path."""
     if "\0" in name:
-        raise PathRefused(f"the path {quote_value(name)} has a NUL character in it")
+        raise PathRefused(f"the path {quote_value(name)} contains a NUL character")
     if len(name) > LONGEST:
         raise PathRefused(f"a path has at most {LONGEST:,} characters, and this one has {len(name):,}")
     try:
         os.fsencode(name)
     except UnicodeEncodeError:
-        raise PathRefused(f"the path {quote_value(name)} has half a character in it") from None
+        raise PathRefused(f"the path {quote_value(name)} contains half of a surrogate pair") from None
     return name

@@ -1,4 +1,4 @@
-"""The definitions in a source file, and the interface of what finds them."""
+"""The definitions in a source file, and the interface of the finders for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol, Self
 
 from skillrun.repository.readable_folder import one_line
 
-MAX_DEFINITIONS: Final = 2_000  # of one file
+MAX_DEFINITIONS: Final = 2_000  # per file
 MAX_FILE: Final = 1_000_000  # bytes
 MAX_NAME: Final = 48  # characters
 _KEYWORDS: Final = re.compile(r"^(?:(?:export|default|pub|public|static|async|def|function|fn|func)\b\*? *)+(?=\w)")
@@ -24,7 +24,7 @@ class Definition(NamedTuple):
 
     @classmethod
     def from_header(cls, first: int, last: int, depth: int, header: str) -> Definition:
-        """The name is the header up to its parameters, without keywords such as `def`."""
+        """Take the name from the header: the part before the parameters, without keywords such as `def`."""
         header = one_line(header)
         name = _KEYWORDS.sub("", header).split("(", 1)[0].strip() or header
         return cls(first, last, depth, header, shorten(name))
@@ -35,20 +35,20 @@ class NoOutline(Exception):
 
 
 class DefinitionFinder(Protocol):
-    """Finds the definitions of source files until a deadline. A context manager: it may hold a process."""
+    """Finds the definitions in source files until a deadline. A context manager, as it may own a process."""
 
     suffixes: tuple[str, ...]
-    """Of the files whose language is supported."""
+    """File extensions of the supported languages."""
 
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
 
     def supports(self, name: str, content: bytes) -> bool:
-        """Whether the language of a file is known, by its name or its first line."""
+        """Whether the file's language, known from its name or first line, is supported."""
 
     def definitions(self, name: str, content: bytes) -> list[Definition]:
-        """The definitions of a file of at most MAX_FILE bytes, in order. Raises NoOutline and TimeoutError."""
+        """Return the definitions in a file of at most MAX_FILE bytes, in order. Raises NoOutline and TimeoutError."""
 
 
 def open_finder(until: float) -> DefinitionFinder:

@@ -1,4 +1,4 @@
-"""Excerpts: the lines of files that somebody has named, with their numbers, up to so many of all together."""
+"""Reads excerpts: requested line ranges of files, with line numbers, up to a total limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skillrun.repository.results import ToolError, number_lines, read_text, spli
 from skillrun.syntax.diagnostics import SkillrunError
 
 MAX_CHARACTERS: Final = 400_000  # characters of all excerpts
-MERGE_DISTANCE: Final = 3  # lines between two ranges that are shown along
+MERGE_DISTANCE: Final = 3  # lines; ranges at most this far apart are merged
 END: Final = 1 << 40
 
 LineRange = tuple[int, int]  # the first line and the last
@@ -19,9 +19,9 @@ LineRange = tuple[int, int]  # the first line and the last
 def read_excerpts(
     folder: ReadableFolder, wanted: Mapping[str, Iterable[LineRange]], max_lines: int
 ) -> tuple[dict[str, str], list[str]]:
-    """The text of each file that can be read, and the places that are left out. No range of a file means all of it.
+    """Return the text of each readable file, and the places that were left out. Without ranges, a file is read whole.
 
-    What is no text, or cannot be read, is left out. Raises TimeoutError.
+    Files that are binary or cannot be read are left out. Raises TimeoutError.
     """
     texts: dict[str, str] = {}
     left_out: list[str] = []
@@ -53,7 +53,7 @@ def read_excerpts(
 
 
 def _merge_ranges(ranges: Iterable[LineRange]) -> Iterator[LineRange]:
-    """From the top, those that overlap or nearly touch as one; the whole file where none is named."""
+    """Yield the ranges in order, with overlapping and close ones merged; without ranges, the whole file."""
     pending: LineRange | None = None
     for first, last in sorted(ranges) or [(1, END)]:
         if pending is not None and first <= pending[1] + MERGE_DISTANCE + 1:
@@ -67,7 +67,7 @@ def _merge_ranges(ranges: Iterable[LineRange]) -> Iterator[LineRange]:
 
 
 def _clip_ranges(ranges: Iterable[LineRange], count: int) -> Iterator[LineRange]:
-    """As far as the file goes."""
+    """Limit the ranges to the file's line count."""
     for first, last in ranges:
         if first <= count:
             yield first, min(last, count)

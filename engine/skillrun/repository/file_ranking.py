@@ -1,4 +1,4 @@
-"""Which files come first in an answer: code, its tests, texts, and last what programs and histories have written."""
+"""Ranks files for results: code first, then tests, texts, and generated files and changelogs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RECORD_NAME: Final = re.compile(
 
 
 def rank_file(name: str) -> int:
-    """CODE, TESTS, TEXTS or RECORDS (changelogs, lock files, what is generated), told by a file's path alone."""
+    """Return CODE, TESTS, TEXTS or RECORDS (changelogs, lock files, generated files), judging by the path only."""
     *folders, base_name = name.split("/")
     lowered = {folder.lower() for folder in folders}
     if _RECORD_NAME.fullmatch(base_name):

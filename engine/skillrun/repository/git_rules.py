@@ -1,7 +1,7 @@
-"""Where git keeps the rules of a folder besides its `.gitignore` files, found without running git.
+"""Finds git's ignore rules outside `.gitignore` files, without running git.
 
-Git itself would follow a clone's `.git/config`, which can name programs to run. Whatever is read here is only taken for
-rules of what to leave out.
+Git itself would obey a clone's `.git/config`, which can name programs to run. Here, files are only read for ignore
+rules.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-LARGEST: Final = 262_144  # bytes of a file with rules or settings
+LARGEST: Final = 262_144  # bytes of a rules or settings file
 MAX_INCLUDES: Final = 10
 _HEADER: Final = re.compile(r'\[\s*([\w.-]+)(?:\s+"(?:[^"\\]|\\.)*")?\s*\]')
 
 
 class UnreadableRules(Exception):
-    """A file is there, and cannot be read as what it should be."""
+    """A rules file exists but cannot be used."""
 
 
 def find_worktree_root(folder: Path) -> Path | None:
-    """The top of the working tree that a folder is in; None where it is in none."""
+    """Return the root of the working tree that contains a folder; None if there is none."""
     return next((place for place in (folder, *folder.parents) if is_repository(place)), None)
 
 
 def is_repository(folder: Path) -> bool:
-    """Whether a folder is the top of a working tree: git goes on looking above a `.git` that holds nothing."""
+    """Whether a folder is the root of a working tree; like git, this ignores an empty `.git` folder."""
     try:
         status = (folder / ".git").stat()
     except (OSError, ValueError):
@@ -37,14 +37,14 @@ def is_repository(folder: Path) -> bool:
 
 
 def repository_rules(top: Path) -> list[bytes]:
-    """The rules of one working tree that are in no `.gitignore`, the weakest first."""
+    """Return the rules of one working tree outside `.gitignore` files, lowest precedence first."""
     git = _git_folder(top)
     contents = [_read_content(Path(top, named)) for named in _excludes_files(git / "config")[-1:]]
     return [content for content in (*contents, _read_content(git / "info" / "exclude")) if content is not None]
 
 
 def user_rules() -> bytes | None:
-    """The user's own rules for every repository: `core.excludesFile`, or `git/ignore` in the config folder."""
+    """Return the user's rules for all repositories: `core.excludesFile`, or `git/ignore` in the config folder."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git"
     files = [Path("/etc/gitconfig"), config / "config", Path.home() / ".gitconfig"]
     if "GIT_CONFIG_GLOBAL" in os.environ:
@@ -54,7 +54,7 @@ def user_rules() -> bytes | None:
 
 
 def _git_folder(top: Path) -> Path:
-    """The folder with the repository's own files; that of the main working tree for a linked one."""
+    """Return the folder with the repository's data; for a linked working tree, that of the main one."""
     git = top / ".git"
     if git.is_file():
         git = top / (_first_line(git).removeprefix("gitdir:").strip() or ".git")
@@ -70,7 +70,7 @@ def _first_line(path: Path) -> str:
 
 
 def _read_content(path: Path) -> bytes | None:
-    """A file's content; None where there is none. Raises Unreadable."""
+    """Return a file's content; None if it is missing. Raises UnreadableRules."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return None
@@ -89,9 +89,9 @@ def _read_content(path: Path) -> bytes | None:
 
 
 def _excludes_files(path: Path, read: set[Path] | None = None) -> list[str]:
-    """The values of `core.excludesFile` in a file of git's settings and those it includes, the last counts.
+    """Return the values of `core.excludesFile` in a git settings file and its includes; the last one applies.
 
-    What is included under a condition is left out, and so is what has been read already.
+    Conditional includes and files that were already read are skipped.
     """
     read = set() if read is None else read
     if path in read or len(read) > MAX_INCLUDES:
@@ -104,14 +104,14 @@ def _excludes_files(path: Path, read: set[Path] | None = None) -> list[str]:
     values: list[str] = []
     for section, key, value in _parse_settings(text):
         if (section, key) == ("core", "excludesfile"):
-            values.append(os.path.expanduser(value))  # noqa: PTH111 (`Path` raises where there is no such user)
+            values.append(os.path.expanduser(value))  # noqa: PTH111 (`Path` raises for an unknown user)
         elif (section, key) == ("include", "path") and value:
             values += _excludes_files(path.parent / os.path.expanduser(value), read)  # noqa: PTH111
     return values
 
 
 def _parse_settings(text: str) -> Iterator[tuple[str, str, str]]:
-    """Section, key and value of each setting; a section's name with a part in quotes counts as no section."""
+    """Yield section, key and value of each setting; sections with a quoted subsection get an empty name."""
     section = ""
     for line in text.replace("\r\n", "\n").replace("\\\n", "").split("\n"):
         rest = line.strip()
@@ -124,7 +124,7 @@ def _parse_settings(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _unquote_value(raw: str) -> str:
-    """A value without its quotes, escapes and comment."""
+    """Return a value without quotes, escapes and comment."""
     value, quoted, at = "", False, 0
     while at < len(raw) and (quoted or raw[at] not in "#;"):
         character = raw[at]

@@ -1,6 +1,7 @@
-"""What git ignores in a folder: its rules, in every file that can hold some, each as strong as git makes it.
+"""Determines what git ignores in a folder, from all of git's rule files, with git's precedence.
 
-Read by descriptors and within bounds; git is not run. Rules that cannot be read ignore everything they could be about.
+Files are read through descriptors and within limits; git is not run. Rules that cannot be read ignore everything below
+their folder.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from skillrun.repository.git_rules import LARGEST, UnreadableRules
 from skillrun.repository.paths import PathRefused
 from skillrun.repository.wildcards import InvalidPattern, NameMatcher, Wildcard, compile_name, compile_wildcard
 
-MAX_RULES: Final = 10_000  # of one file
+MAX_RULES: Final = 10_000  # per file
 LONGEST: Final = 4096  # characters of a rule
-MAX_CACHE: Final = 64  # folders whose rules are remembered
+MAX_CACHE: Final = 64  # folders whose rules are cached
 _INNER_DOUBLE_STAR: Final = re.compile(r"[^/]\*\*")
 _IGNORES_CASE: Final = sys.platform == "darwin"
 
 DeadlineCheck = Callable[[], None]
-"""Raises TimeoutError once there was enough of it."""
+"""Raises TimeoutError after the deadline."""
 
 
 class IgnoreRule(NamedTuple):
-    """One line: what it names, by the name alone or by the path from its folder on."""
+    """One line, which matches by name, or by path relative to its folder."""
 
     text: str
     is_negated: bool
@@ -40,10 +41,10 @@ class IgnoreRule(NamedTuple):
 
 
 class IgnoreRules:
-    """The lines of a `.gitignore`; the last that names something decides."""
+    """The lines of a `.gitignore`; the last matching one decides."""
 
     def __init__(self, lines: Iterable[str], *, strict: bool = False) -> None:
-        """With `strict` a line that can name nothing raises InvalidPattern."""
+        """With `strict`, a line that cannot match anything raises InvalidPattern."""
         rules: list[IgnoreRule] = []
         for line in lines:
             try:
@@ -58,7 +59,7 @@ class IgnoreRules:
         self._others = tuple(rule for rule in self._rules if lasts[rule] is None)
 
     def verdict(self, parts: Sequence[str], is_folder: bool, check: DeadlineCheck) -> bool | None:
-        """Whether a path, written from the rules' folder on, is ignored; None where no rule names it."""
+        """Whether a path relative to the rules' folder is ignored; None if no rule matches it."""
         base_name = parts[-1]
         for rule in self._rules if base_name in self._names or base_name.endswith(self._endings) else self._others:
             if rule.is_folder_only and not is_folder:
@@ -70,25 +71,25 @@ class IgnoreRules:
         return None
 
     def matches(self, parts: Sequence[str], is_folder: bool, check: DeadlineCheck) -> bool:
-        """Whether a path is ignored, or a folder on the way to it."""
+        """Whether a path or one of its parent folders is ignored."""
         prefixes = ((parts[:end], end < len(parts) or is_folder) for end in range(1, len(parts) + 1))
         return any(self.verdict(way, folder, check) for way, folder in prefixes)
 
 
 def parse_rules(content: bytes) -> IgnoreRules:
-    """The rules in a file: byte by byte, as git takes them. Raises Unreadable when it is larger than any of use."""
+    """Parse the rules in a file, byte by byte like git. Raises UnreadableRules if it exceeds the limits."""
     text = content.removeprefix(b"\xef\xbb\xbf").decode("latin-1")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     lines = [line for line in lines if line and not line.startswith("#")]
     if len(content) > LARGEST or len(lines) > MAX_RULES or max(map(len, lines), default=0) > LONGEST:
         raise UnreadableRules(
-            f"it has more than {LARGEST:,} bytes, {MAX_RULES:,} rules or {LONGEST:,} characters in one of them"
+            f"it has more than {LARGEST:,} bytes, {MAX_RULES:,} rules or {LONGEST:,} characters in a rule"
         )
     return IgnoreRules(map(_fold_case, lines))
 
 
 class RuleLayer(NamedTuple):
-    """The rules of one file, and how many parts of a path lead to their folder; why, where there are none to use."""
+    """The rules of one file, and the number of path parts before their folder; `reason` if they cannot be used."""
 
     rules: IgnoreRules | None
     start: int
@@ -96,7 +97,7 @@ class RuleLayer(NamedTuple):
 
 
 class GitIgnore:
-    """What git ignores in the folder of a tree. The folder itself is taken as wanted, whatever rules are about it."""
+    """Determines what git ignores in a folder; rules that ignore the folder itself have no effect."""
 
     def __init__(self, tree: ConfinedFolder, check: DeadlineCheck) -> None:
         self._tree = tree
@@ -106,7 +107,7 @@ class GitIgnore:
         self._base = self._add_layers(layers, ())
 
     def ignore_reason(self, parts: tuple[str, ...], is_folder: bool) -> str:
-        """Why a path is ignored whose folder is not; empty where it is not."""
+        """Return why a path in a folder that is not ignored is ignored; empty if it is not."""
         full_path = (*self._prefix, *map(_encode_name, parts))
         for layer in reversed(self._layers_for(parts[:-1])):
             self._check()
@@ -118,7 +119,7 @@ class GitIgnore:
         return ""
 
     def _layers_for(self, folder: tuple[str, ...]) -> tuple[RuleLayer, ...]:
-        """The rules that count in a folder, the weakest first."""
+        """Return the rules that apply in a folder, lowest precedence first."""
         cached_folder = folder
         while cached_folder and cached_folder not in self._layers:
             cached_folder = cached_folder[:-1]
@@ -132,7 +133,7 @@ class GitIgnore:
         return layers
 
     def _add_layers(self, layers: tuple[RuleLayer, ...], folder: tuple[str, ...]) -> tuple[RuleLayer, ...]:
-        """These, and what a folder adds to them."""
+        """Return the layers with those of a folder added."""
         start = len(self._prefix) + len(folder)
         path = self._tree.path.joinpath(*folder)
         if folder and git_rules.is_repository(path):
@@ -141,7 +142,7 @@ class GitIgnore:
 
 
 def _outer_layers(root: Path) -> tuple[tuple[str, ...], tuple[RuleLayer, ...]]:
-    """The parts of a folder from the top of its working tree on, and the rules that stand above it."""
+    """Return the parts of a folder's path relative to its working tree, and the rules above it."""
     layers = _layer(git_rules.user_rules, 0)
     top = git_rules.find_worktree_root(root)
     if top is None:
@@ -159,18 +160,18 @@ def _layer(read: Callable[[], bytes | None], start: int) -> tuple[RuleLayer, ...
         content = read()
         return () if content is None else (RuleLayer(parse_rules(content), start),)
     except UnreadableRules as error:
-        return (RuleLayer(None, start, f"the rules that git has for it cannot be followed: {error}"),)
+        return (RuleLayer(None, start, f"git's ignore rules for it cannot be read: {error}"),)
 
 
 def _load_layers(read: Callable[[Path], list[bytes]], path: Path, start: int) -> tuple[RuleLayer, ...]:
     try:
         return tuple(RuleLayer(parse_rules(content), start) for content in read(path))
     except UnreadableRules as error:
-        return (RuleLayer(None, start, f"the rules that git has for it cannot be followed: {error}"),)
+        return (RuleLayer(None, start, f"git's ignore rules for it cannot be read: {error}"),)
 
 
 def _read_gitignore(tree: ConfinedFolder, folder: str) -> bytes | None:
-    """The content of a folder's `.gitignore`; one that is a link is none for git. Raises Unreadable."""
+    """Return the content of a folder's `.gitignore`; as in git, a link is ignored. Raises UnreadableRules."""
     try:
         return tree.read(f"{folder}/.gitignore" if folder else ".gitignore", LARGEST, follow=False)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -184,7 +185,7 @@ def _read_gitignore(tree: ConfinedFolder, folder: str) -> bytes | None:
 
 
 def _parse_rule(line: str) -> IgnoreRule:
-    """A line's rule. Raises InvalidPattern for one that can name nothing."""
+    """Parse a line. Raises InvalidPattern if it cannot match anything."""
     is_negated = line.startswith("!")
     text = _trim_line(line[is_negated:]).partition("\0")[0]
     is_folder_only = text.endswith("/")
@@ -197,21 +198,21 @@ def _parse_rule(line: str) -> IgnoreRule:
 
 
 def _literal_ending(text: str) -> str | None:
-    """The name that a rule's path ends with, or `*` and the end of it; None where it is no such simple one."""
+    """Return the name that a rule's path ends with, or `*` and the end of the name; None if it is more complex."""
     last = text.rpartition("/")[2]
     is_simple = not any(sign in last[last.startswith("*") :] for sign in "*?\\") and "[" not in text
     return last if is_simple and not _INNER_DOUBLE_STAR.search(text) else None
 
 
 def _trim_line(line: str) -> str:
-    """A line without the spaces at its end, but for one that a backslash keeps."""
+    """Remove trailing spaces from a line, except one escaped by a backslash."""
     text = line.rstrip(" ")
     escaped = (len(text) - len(text.rstrip("\\"))) % 2 == 1
     return f"{text} " if escaped and len(text) < len(line) else text
 
 
 def _encode_name(part: str) -> str:
-    """A name as git compares it: byte by byte."""
+    """Return a name as git compares it: byte by byte."""
     return _fold_case(part if part.isascii() else os.fsencode(part).decode("latin-1"))
 
 

@@ -1,4 +1,4 @@
-"""The headings of a text, as its outline: `#` of markdown outside of fences, and titles that are underlined."""
+"""Finds the headings of a text for its outline: markdown `#` headings outside code fences, and underlined titles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.repository.readable_folder import one_line
 
 MARKDOWN: Final = ("md", "markdown", "mdx")
 TEXTS: Final = (*MARKDOWN, "rst", "txt")
-"""Suffixes of texts whose headings are their outline."""
+"""Extensions of texts whose headings form their outline."""
 TEXT_SUFFIXES: Final = tuple(f".{ending}" for ending in TEXTS)
 
 LONGEST: Final = 160  # characters of a title
@@ -21,8 +21,8 @@ _UNDERLINE: Final = re.compile(r"([=\-~^\"'`*+#.:_])\1{2,}\s*$")
 
 
 def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition]:
-    """The headings with the lines up to the next one that is not below it. `marked`: it is markdown, where `#` makes
-    one and two kinds of underlining count; otherwise all kinds do, the first one met the highest."""
+    """Return the headings, each with its lines up to the next one of the same or a higher level. In markdown, `#` and
+    two kinds of underlines mark headings; in other texts, all kinds of underlines; the first is the top level."""
     entries: list[tuple[int, int, str]] = []  # line, level, title
     kinds = ["=", "-"] if is_markdown else []
     fence = ""
@@ -46,8 +46,8 @@ def find_headings(lines: Sequence[str], *, is_markdown: bool) -> list[Definition
 
 
 def _add_line_ranges(entries: Sequence[tuple[int, int, str]], count: int) -> list[Definition]:
-    """The headings with their last lines: that before the next one of the same level or a higher."""
-    ends: dict[int, int] = {}  # by level, of those that are still to come
+    """Add last lines to the headings: the line before the next one of the same or a higher level."""
+    ends: dict[int, int] = {}  # first line of the next heading, by level
     highest = min((level for _, level, _ in entries), default=1)
     definitions = []
     for line, level, title in reversed(entries):
@@ -59,7 +59,7 @@ def _add_line_ranges(entries: Sequence[tuple[int, int, str]], count: int) -> lis
 
 
 def _is_title(text: str, below: str) -> bool:
-    """Whether a line can be the title above its underlining: words, no longer than that is, and no list or table."""
+    """Whether a line can be the title above an underline: words, at most one longer than it, not a list or table."""
     return (
         bool(text)
         and not text[0].isspace()

@@ -1,6 +1,7 @@
-"""List and Glob: the names of what is in one folder, with sizes, and of the files that a pattern stands for.
+"""The tools List and Glob: the contents of a folder with sizes, and the files that match a pattern.
 
-The size of a text is its lines, for that is what reading costs; that of a folder is the files in it that may be read.
+The size of a text is its number of lines, which determine the cost of reading it; the size of a folder is its number
+of readable files.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from skillrun.types.schemas import quote_value
 
 
 def glob(folder: ReadableFolder, budget: OutputBudget, pattern: str) -> str:
-    """The names of the files that the pattern stands for. Raises Failed."""
+    """Return the names of the files that match the pattern. Raises ToolError."""
     rules = parse_glob(pattern)
     names: list[str] = []
     remark = ""
@@ -35,7 +36,7 @@ def glob(folder: ReadableFolder, budget: OutputBudget, pattern: str) -> str:
 
 
 def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -> str:
-    """What is in a folder. Raises Failed, and what opening it raises."""
+    """Return the contents of a folder. Raises ToolError and the errors of `open_path`."""
     with folder.open_path(path) as opened:
         if not opened.is_folder:
             raise ToolError(f"{quote_value(path)} is a file; use Read")
@@ -47,7 +48,7 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
     try:
         file_counts, is_truncated = _count_files(folder, start)
         if is_truncated:
-            remark = f"(of the files in folders the first {MAX_FILES:,} are counted)"
+            remark = f"(only the first {MAX_FILES:,} files in folders are counted)"
         for name, is_folder in names[: len(budget.take_lines(plain))]:
             count = file_counts.get(name, 0)
             size = (
@@ -57,14 +58,14 @@ def list_folder(folder: ReadableFolder, budget: OutputBudget, path: str = ".") -
             )
             sizes[f"{one_line(name)}{'/' if is_folder else ''}"] = size
     except TimeoutError:
-        remark = f"(stopped after {SECONDS:g} seconds: sizes that are missing are not known)"
+        remark = f"(stopped after {SECONDS:g} seconds; missing sizes are unknown)"
     return format_result(
         [f"{name}  {sizes.get(name, '')}".rstrip() for name in plain], budget, remark, "(the folder is empty)"
     )
 
 
 def _count_files(folder: ReadableFolder, start: str) -> tuple[dict[str, int], bool]:
-    """How many files each folder in a folder has below it that may be read, and whether there may be more of them."""
+    """Return the number of readable files in each subfolder of a folder, and whether counting stopped at the limit."""
     counts: dict[str, int] = {}
     depth, total = len(split_path(start)), 0
     for name in folder.files(start, include_runs=True):
@@ -76,7 +77,7 @@ def _count_files(folder: ReadableFolder, start: str) -> tuple[dict[str, int], bo
 
 
 def _describe_size(folder: ReadableFolder, name: str) -> str:
-    """The lines of a text, the bytes of what is none or very long; nothing where it cannot be read."""
+    """Return the lines of a text, or the bytes of a binary or very large file; empty if it cannot be read."""
     folder.check_deadline()
     try:
         with folder.open_path(name) as opened, open(opened.descriptor, "rb", closefd=False) as file:

@@ -1,4 +1,4 @@
-"""Which files of a folder match a pattern: walked by descriptors, so that no link leads the search out of it."""
+"""Finds the files in a folder that match a glob, through descriptors, so that links cannot lead the search outside."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from skillrun.repository.confined_folder import LONGEST, EntryKind
 from skillrun.repository.paths import PathRefused
 from skillrun.types.schemas import quote_value
 
-ANY_FOLDERS: Final = "**"  # as a part: any number of folders
-DEEPEST: Final = 100  # folders in each other that are looked into
+ANY_FOLDERS: Final = "**"  # as a whole part: any number of folders
+DEEPEST: Final = 100  # levels of nested folders that are searched
 
 
 class SearchableFolder(Protocol):
-    """What is searched: a folder that is open, or whatever else has files by name."""
+    """An open folder, or another collection of files by name."""
 
     path: Path
 
@@ -29,9 +29,9 @@ class SearchableFolder(Protocol):
 
 
 def find_matching_files(folder: SearchableFolder, pattern: str) -> list[str]:
-    """The names of the regular files that match a glob, or that it names, sorted.
+    """Return the names of the regular files that match a glob or path, sorted.
 
-    Files behind links count where the tree follows links. Raises PathRefused for a pattern that leads out itself.
+    Links to files are included if the folder follows links. Raises PathRefused for a pattern that leads outside.
     """
     parts = _split_pattern(pattern)
     if not parts:
@@ -42,12 +42,12 @@ def find_matching_files(folder: SearchableFolder, pattern: str) -> list[str]:
 
 
 def _split_pattern(pattern: str) -> tuple[str, ...]:
-    """The parts of a pattern; `a/..` goes back as in a path."""
+    """Split a pattern into parts; `a/..` is resolved as in a path."""
     if "\0" in pattern or len(pattern) > LONGEST:
-        raise PathRefused(f"{quote_value(pattern)} is no pattern for files")
+        raise PathRefused(f"{quote_value(pattern)} is not a valid file pattern")
     if pattern.startswith("/"):
         raise PathRefused(
-            f"{quote_value(pattern)} leads out of its folder", "It is absolute; write it from the folder on."
+            f"{quote_value(pattern)} leads out of its folder", "It is absolute; make it relative to the folder."
         )
     parts: list[str] = []
     for part in pattern.split("/"):
@@ -61,7 +61,7 @@ def _split_pattern(pattern: str) -> tuple[str, ...]:
 
 
 def _collect_matches(tree: SearchableFolder, folder: str, parts: tuple[str, ...], names: set[str]) -> None:
-    """Add what matches `parts` below a folder; one that is not there, or cannot be read, has nothing."""
+    """Add the files below a folder that match `parts`; a missing or unreadable folder has none."""
     part, rest = parts[0], parts[1:]
     if part != ANY_FOLDERS and not _is_pattern(part):
         name = f"{folder}{part}"

@@ -1,4 +1,4 @@
-"""The outline of a file: what is defined in it, or its headings, with their lines."""
+"""Builds the outline of a file: its definitions or headings, with their lines."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from skillrun.types.schemas import quote_value
 
 @dataclass(frozen=True)
 class FileOutline:
-    """A file: how many lines it has, what is defined in it, and why nothing is or could be found.
+    """A file's line count and definitions, or the reason why there are none.
 
-    `failed`: its kind has outlines, and this file could not be read as one of it.
+    `has_failed`: outlines are supported for its type, but this file could not be parsed.
     """
 
     name: str
@@ -51,7 +51,7 @@ class FileOutline:
 
 
 def build_outline(finder: DefinitionFinder, name: str, content: bytes) -> FileOutline:
-    """The outline of one file. Raises TimeoutError."""
+    """Build the outline of one file. Raises TimeoutError."""
     count, ending = count_lines(content), ending_of(name)
     if len(content) > MAX_FILE:
         return FileOutline(name, count, (), f"it is larger than {MAX_FILE:,} bytes", has_failed=True)
@@ -59,12 +59,15 @@ def build_outline(finder: DefinitionFinder, name: str, content: bytes) -> FileOu
         definitions = find_headings(split_lines(content), is_markdown=ending in MARKDOWN)
         return FileOutline(name, count, tuple(definitions), "it has no headings")
     if not finder.supports(name, content):
-        kind = quote_value(f".{ending}") if ending else "files without an ending"
+        kind = quote_value(f".{ending}") if ending else "files without an extension"
         return FileOutline(
-            name, count, (), f"there is none for {kind}, only for {', '.join([*finder.suffixes, *TEXT_SUFFIXES])}"
+            name,
+            count,
+            (),
+            f"outlines are not supported for {kind}, only for {', '.join([*finder.suffixes, *TEXT_SUFFIXES])}",
         )
     try:
-        return FileOutline(name, count, tuple(finder.definitions(name, content)), "nothing is defined in it")
+        return FileOutline(name, count, tuple(finder.definitions(name, content)), "it has no definitions")
     except NoOutline as error:
         return FileOutline(name, count, (), str(error), has_failed=True)
 
@@ -72,15 +75,16 @@ def build_outline(finder: DefinitionFinder, name: str, content: bytes) -> FileOu
 def render_file_outline(
     folder: ReadableFolder, budget: OutputBudget, finder: DefinitionFinder, path: str, name: str
 ) -> str:
-    """The outline of the file at a path, whose real name is known. Raises Failed, and what opening it raises."""
+    """Return the outline of the file at `path`, whose real name is `name`. Raises ToolError and the errors of
+    `open_path`."""
     file = build_outline(finder, name, read_text(folder, path))
     if not file.definitions:
         has = f"{quote_value(path)} has {count_noun(file.lines, 'line')} and no outline"
         raise ToolError(f"{has}: {file.reason}; use Read or Grep")
     for lines, remark in (
         (list(map(format_definition, file.definitions)), ""),
-        ([_format_short(definition) for definition in file.definitions], "(names alone; Read shows a range of lines)"),
-        (list(map(format_definition, file.top_level)), "(only what stands outermost; Read shows a range of lines)"),
+        ([_format_short(definition) for definition in file.definitions], "(names only; Read shows a range of lines)"),
+        (list(map(format_definition, file.top_level)), "(top level only; Read shows a range of lines)"),
     ):
         if budget.minus(len(remark)).fits([file.title, *lines]):
             break
@@ -88,12 +92,12 @@ def render_file_outline(
 
 
 def render_outline_below(name: str, content: bytes, line: int, deadline: float, budget: OutputBudget) -> list[str]:
-    """What is defined in a file from a line on: all of it, or what stands outermost; why that is not known."""
+    """Return the definitions from a line on, only top-level ones if all do not fit, or a note why there are none."""
     try:
         with open_finder(deadline) as finder:
             file = build_outline(finder, name, content)
     except TimeoutError:
-        return ["(no outline: there was no time for it)"]
+        return ["(no outline: out of time)"]
     if file.has_failed:
         return [f"(no outline: {file.reason})"]
     later = [definition for definition in file.definitions if definition.last >= line]
@@ -117,7 +121,7 @@ def _format_line_range(definition: Definition) -> str:
 
 
 def enclosing_definitions(definitions: Sequence[Definition], line: int) -> str:
-    """The definitions around a line, outermost first, with the lines of the innermost; nothing outside of all."""
+    """Return the definitions that contain a line, outermost first, and the lines of the innermost; empty if none do."""
     enclosing = [definition for definition in definitions if definition.first <= line <= definition.last]
     names = " > ".join(definition.name for definition in enclosing)
     return f"{enclosing[-1].first}-{enclosing[-1].last} {names}" if enclosing else ""

@@ -1,4 +1,4 @@
-"""Outline: of a file, or of the files of a folder in as much detail as there is room for, code in most."""
+"""The tool Outline: of a file, or of the files in a folder, in as much detail as fits, most for code."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFold
 from skillrun.repository.results import BinaryFileError, OutputBudget, ToolError, count_noun, format_result, read_text
 from skillrun.syntax.diagnostics import SkillrunError
 
-MAX_PARSED_FILES: Final = 400  # files of a folder; of one with more, folders are counted
-DEEPEST: Final = 6  # folders in folders that are told apart then
-MAX_MEMBER_DEPTH: Final = 5  # definitions in definitions that are named
-FILES_PER_LINE: Final = 10  # files that are named in a line
-SUMMARY_RESERVE: Final = 300  # characters of the room for what is said of what is not shown
+MAX_PARSED_FILES: Final = 400  # in a folder; with more, files are only counted by folder
+DEEPEST: Final = 6  # levels of nested folders that are counted separately
+MAX_MEMBER_DEPTH: Final = 5  # levels of nested definitions that are listed
+FILES_PER_LINE: Final = 10
+SUMMARY_RESERVE: Final = 300  # characters reserved for the note about omissions
 
 ALL, TOP_LEVEL, MEMBERS, TOP_LEVEL_NAMES, LINE_COUNTS = range(5)
-_DETAIL_LEVELS: Final = (  # of code, of tests, of all the rest; the first that fits is taken
+_DETAIL_LEVELS: Final = (  # of code, tests and other files; the first that fits is used
     (ALL, ALL, TOP_LEVEL),
     (ALL, TOP_LEVEL_NAMES, LINE_COUNTS),
     (ALL, LINE_COUNTS, LINE_COUNTS),
@@ -32,16 +32,16 @@ _DETAIL_LEVELS: Final = (  # of code, of tests, of all the rest; the first that 
     (LINE_COUNTS, LINE_COUNTS, LINE_COUNTS),
 )
 _DETAIL_REMARKS: Final = {
-    TOP_LEVEL: "only what stands outermost",
-    MEMBERS: "names and first lines",
-    TOP_LEVEL_NAMES: "names and first lines of what stands outermost",
-    LINE_COUNTS: "only numbers of lines",
+    TOP_LEVEL: "top level only",
+    MEMBERS: "names and line numbers only",
+    TOP_LEVEL_NAMES: "top-level names and line numbers only",
+    LINE_COUNTS: "line counts only",
 }
 _KINDS: Final = ("code", "tests", "other texts")
 
 
 def outline(folder: ReadableFolder, budget: OutputBudget, path: str = ".", glob: str | None = None) -> str:
-    """The outline of a file or a folder. Raises Failed, and what opening it raises."""
+    """Return the outline of a file or folder. Raises ToolError and the errors of `open_path`."""
     with folder.open_path(path) as opened:
         start, is_folder = opened.name, opened.is_folder
     with open_finder(folder.deadline) as finder:
@@ -73,7 +73,7 @@ def _outline_files(folder: ReadableFolder, budget: OutputBudget, finder: Definit
 
 
 def _outline_file(folder: ReadableFolder, finder: DefinitionFinder, name: str) -> FileOutline | None:
-    """A file of a folder; None for one that is no text, or cannot be read. Raises TimeoutError."""
+    """Return the outline of a file in a folder; None if it is binary or cannot be read. Raises TimeoutError."""
     try:
         return build_outline(finder, name, read_text(folder, name, is_checked=True))
     except TimeoutError:
@@ -85,7 +85,7 @@ def _outline_file(folder: ReadableFolder, finder: DefinitionFinder, name: str) -
 
 
 def _render_files(files: Sequence[FileOutline], detail: tuple[int, int, int]) -> list[str]:
-    """What is shown of the files; those of which there are only numbers of lines stand together by folders."""
+    """Return the lines for the files; files with only a line count are grouped by folder."""
 
     def group_key(file: FileOutline) -> str | None:
         if detail[_file_category(file)] != LINE_COUNTS and file.definitions:
@@ -114,7 +114,7 @@ def _render_file(file: FileOutline, detail: int) -> list[str]:
 
 
 def _render_omissions(files: Sequence[FileOutline], detail: tuple[int, int, int]) -> str:
-    """What is not shown, of which kinds of files."""
+    """Return the note about omitted details, by kind of file."""
     kinds = sorted({_file_category(file) for file in files if file.definitions and detail[_file_category(file)] != ALL})
     remarks = "; ".join(f"{_KINDS[kind]}: {_DETAIL_REMARKS[detail[kind]]}" for kind in kinds)
     return f"({remarks}; Outline of a file or a narrower folder shows more)" if remarks else ""
@@ -125,8 +125,8 @@ def _file_category(file: FileOutline) -> int:
 
 
 def _count_by_folder(names: Sequence[str], depth: int, budget: OutputBudget) -> str:
-    """The folders with the numbers of files below them, as deep as there is room for."""
-    many = f"{len(names):,}{' or more' if len(names) >= MAX_FILES else ''} files are more than are outlined at once"
+    """Return the number of files in each folder, as many levels deep as fit."""
+    many = f"{len(names):,}{' or more' if len(names) >= MAX_FILES else ''} files are too many to outline at once"
     lines: list[str] = []
     for deep in range(1, DEEPEST):
         counts = Counter(split_path(name)[:-1][: depth + deep] for name in names)
@@ -142,7 +142,7 @@ def _count_by_folder(names: Sequence[str], depth: int, budget: OutputBudget) -> 
 
 
 def _format_names(file: FileOutline, deepest: int) -> str:
-    """The names and first lines of definitions, what one holds in brackets behind it."""
+    """Return the names and first lines of definitions, nested ones in parentheses."""
     text = ""
     depth = 0
     for definition in file.definitions:

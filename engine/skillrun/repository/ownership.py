@@ -1,4 +1,4 @@
-"""Whose a file is: this user's, root's, or somebody else's. Some file systems give all files to one user of theirs."""
+"""Checks whether a file belongs to this user or root, including on file systems that set the owner themselves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def is_user_owned(status: os.stat_result, folder: Path | int) -> bool:
-    """Whether what is in this folder, or the folder itself, is this user's or root's.
+    """Whether a file in this folder, or the folder itself, belongs to this user or root.
 
-    On file systems that set the owner themselves (NFS with `all_squash`, SMB, 9p) it is who a new file belongs to.
-    Raises nothing: where no file can be made, nothing is this user's.
+    On file systems that set the owner themselves (NFS with `all_squash`, SMB, 9p), the owner of a new file counts as
+    this user. Never raises: if no file can be created, the result is False.
     """
-    if status.st_uid in (os.geteuid(), 0):  # root reads and writes everything anyway
+    if status.st_uid in (os.geteuid(), 0):  # root can read and write everything anyway
         return True
     with suppress(OSError):
         return status.st_uid == _new_file_owner(folder)
@@ -22,7 +22,7 @@ def is_user_owned(status: os.stat_result, folder: Path | int) -> bool:
 
 
 def _new_file_owner(folder: Path | int) -> int:
-    """The number of the user to whom a new file in the folder belongs; makes one and removes it. Raises OSError."""
+    """Return the owner's user id of a new file in the folder; creates and removes one. Raises OSError."""
     parent = folder if isinstance(folder, int) else os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         name = f".{secrets.token_hex(8)}.new"

@@ -1,4 +1,4 @@
-"""What is said of paths and names that are refused, and the names that runs may have."""
+"""The error for refused paths, and the check of run names."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from skillrun.types.schemas import quote_value
 
 
 class PathRefused(SkillrunError):
-    """A path leads out of its folder, or cannot be one."""
+    """A path leads outside its folder, or is invalid."""
 
 
 def require_slug(name: str) -> str:
-    """The name, which is a slug. Raises UsageError when it is none."""
+    """Return the name. Raises UsageError unless it is a slug."""
     if SLUG.fullmatch(name):
         return name
     raise UsageError(
         f"{quote_value(name)} is not a valid name",
-        "Use small letters, digits and `-`, at most 64, not starting with `-`: `my-feature`.",
+        "Use lower-case letters, digits and `-`, at most 64, not starting with `-`: `my-feature`.",
     )

@@ -1,7 +1,7 @@
-"""A folder as models may read it: opened once, searched within bounds, and without what is withheld from them.
+"""A folder as models may read it: opened once, searched within limits, without withheld files.
 
-Withheld are git's own folder and the records of runs, names that hold secrets, and what git ignores. What is judged by
-its name is what is opened, with every link followed.
+Withheld are git's own folder, the records of runs, files whose names suggest secrets, and files that git ignores. The
+checked name is that of the opened file, with all links resolved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from skillrun.types.schemas import quote_value
 ALWAYS_WITHHELD: Final = frozenset({".git", ".run"})
 LARGE_FOLDERS: Final = frozenset({".venv", "__pycache__", "node_modules"})
 MAX_FILES: Final = 20_000
-MAX_ENTRIES: Final = 100_000  # of one folder
+MAX_ENTRIES: Final = 100_000  # per folder
 DEEPEST: Final = 64
 SECONDS: Final = 5.0
 
@@ -32,13 +32,13 @@ Parts = tuple[str, ...]
 
 
 class PathWithheld(SkillrunError):
-    """A file or folder is not for models."""
+    """Models may not read this file or folder."""
 
 
 class ReadableFolder:
-    """The folder of a tree, without what `secrets` name and, unless told otherwise, without what git ignores.
+    """A folder without files that match `secrets` and, by default, without files that git ignores.
 
-    Everything together takes at most about `SECONDS` from when it is made, and raises TimeoutError then.
+    All operations together may take about `SECONDS` after creation; then they raise TimeoutError.
     """
 
     def __init__(self, tree: ConfinedFolder, secrets: tuple[str, ...] = (), *, use_gitignore: bool = True) -> None:
@@ -55,8 +55,8 @@ class ReadableFolder:
 
     @contextmanager
     def open_path(self, name: str, *, allow_ignored: bool = False, is_checked: bool = False) -> Iterator[OpenPath]:
-        """The file or folder with this name, open. With `ignored` also one that git ignores; `judged` is a name that
-        `files` has given. Raises Withheld, PathRefused, OSError."""
+        """Open the file or folder with this name. `allow_ignored` allows files that git ignores; `is_checked` marks a
+        name that `files` returned. Raises PathWithheld, PathRefused, OSError."""
         try:
             with self.tree.open_path(name) as opened:
                 if not is_checked or opened.name != name:
@@ -64,16 +64,16 @@ class ReadableFolder:
                     self._check_access(name, split_path(name), opened.is_folder, allow_ignored=allow_ignored)
                 yield opened
         except (FileNotFoundError, NotADirectoryError):
-            for is_folder in (False, True):  # what is withheld is not said to be missing, whatever it would have been
+            for is_folder in (False, True):  # do not reveal whether a withheld file exists
                 self._check_access(
                     name, split_path(name) or split_path(normpath(name)), is_folder, allow_ignored=allow_ignored
                 )
             raise
 
     def files(self, start: str = ".", pattern: Wildcard | None = None, *, include_runs: bool = False) -> Iterator[str]:
-        """The names of the files below a folder, a folder's own first: at most MOST_FILES, or those that are wanted.
+        """Yield the names of the files below a folder that match `pattern`, a folder's own first: at most MAX_FILES.
 
-        A link to a file is one, a link to a folder is not followed. Folders of runs are left out unless `runs`.
+        Links to files are included, links to folders are not followed. Run folders are skipped unless `include_runs`.
         """
         remaining = MAX_FILES
         pending = [start]
@@ -100,7 +100,7 @@ class ReadableFolder:
             ]
 
     def names(self, folder: str) -> Iterator[tuple[str, bool]]:
-        """What is in a folder, by name, and whether each is a folder; a link is what it leads to."""
+        """Yield the names in a folder, and whether each is a folder; links are followed."""
         for base_name, kind in self._entries(folder):
             parts = (*split_path(folder), base_name)
             if self._withheld_reason(parts, kind == "folder"):
@@ -111,7 +111,7 @@ class ReadableFolder:
                 yield base_name, is_folder
 
     def _entries(self, folder: str) -> list[tuple[str, EntryKind]]:
-        """The entries of a folder by its real name; none of what is something else by now."""
+        """Return the entries of a folder by its real name; none if it has been replaced or cannot be read."""
         self.check_deadline()
         try:
             with self.tree.open_path(folder) as opened:
@@ -123,7 +123,7 @@ class ReadableFolder:
         return kind == "file" or (kind == "link" and self._links_to_folder(name) is False)
 
     def _links_to_folder(self, name: str) -> bool | None:
-        """Whether a link leads to a folder; None where it leads to nothing that may be read."""
+        """Whether a link leads to a folder; None if its target may not be read."""
         try:
             with self.open_path(name) as opened:
                 return opened.is_folder
@@ -136,13 +136,13 @@ class ReadableFolder:
                 raise PathWithheld(f"{quote_value(name)} is withheld: {reason}")
 
     def _withheld_reason(self, parts: Parts, is_folder: bool, *, allow_ignored: bool = False) -> str:
-        """Why a file or folder is withheld whose folder is not; empty where it is not."""
+        """Return why a file or folder is withheld, given that its parent is not; empty if it is allowed."""
         self.check_deadline()
         normalized = tuple(map(_normalize_name, parts))
         if normalized[-1] in ALWAYS_WITHHELD:
             return f"`{normalized[-1]}` is never shown"
         if self._secrets.verdict(normalized, is_folder, self.check_deadline):
-            return "its name is one of those that hold secrets"
+            return "files with this name may hold secrets"
         if allow_ignored or self._gitignore is None:
             return ""
         return (
@@ -152,33 +152,33 @@ class ReadableFolder:
         )
 
     def check_deadline(self) -> None:
-        """Raises TimeoutError once there was enough time."""
+        """Raises TimeoutError after the deadline."""
         if time.monotonic() > self.deadline:
             raise TimeoutError
 
 
 def split_path(name: str) -> Parts:
-    """The parts of a name, as far as they can be told without looking: none where it goes up again."""
+    """Return the parts of a name; none if it contains `..`, which needs the file system to resolve."""
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     return () if ".." in parts else parts
 
 
 def one_line(name: str) -> str:
-    """A name as one line of text that can be sent and shown."""
+    """Return a name as one line of printable text."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
 
 
 @lru_cache(maxsize=8)
 def _secret_rules(secrets: tuple[str, ...]) -> IgnoreRules:
-    """The names that hold secrets. Raises SkillrunError for one that is no pattern."""
+    """Compile the patterns for names that hold secrets. Raises SkillrunError for an invalid one."""
     try:
         return IgnoreRules(map(_normalize_name, secrets), strict=True)
     except InvalidPattern as error:
-        raise SkillrunError(f"{quote_value(str(error))} under `repository.withheld` is no pattern") from None
+        raise SkillrunError(f"{quote_value(str(error))} under `repository.withheld` is not a valid pattern") from None
 
 
 def _normalize_name(text: str) -> str:
-    """A name as the least careful file system takes it: without regard to case, composition and what is not seen."""
+    """Normalize a name like the most lenient file system: ignore case, composition and invisible characters."""
     if text.isascii():
         return text.lower()
     text = "".join(

@@ -1,4 +1,4 @@
-"""Read: the lines of a file that are asked for, as far as the answer has room, and what stands below them."""
+"""The tool Read: the requested lines of a file, as far as they fit, and an outline of the rest."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from skillrun.repository.readable_folder import ReadableFolder
 from skillrun.repository.results import OutputBudget, ToolError, number_lines, read_text, split_lines
 from skillrun.types.schemas import quote_value
 
-MAX_WHOLE_FILE: Final = 24_000  # characters; a file that is no longer comes whole
-NOTE_RESERVE: Final = 120  # characters; for the words at the end
-MAX_OUTLINE_BELOW: Final = 3_000  # characters; what is defined below the part that is shown
-MAX_RANGE: Final = 100_000  # characters; so much of a range that is asked for
+MAX_WHOLE_FILE: Final = 24_000  # characters; files up to this size are returned whole
+NOTE_RESERVE: Final = 120  # characters reserved for the note at the end
+MAX_OUTLINE_BELOW: Final = 3_000  # characters of the outline of the rest
+MAX_RANGE: Final = 100_000  # characters of a requested range
 
 
 def read_lines(
     folder: ReadableFolder, budget: OutputBudget, path: str, offset: int = 1, limit: int | None = None
 ) -> str:
-    """The lines with their numbers. Raises Failed, and what opening the file raises."""
+    """Return the lines with their numbers. Raises ToolError and the errors of `open_path`."""
     content = read_text(folder, path)
     lines = split_lines(content)
     if not lines:
@@ -38,7 +38,7 @@ def read_lines(
         raise ToolError(f"there is no room left for line {offset} of {quote_value(path)}; answer with what you have")
     last = offset + len(kept) - 1
     if last < len(lines):
-        kept.append(f"(lines {offset} to {last} of {len(lines)}; the next is offset {last + 1})")
+        kept.append(f"(lines {offset} to {last} of {len(lines)}; continue with offset {last + 1})")
         remaining = budget.with_characters(MAX_OUTLINE_BELOW).minus(NOTE_RESERVE).subtract_lines(kept)
         if limit is None and (
             outline_lines := render_outline_below(path, content, last + 1, folder.deadline, remaining)

@@ -1,6 +1,6 @@
-"""The read-only tools on one folder: bounded, in a fixed order, and unable to leave it or to change it.
+"""Runs the read-only tools on one folder, which they cannot leave or change; results are bounded and deterministic.
 
-What goes wrong comes back as text that starts with `error:`, for the model to act on. Modules beside it have the tools.
+Errors are returned to the model as text that starts with `error:`. The tools are in separate modules.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOOLS: Final[Mapping[str, dict[str, Any]]] = {
     "Glob": _parameters("pattern", pattern=_TEXT),
     "List": _parameters(path=_TEXT),
 }
-"""The tools and their parameters, as JSON Schema."""
+"""The parameters of each tool, as JSON Schema."""
 
 _TOOL_FUNCTIONS: Final[Mapping[str, Callable[..., str]]] = {
     "Read": read_lines,
@@ -51,19 +51,19 @@ _PARAMETER: Final = re.compile(r"- `(\w+)`: (.*)")
 
 
 class Repository:
-    """The tools for one folder; `opened` opens it, for one use of a tool."""
+    """The tools for one folder; `open_folder` opens it for each tool call."""
 
     def __init__(self, open_folder: Callable[[], ReadableFolder]) -> None:
         self._open_folder = open_folder
 
     async def run(self, name: str, arguments: Mapping[str, Any], tokens: int | None = None) -> str:
-        """What the tool answers to a model, in at most about so many tokens; never an exception."""
+        """Return the tool's result for the model, of about at most `tokens` tokens. Errors are returned as text."""
         answer = await asyncio.to_thread(self._run_tool, name, arguments, OutputBudget(tokens=tokens))
         return answer.encode("utf-8", "replace").decode("utf-8")
 
     def _run_tool(self, name: str, arguments: Mapping[str, Any], budget: OutputBudget) -> str:
         if name not in _TOOL_FUNCTIONS:
-            return f"error: there is no tool {quote_value(name)}; there are {', '.join(TOOLS)}"
+            return f"error: there is no tool {quote_value(name)}; allowed: {', '.join(TOOLS)}"
         provided = {key: value for key, value in arguments.items() if value is not None}
         if problem := _argument_error(provided) or "; ".join(
             error.message for error in Shape(TOOLS[name]).check(provided)
@@ -87,19 +87,19 @@ class Repository:
 def tool_specs(
     descriptions: Mapping[str, str], parameters: Mapping[str, Mapping[str, Any]] = TOOLS
 ) -> list[dict[str, Any]]:
-    """Name, description and parameters of each tool named. A line "- `path`: …" describes that parameter."""
+    """Return name, description and parameters of each tool. A line "- `path`: …" describes that parameter."""
     return [_tool_spec(name, text, parameters[name]) for name, text in descriptions.items()]
 
 
 def _argument_error(arguments: Mapping[str, Any]) -> str:
-    """What is wrong with arguments before anything is done with them, however large they are."""
+    """Return why arguments are too many, too large or of the wrong type, or an empty text; checked before any use."""
     if len(arguments) > MAX_ARGUMENTS:
         return f"{len(arguments)} arguments are too many"
     for name, value in arguments.items():
         if isinstance(value, (dict, list)):
-            return f"{quote_value(name)} is no text and no number"
+            return f"{quote_value(name)} must be a text or a number"
         if isinstance(value, (int, float)) and not abs(value) <= MAX_NUMBER:
-            return f"{quote_value(name)} is a number that is too large"
+            return f"{quote_value(name)} is too large"
         if len(name) > MAX_PATTERN or (isinstance(value, str) and len(value) > LONGEST):
             return f"{quote_value(name)} is longer than {LONGEST:,} characters"
     return ""

@@ -1,4 +1,4 @@
-"""What the tools answer with: the text of a file, and lines within the room that an answer has."""
+"""Helpers for tool results: reading text files, and fitting lines into the budget of a result."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ MAX_FILE: Final = 5_000_000  # bytes
 
 
 class ToolError(Exception):
-    """What a tool answers after `error:`."""
+    """The text that a tool returns after `error:`."""
 
 
 class BinaryFileError(ToolError):
-    """The file is no text."""
+    """The file is binary."""
 
 
 @dataclass(frozen=True)
 class OutputBudget:
-    """What an answer may have: characters, and tokens where the window of who asks is known."""
+    """The maximum size of a result: characters, and tokens if the model's window is known."""
 
     characters: int = MAX_RESULT
     tokens: int | None = None
 
     def with_characters(self, characters: int) -> OutputBudget:
-        """As many tokens, and so many characters."""
+        """Return a budget with the same tokens and this number of characters."""
         return OutputBudget(characters, self.tokens)
 
     def minus(self, characters: int) -> OutputBudget:
-        """What is left when so many characters are kept for something else."""
+        """Return the budget with this number of characters reserved."""
         tokens = None if self.tokens is None else max(0, self.tokens - characters // 3)
         return OutputBudget(max(0, self.characters - characters), tokens)
 
     def subtract_lines(self, lines: Sequence[str]) -> OutputBudget:
-        """What is left of the tokens behind lines, with as many characters."""
+        """Return the budget with the tokens of these lines subtracted; characters are unchanged."""
         used = sum(estimate_tokens(line) + 1 for line in lines) if self.tokens is not None else 0
         return OutputBudget(self.characters, None if self.tokens is None else max(0, self.tokens - used))
 
     def take_lines(self, lines: Sequence[str]) -> list[str]:
-        """As many of the lines, from the first one on, as fit."""
+        """Return the first lines, as many as fit."""
         characters, tokens = self.characters, self.tokens
         for place, line in enumerate(lines):
             characters -= len(line) + 1
@@ -60,7 +60,7 @@ class OutputBudget:
 
 
 def read_text(folder: ReadableFolder, name: str, *, is_checked: bool = False) -> bytes:
-    """What a text file holds. Raises Failed, and what opening it raises; `judged` is a name that the folder gave."""
+    """Return the content of a text file; `is_checked` is as in `open_path`. Raises ToolError and its errors."""
     with folder.open_path(name, is_checked=is_checked) as opened:
         if opened.is_folder:
             raise ToolError(f"{quote_value(name)} is a folder; use List")
@@ -85,7 +85,7 @@ def split_lines(content: bytes) -> list[str]:
 
 
 def count_lines(content: bytes) -> int:
-    """How many lines there are."""
+    """Count the lines, including a last one without a line end."""
     return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 
@@ -94,7 +94,7 @@ def truncate_line(line: str, max_length: int = MAX_LINE) -> str:
 
 
 def number_lines(lines: Iterable[str], first: int) -> list[str]:
-    """Lines of a file as they are shown, each behind its number."""
+    """Format lines of a file with their line numbers."""
     return [f"{number:>6}\t{truncate_line(line)}" for number, line in enumerate(lines, first)]
 
 
@@ -104,7 +104,7 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def format_result(lines: list[str], budget: OutputBudget, remark: str, empty_message: str) -> str:
-    """The lines that fit, how many more there are, and a last word."""
+    """Return the lines that fit, a note how many more there are, and the remark."""
     kept = budget.take_lines(lines)
     rest = f"(and {len(lines) - len(kept)} more)" if len(kept) < len(lines) else ""
     return "\n".join(line for line in (*kept, rest, remark) if line) or empty_message

@@ -1,7 +1,7 @@
-"""Grep: the lines of files in which a pattern occurs, those that are worth most first, and what was left out.
+"""The tool Grep: the lines that match a pattern, most relevant files first, and a note about omitted hits.
 
-Every file has a share: where there are more hits than an answer has room for, each file shows its first ones and says
-how many more there are, and the files with most of what is not shown are named.
+Every file has a share: if not all hits fit, each file shows its first hits and the number of further ones, and the
+files with the most omitted hits are named.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 MAX_HITS: Final = 100
 LONGEST: Final = 200  # characters of a line
-MAX_LOCATED_FILES: Final = 20  # files of code of whose hits it is said in what definition they stand
-HITS_PER_FILE: Final = (  # shown for code, tests, texts and records; the first row with which all files fit is used
+MAX_LOCATED_FILES: Final = 20  # code files whose hits are shown with their definition
+HITS_PER_FILE: Final = (  # for code, tests, texts and records; the first row with which all files fit is used
     (100, 100, 100, 100),
     (50, 25, 12, 6),
     (30, 8, 4, 2),
@@ -39,20 +39,20 @@ HITS_PER_FILE: Final = (  # shown for code, tests, texts and records; the first 
     (8, 2, 1, 1),
     (4, 1, 1, 1),
 )
-SEARCH_SECONDS: Final = SECONDS * 0.6  # of the time that there is; the rest is for finding files
+SEARCH_SECONDS: Final = SECONDS * 0.6  # for searching; the rest is for finding files
 MAX_LISTED: Final = 8
-SUMMARY_RESERVE: Final = 700  # characters of the room that are for what is said of the rest
+SUMMARY_RESERVE: Final = 700  # characters reserved for the note about omitted hits
 
 
 @dataclass(frozen=True)
 class FileHits:
-    """The first hits in a file, a line each, and how many there are."""
+    """The first hits in a file, one line each, and the number of all hits."""
 
     path: str
     lines: tuple[str, ...]
     count: int
     rank: int = CODE
-    definitions: tuple[str, ...] = ()  # the definition in which each line stands
+    definitions: tuple[str, ...] = ()  # the definition that contains each line
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class FileHits:
 
 
 def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str = ".", glob: str | None = None) -> str:
-    """The answer to a search. Raises Failed, and what opening `path` raises."""
+    """Return the result of a search. Raises ToolError and the errors of `open_path`."""
     if reason := rejection_reason(pattern):
         raise ToolError(reason)
     hits: list[FileHits] = []
@@ -91,7 +91,7 @@ def grep(folder: ReadableFolder, budget: OutputBudget, pattern: str, path: str =
 
 
 def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remarks: list[str]) -> list[str]:
-    """The files to search: one, or those below a folder. Not those of runs: a search would find the run's own words."""
+    """Return the file, or the files below a folder, without run folders: a search would find the run's own text."""
     with folder.open_path(path) as opened:
         start, is_folder = opened.name, opened.is_folder
     rules = parse_glob(glob) if glob else None
@@ -106,12 +106,12 @@ def _files_to_search(folder: ReadableFolder, path: str, glob: str | None, remark
     else:
         return names
     if is_folder:
-        remarks.append(f"(only the first {count:,} files were looked at; use a narrower path)")
+        remarks.append(f"(only the first {count:,} files were searched; use a narrower path)")
     return names
 
 
 def _search_file(pattern: str, lines: list[str], name: str, deadline: float) -> FileHits | None:
-    """What is found in a file; None where nothing is. Raises TimeoutError."""
+    """Return the hits in a file; None if there are none. Raises TimeoutError."""
     kept: list[str] = []
     count = 0
     for number, line in find_lines(pattern, lines, deadline - time.monotonic()):
@@ -122,7 +122,8 @@ def _search_file(pattern: str, lines: list[str], name: str, deadline: float) -> 
 
 
 def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
-    """As much as fits: all files with the largest shares that let them in, or with the smallest those of most worth."""
+    """Return as much as fits: all files with the largest possible shares, or else the most relevant files with the
+    smallest shares."""
     for shares in HITS_PER_FILE:
         lines = [line for file in hits for line in _render_hits(file, shares)]
         if sum(len(_shown_hits(file, shares)) for file in hits) <= MAX_HITS and budget.fits(lines):
@@ -139,7 +140,7 @@ def _select_lines(hits: list[FileHits], budget: OutputBudget) -> list[str]:
 
 
 def _render_hits(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
-    """A file's name, its first hits with the definitions they stand in, and how many more there are."""
+    """Return a file's name, its first hits with their definitions, and the number of further hits."""
     kept = _shown_hits(hits, shares)
     lines = [hits.name]
     for number, line in enumerate(kept):
@@ -152,13 +153,13 @@ def _render_hits(hits: FileHits, shares: tuple[int, ...]) -> list[str]:
 
 
 def _shown_hits(hits: FileHits, shares: tuple[int, ...]) -> tuple[str, ...]:
-    """The hits of a file that are shown; where only one is left, it is shown and not told of."""
+    """Return the hits of a file to show; a single remaining hit is shown instead of counted."""
     share = shares[hits.rank]
     return hits.lines[: share + (hits.count == share + 1)]
 
 
 def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str]) -> list[FileHits]:
-    """The hits, those in code with the definitions in which they stand, as far as its language is known."""
+    """Return the hits; those in code of supported languages with the definitions that contain them."""
     located = list(hits)
     try:
         with open_finder(folder.deadline) as finder:
@@ -166,23 +167,23 @@ def _locate_hits(folder: ReadableFolder, hits: list[FileHits], remarks: list[str
                 if file.rank == CODE and finder.supports(file.path, b""):
                     located[number] = replace(file, definitions=_hit_definitions(folder, finder, file))
     except TimeoutError:
-        remarks.append("(there was no time to say in which definitions all hits stand)")
+        remarks.append("(out of time: some hits are shown without their definition)")
     return located
 
 
 def _hit_definitions(folder: ReadableFolder, finder: DefinitionFinder, hits: FileHits) -> tuple[str, ...]:
-    """The definition in which each hit of a file stands. Raises TimeoutError."""
+    """Return the definition that contains each hit of a file. Raises TimeoutError."""
     try:
         file = build_outline(finder, hits.path, read_text(folder, hits.path, is_checked=True))
     except TimeoutError:
         raise
     except (ToolError, SkillrunError, OSError):
-        return ()  # it has gone meanwhile
+        return ()  # the file was removed in the meantime
     return tuple(enclosing_definitions(file.definitions, int(line.partition(":")[0])) for line in hits.lines)
 
 
 def _summarize_rest(hits: list[FileHits]) -> str:
-    """What is not shown: how much there is, and where most of it is."""
+    """Return a note about omitted hits: their number, and the files with most of them."""
     most = sorted(hits, key=lambda file: (-file.count, file.name))[:MAX_LISTED]
     named = OutputBudget(SUMMARY_RESERVE - 200).take_lines([f"{file.name} {file.count:,}" for file in most])
     others = [f"and {count_noun(len(hits) - len(named), 'other file')}"] if len(hits) > len(named) else []
@@ -191,7 +192,7 @@ def _summarize_rest(hits: list[FileHits]) -> str:
 
 
 def _limit_remarks(remarks: Iterable[str]) -> list[str]:
-    """The remarks, of which there may be one for each of very many files."""
+    """Return the first remarks; there may be one for each of very many files."""
     lines = list(remarks)
     more = len(lines) - MAX_LISTED
-    return lines if more <= 0 else [*lines[:MAX_LISTED], f"(and {more:,} such remarks more)"]
+    return lines if more <= 0 else [*lines[:MAX_LISTED], f"(and {more:,} more remarks)"]

@@ -1,6 +1,6 @@
-"""Patterns for paths, as git reads them in a `.gitignore`: `*`, `?`, `[…]`, `**`, `\\`, and `/` between the parts.
+"""Matches paths against `.gitignore` patterns: `*`, `?`, `[…]`, `**`, `\\`, and `/` between the parts.
 
-The work is linear in a pattern's length times that of a path, whatever the pattern. Knows no files.
+The time is at most proportional to the pattern's length times the path's. Does not access files.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 NameMatcher = Callable[[str], object]
-"""Whether a pattern's part is the name of a file or folder."""
+"""Whether a part of a pattern matches the name of a file or folder."""
 
 _STAR: Final = "*"
 _ESCAPED: Final = r"\*"
 _INNER_DOUBLE_STAR: Final = re.compile(r"([^*?\[\\]*[^*?\[\\/])\*{2,}((?:/.*)?)", re.DOTALL)
-"""`a**/b`: git compares what stands before the first wildcard by itself, and takes the rest, `**/b`, for any folders.
-So it is `ab`, or a `b` somewhere below `a*`."""
+"""`a**/b`: git compares the text before the first wildcard separately, and matches the rest, `**/b`, with any folders.
+So it matches `ab`, or a `b` anywhere below `a*`."""
 _CLASSES: Final = {
     "alnum": "0-9A-Za-z",
     "alpha": "A-Za-z",
@@ -35,28 +35,28 @@ _CLASSES: Final = {
 
 
 class InvalidPattern(ValueError):
-    """A pattern that names nothing: a bracket without its end, a backslash with nothing behind it."""
+    """A pattern that cannot match anything, such as one with an unclosed bracket or a final backslash."""
 
 
 @dataclass(frozen=True)
 class Wildcard:
-    """A pattern for whole paths. `ways` are the ways to read it: lists of parts, where None is any folders or none."""
+    """A pattern for whole paths. `alternatives` are lists of parts, where None matches any number of folders."""
 
     alternatives: tuple[tuple[NameMatcher | None, ...], ...]
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Whether the path with these parts is one that the pattern names."""
+        """Whether the pattern matches the path with these parts."""
         return any(
             _matches_name(way[-1], parts[-1]) and len(way) in _positions_after(way, parts) for way in self.alternatives
         )
 
     def may_match_below(self, parts: Sequence[str]) -> bool:
-        """Whether something in the folder with these parts could be."""
+        """Whether the pattern can match a path below the folder with these parts."""
         return any(any(place < len(way) for place in _positions_after(way, parts)) for way in self.alternatives)
 
 
 def compile_wildcard(pattern: str) -> Wildcard:
-    """The pattern for paths; a `/` at its start counts for nothing. Raises InvalidPattern."""
+    """Compile a pattern for paths; a leading `/` is ignored. Raises InvalidPattern."""
     pattern = pattern.removeprefix("/")
     ways = [pattern]
     if match := _INNER_DOUBLE_STAR.fullmatch(pattern):
@@ -66,7 +66,7 @@ def compile_wildcard(pattern: str) -> Wildcard:
 
 
 def compile_name(pattern: str) -> NameMatcher:
-    """The pattern for the name of a file or folder, whatever folder it is in. Raises InvalidPattern."""
+    """Compile a pattern for the name of a file or folder in any folder. Raises InvalidPattern."""
     (tokens,) = _tokenize(pattern)
     return _compile_part(tokens)
 
@@ -76,7 +76,7 @@ def _matches_name(part: NameMatcher | None, name: str) -> bool:
 
 
 def _positions_after(pattern_parts: Sequence[NameMatcher | None], parts: Iterable[str]) -> set[int]:
-    """How far a pattern can have come behind these parts, as places in it."""
+    """Return the indexes that a pattern can have reached after these parts."""
     places = _skip_folders(pattern_parts, {0})
     for part in parts:
         places = _skip_folders(
@@ -105,12 +105,12 @@ def _compile_parts(split: Iterable[list[str]]) -> tuple[NameMatcher | None, ...]
             way.append(None)
     return (
         (*way, _compile_part([_STAR])) if way[-1] is None else tuple(way)
-    )  # a `**` at the end is not the folder itself
+    )  # a final `**` does not match the folder itself
 
 
 def _tokenize(pattern: str) -> list[list[str]]:
-    """The parts of a pattern as tokens: a character, `*`, `**` where it is alone in its part, or else a regular
-    expression for one character."""
+    """Split a pattern into parts of tokens: a character, `*`, `**` if it is a whole part, or a regular expression for
+    one character."""
     parts: list[list[str]] = [[]]
     at = 0
     while at < len(pattern):
@@ -144,7 +144,7 @@ def _tokenize(pattern: str) -> list[list[str]]:
 
 
 def _parse_bracket(pattern: str, at: int) -> tuple[str, int]:
-    """A bracket's characters as a regular expression, and the place behind it. Raises InvalidPattern."""
+    """Return a bracket as a regular expression, and the offset after it. Raises InvalidPattern."""
     negated = pattern[at : at + 1] in ("!", "^")
     at += negated
     pieces: list[str] = []
@@ -188,8 +188,8 @@ def _next_character(pattern: str, at: int, *, escaped: bool = False) -> tuple[st
 
 
 def _compile_part(tokens: list[str]) -> NameMatcher:
-    """What tokens name. Each piece between two stars is looked for where it stands first: no other place for it leaves
-    more to the rest, so nothing is ever tried again."""
+    """Compile the tokens of one part. Each piece between two stars matches at its first occurrence, which leaves the
+    most text for the rest, so no backtracking is needed."""
     fixed: list[list[str]] = [[]]
     for token in tokens:
         if token in (_STAR, "**"):

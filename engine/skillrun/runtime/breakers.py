@@ -1,6 +1,6 @@
-"""Circuit breakers: consecutive failures by name, a limit, and what happens when it is reached.
+"""Circuit breakers: count consecutive failures by name, and act when a limit is reached.
 
-A phase counts on from where the phases before it ended; its summary keeps what it changed.
+A phase continues the counts of the phases before it; its summary records the changes.
 
 Source: the circuit breaker pattern (M. Nygard, "Release It!"), with success resetting the count.
 """
@@ -17,7 +17,7 @@ ACTIONS: Final[tuple[Action, ...]] = ("fall back", "skip", "ask", "sequential")
 
 @dataclass(frozen=True)
 class BreakerSettings:
-    """How many failures in a row it takes, what happens then, and of a question its words and those of its choices."""
+    """The limit of consecutive failures, the action, and the wording of its question and choices."""
 
     limit: int = 2
     then: Action = "fall back"
@@ -26,7 +26,7 @@ class BreakerSettings:
 
 
 class Breakers:
-    """The breakers as one phase sees them: `before` are the counts that it starts with."""
+    """The breakers of one phase; `initial` holds the counts that it starts with."""
 
     def __init__(self, settings: Mapping[str, Any], initial: Mapping[str, int] | None = None) -> None:
         self._settings = {
@@ -42,7 +42,7 @@ class Breakers:
         return name in self._settings
 
     def record_failure(self, name: str) -> bool:
-        """Count a failure; whether the limit is reached."""
+        """Count a failure, and return whether the limit is reached."""
         self.failures[name] = self.failures.get(name, 0) + 1
         return self.failures[name] >= self.settings_for(name).limit
 
@@ -50,7 +50,7 @@ class Breakers:
         self.failures.pop(name, None)
 
     def changes(self) -> dict[str, int]:
-        """The counts that are other than before; 0 after a success."""
+        """Return the counts that changed in this phase; 0 after a success."""
         names = sorted(self._initial.keys() | self.failures.keys())
         counts = {name: self.failures.get(name, 0) for name in names}
         return {name: count for name, count in counts.items() if count != self._initial.get(name, 0)}

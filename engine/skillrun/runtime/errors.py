@@ -1,4 +1,4 @@
-"""How the evaluation of a step, a phase or a run can end other than with a result."""
+"""Exceptions that end a step, a phase or a run without a result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 class StepFailed(Exception):
-    """A step has no result. `otherwise`, the phase's breaker or the end of the run takes it from here."""
+    """A step failed. `otherwise`, the phase's breaker or the end of the run handles it."""
 
     kind = "failed"
-    """Why: what became of the reply or of the call of a member, or else just this."""
+    """The cause: the status of a member's reply, the kind of the failed call, or `failed`."""
     replies: Sequence[MemberReply] = ()
 
     def __init__(self, reason: str, address: str = "", next_step: NextStep = NO_NEXT_STEP) -> None:
@@ -24,7 +24,7 @@ class StepFailed(Exception):
 
 
 def failure_value(failure: StepFailed) -> Failure:
-    """`failure`, as `otherwise` sees it; `text` is the reply of the first member that failed, as it came."""
+    """Return `failure` as `otherwise` sees it; `text` is the unchanged reply of the first member that failed."""
     reply = next((reply for reply in failure.replies if reply["status"] != "success"), None)
     replies = list(failure.replies)
     if reply is not None and (text := reply.get("text")):
@@ -33,7 +33,7 @@ def failure_value(failure: StepFailed) -> Failure:
 
 
 class AgentFailed(StepFailed):
-    """Too few members answered; what they said is kept."""
+    """Too few members replied; the replies are kept."""
 
     def __init__(
         self, reason: str, address: str, replies: list[MemberReply], next_step: NextStep = NO_NEXT_STEP
@@ -44,7 +44,7 @@ class AgentFailed(StepFailed):
 
 
 class EachFailed(StepFailed):
-    """Too few items succeeded; what the step gives all the same is kept."""
+    """Too few items succeeded; the partial result is kept."""
 
     def __init__(self, reason: str, address: str, result: EachResult, next_step: NextStep = NO_NEXT_STEP) -> None:
         super().__init__(reason, address, next_step)
@@ -52,11 +52,11 @@ class EachFailed(StepFailed):
 
 
 class StoppedByUser(SkillrunError):
-    """A person ends the run at a failure: nothing stands in for it, and nothing tries it again by itself."""
+    """The user ends the run at a failure: there is no fallback and no automatic retry."""
 
 
 class GoToPhase(Exception):
-    """The phase ends here and the run goes back to `target`."""
+    """The phase ends and the run goes back to `target`."""
 
     def __init__(self, target: str, step: str) -> None:
         super().__init__(target)
@@ -65,7 +65,7 @@ class GoToPhase(Exception):
 
 
 class Stopped(Exception):
-    """The run, or the protocol or inline workflow, ends here."""
+    """A `stop` step ends the run, the protocol or the inline workflow."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -74,6 +74,6 @@ class Stopped(Exception):
 
 
 class BudgetExhausted(SkillrunError):
-    """A limit of the run is reached; nothing more is sent until it is raised."""
+    """A limit of the run is reached; no call is sent until the limit is raised."""
 
     exit_code = 75

@@ -1,6 +1,6 @@
-"""What a run is expected to use, said again where its path changes: by an answer, by going back, by a list's length.
+"""Updates a run's estimate when an answer, a `goto` or the length of a list changes its path.
 
-Goes by the run's estimate, which was made before it began; without one nothing is said.
+Based on the estimate made before the run began; without one, nothing is emitted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Figures = Mapping[str, Any]
 
 
 def emit_choice_estimate(run: Run, phase: str, answers: Iterable[Mapping[str, Any]]) -> None:
-    """Say what the run comes to with an answer that makes another one of it."""
+    """Emit the estimate for each answer that changes it."""
     before = run.state.estimate or {}
     for answer in answers:
         chosen = _estimate_with_answer(before, answer)
@@ -25,7 +25,7 @@ def emit_choice_estimate(run: Run, phase: str, answers: Iterable[Mapping[str, An
 
 
 def emit_goto_estimate(run: Run, phase: str, ahead: Iterable[str]) -> None:
-    """Say what is still to come, with the phases that are evaluated again; for rounds before, nothing is counted."""
+    """Emit the estimate of the phases ahead, including those evaluated again; earlier rounds do not count."""
     estimate: Figures = run.state.estimate or {}
     for entry in run.journal.entries("answer"):
         given = entry.body.get("answers")
@@ -44,7 +44,7 @@ def emit_goto_estimate(run: Run, phase: str, ahead: Iterable[str]) -> None:
 
 
 def emit_items_estimate(run: Run, phase: str, place: str, number: int) -> None:
-    """Say what the run comes to once it is known for how many items the `each` there is."""
+    """Emit the estimate once the number of items of an `each` is known."""
     estimate: Figures = run.outermost.state.estimate or {}
     eaches = estimate.get("each")
     item = eaches.get(place) if isinstance(eaches, Mapping) else None
@@ -57,12 +57,12 @@ def emit_items_estimate(run: Run, phase: str, place: str, number: int) -> None:
     known = (
         round(max(0.0, price + more * of_item[2]), 2) if price is not None and is_number(item.get("price")) else None
     )
-    because = f"as `{place.rpartition('/')[2]}` is for {number}, not {item['items']}"
+    because = f"because `{place.rpartition('/')[2]}` has {number} items, not {item['items']}"
     run.emit(Expected(phase, because, sums[0], turns, sums[1], known))
 
 
 def _estimate_with_answer(estimate: Figures, answer: Mapping[str, Any]) -> Figures | None:
-    """The estimate for this answer, where there is one for each choice of its question."""
+    """Return the estimate for this answer, if its question has one for each choice."""
     answers = estimate.get("answers")
     choices = answers.get(str(answer.get("id")).replace("-", "_")) if isinstance(answers, Mapping) else None
     figures = choices.get(str(answer.get("answer"))) if isinstance(choices, Mapping) else None
@@ -70,7 +70,7 @@ def _estimate_with_answer(estimate: Figures, answer: Mapping[str, Any]) -> Figur
 
 
 def _read_figures(figures: Figures) -> tuple[int, int, int, float | None]:
-    """Calls, turns with tools, tokens and price; of a state that somebody has changed whatever is a number."""
+    """Return calls, turns with tools, tokens and price; values that are not numbers (an edited state) are ignored."""
     calls, turns, tokens = (
         int(figures[key]) if is_whole(figures.get(key)) else 0 for key in ("calls", "turns", "tokens")
     )

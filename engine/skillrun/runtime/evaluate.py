@@ -1,4 +1,4 @@
-"""Evaluates one step: its condition, its attempts, its breaker, and what stands in for it when it fails."""
+"""Evaluates one step: condition, attempts, circuit breaker and fallback."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError, Template
 
 UNCOUNTED_VERBS = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
-MODEL_VERBS = frozenset({"agent", "panel", "run", "each"})  # what stands in for one of these is less than it
+MODEL_VERBS = frozenset({"agent", "panel", "run", "each"})  # a fallback for one of these degrades the phase
 ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
 TRY_AGAIN: Final = "again"
 FAILURE: Final = "failure"
@@ -31,7 +31,7 @@ SEQUENTIAL: Final = "sequential"
 
 
 async def run_step(step: Step, frame: Frame) -> None:
-    """Evaluate a step and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
+    """Evaluate a step and bind its id. Raises StepFailed if it fails without a fallback."""
     try:
         if step.when is not None and not _is_condition_true(step.when, frame, step):
             return
@@ -55,26 +55,26 @@ async def run_step(step: Step, frame: Frame) -> None:
 
 
 def _has_fallback(otherwise: Step | None, frame: Frame) -> bool:
-    """Whether there is a step that stands in for a failed one; its `when` says under which condition it does."""
+    """Return whether a failed step has a fallback, and the fallback's `when` holds."""
     return otherwise is not None and (otherwise.when is None or _is_condition_true(otherwise.when, frame, otherwise))
 
 
 @contextmanager
 def failure_in_scope(frame: Frame, failure: StepFailed) -> Iterator[None]:
-    """What stands in for a failed step sees why it failed."""
+    """Define `failure` for the fallback of a failed step."""
     with frame.name_scope(FAILURE):
         frame.names[FAILURE] = failure_value(failure)
         yield
 
 
-class convert_template_errors:  # noqa: N801 (a function to who reads it; as one it would cost each call more)
-    """A template that cannot be rendered, or what it gave and cannot be used, fails the step or else the phase."""
+class convert_template_errors:  # noqa: N801 (used like a function; a generator would be slower)
+    """Converts errors of templates, and of values that they return, to a StepFailed of the step or phase."""
 
     def __init__(self, frame: Frame, step: Step | None = None) -> None:
         self.frame, self.step = frame, step
 
     def __enter__(self) -> None:
-        """Nothing is set up."""
+        """Do nothing."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, RenderError | PathRefused | UndefinedError):
@@ -89,9 +89,9 @@ def _is_condition_true(condition: Template, frame: Frame, step: Step) -> bool:
 
 
 async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *, can_continue: bool) -> str:
-    """Count a failure and say what comes next: `again`, what the breaker does at its limit, or nothing more.
+    """Count a failure and return the next action: `again`, the breaker's action at its limit, or an empty string.
 
-    In turn, and after a person's word, it goes on from there. Raises StoppedByUser.
+    Permanent failures may be retried if calls become sequential or the user is asked. Raises StoppedByUser.
     """
     breakers = frame.phase.breakers
     if not breakers.record_failure(breaker):
@@ -102,7 +102,7 @@ async def apply_breaker(frame: Frame, breaker: str, address: str, reason: str, *
     if then == SEQUENTIAL and frame.sequential:
         return ""
     if then in (SEQUENTIAL, "ask"):
-        frame.phase.attempts.permanent_failures.clear()  # in turn, or when the person says so, it may be of use
+        frame.phase.attempts.permanent_failures.clear()  # a sequential or user-approved retry may succeed
         frame.run.refusals.clear()
     if then == "ask" and await offer_retry(frame, address, reason, limit, can_continue=can_continue):
         breakers.record_success(breaker)
@@ -117,7 +117,7 @@ async def _run_fallback(step: Step, fallback: Step, frame: Frame) -> None:
 
 
 async def _run_attempts(step: Step, frame: Frame) -> Any:
-    """Attempts until one has everything, or the breaker trips; then what the breaker says."""
+    """Attempt a step until nothing is missing or the breaker trips, then apply the breaker's action."""
     act = VERBS[step.verb]
     if step.verb in UNCOUNTED_VERBS:
         with convert_template_errors(frame, step):
@@ -143,7 +143,7 @@ async def _run_attempts(step: Step, frame: Frame) -> Any:
 
 @dataclass(frozen=True)
 class StepAttempt:
-    """What one attempt came to: a result, perhaps with members missing from it, or a failure."""
+    """The outcome of one attempt: a result, possibly with members missing, or a failure."""
 
     result: Any = None
     reason: str = ""
@@ -164,10 +164,10 @@ async def _attempt(act: StepHandler, step: Step, frame: Frame) -> StepAttempt:
 
 
 def _finish_attempts(step: Step, frame: Frame, attempt: StepAttempt, *, skip: bool) -> Any:
-    """No more attempts: partial results stand, a step that may be skipped is absent, and anything else has failed."""
+    """End the attempts: a partial result counts, a step that may be skipped is absent, any other step fails."""
     name = step.id or step.verb
     if attempt.failure is None:
-        _record_degradation(frame, name, f"{name}: {attempt.reason}", f"{name}: went on without {attempt.reason}")
+        _record_degradation(frame, name, f"{name}: {attempt.reason}", f"{name}: continued without {attempt.reason}")
         return attempt.result
     with failure_in_scope(frame, attempt.failure):
         has_fallback = _has_fallback(step.otherwise, frame)
@@ -183,7 +183,7 @@ def _finish_attempts(step: Step, frame: Frame, attempt: StepAttempt, *, skip: bo
 
 
 def _record_degradation(frame: Frame, name: str, because: str, warning: str) -> None:
-    """The flow goes on, and says so."""
+    """Record and report that the phase continues with less than a full result."""
     frame.degraded_steps.append(name)
     frame.phase.record.degrade(because)
     frame.phase.warn(warning)

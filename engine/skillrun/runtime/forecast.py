@@ -21,9 +21,9 @@ from skillrun.store.stored_run import StoredRun
 
 @dataclass(frozen=True)
 class PredictedCall:
-    """A call that the journal does not answer. `again`: the same step and member have been asked before.
+    """A call that the journal does not answer. `again`: the same step and member were called before.
 
-    `certain`: nothing before it in its phase, or in those that its phase follows, is a guess.
+    `certain`: nothing before it, in its phase or in phases that it follows, is a guess.
     """
 
     address: str
@@ -37,7 +37,7 @@ class PredictedCall:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The calls that a run would make, and how many calls it would take from its journal."""
+    """The calls that a run would make, and how many replies it would reuse from its journal."""
 
     calls: list[PredictedCall]
     reused: int
@@ -46,17 +46,17 @@ class Forecast:
 async def forecast_calls(
     session: Session, run: StoredRun, rules: Iterable[Rule] = (), *, from_start: bool = False
 ) -> Forecast:
-    """The calls that resuming a run would make if the models replied by these rules; other replies are generated.
+    """Return the calls that resuming a run would make if models replied by these rules; other replies are generated.
 
-    Changes nothing. With `from_start` every phase is evaluated again, also those that have ended. Certain is the first
-    step of a phase that calls a model, unless an answer or a reply before it is generated. After a generated reply
-    nothing goes back.
+    Changes nothing. With `from_start` all phases are evaluated again, including those that have ended. The first step
+    of a phase that calls a model is certain, unless an answer or a reply before it is generated. After a generated
+    reply, `goto` steps are ignored.
     """
     calls: list[PredictedCall] = []
-    reused: set[tuple[str, str]] = set()  # by address and reply: a later round may take the same reply again
+    reused: set[tuple[str, str]] = set()  # by address and reply: a later round may reuse the same reply
     known: set[str] = set()
-    guessed: dict[str, str] = {}  # by phase, the step whose replies are made up, or nothing where an answer is
-    sure: set[str] = set()  # the phases that began before anything was
+    guessed: dict[str, str] = {}  # by phase: the step with generated replies; empty for a generated answer
+    sure: set[str] = set()  # the phases that began before the first guess
 
     def listen(event: Event) -> None:
         if isinstance(event, WentBack):

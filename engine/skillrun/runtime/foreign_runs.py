@@ -1,6 +1,6 @@
-"""What a run may decide by its own `state.md`: all of it where a run of this user has written it, else what is said.
+"""Restricts what the `state.md` of a run folder from another source may decide.
 
-`seal` says which is which.
+The seal (`store.seal`) shows whether a run of this user has written it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import to_plain
 
-FOREIGN_RUN: Final = "this run folder has come from elsewhere, or from an older skillrun"
+FOREIGN_RUN: Final = "this run folder is from another source, or from an older version of skillrun"
 
 
 def foreign_claims(session: Session, run: StoredRun) -> Claims | None:
-    """What a run folder would decide that has come from elsewhere; None for one of this user's own."""
+    """Return what a run folder from another source would decide; None for a folder of this user."""
     state = run.state()
     if run.is_sealed(session.program, state, session.project):
         return None
@@ -27,38 +27,38 @@ def foreign_claims(session: Session, run: StoredRun) -> Claims | None:
 
 
 def check_adoption_decision(session: Session, run: StoredRun) -> None:
-    """Raises SkillrunError where somebody has to decide about a run folder from elsewhere, and nobody has."""
+    """Raise SkillrunError if a run folder from another source needs a decision that the user has not made."""
     claims = foreign_claims(session, run) if session.adopt is None else None
     if claims is not None and claims.has_claims:
         raise_undecided_error(session, run, claims)
 
 
 def raise_undecided_error(session: Session, run: StoredRun, claims: Claims) -> NoReturn:
-    """Raises SkillrunError with what has to be decided, and the ways to say it."""
+    """Raise SkillrunError with the decision to make, and its options."""
     typed = f"skillrun resume {run.command_argument(session.project)}"
-    other = f"or {CHANGE_INPUT_HINT}" if claims.paths else f"`{typed} --no-adopt` goes on with what holds here"
-    raise SkillrunError(format_claims(claims), f"`{typed} --adopt` takes over what it says, {other}")
+    other = f"or {CHANGE_INPUT_HINT}" if claims.paths else f"`{typed} --no-adopt` uses this project's settings"
+    raise SkillrunError(format_claims(claims), f"`{typed} --adopt` keeps these settings, {other}")
 
 
 def format_claims(claims: Claims) -> str:
-    """What a run folder from elsewhere would decide, a line each, and why the key does not tell whose it is."""
+    """Return what a run folder from another source would decide, line by line, and why its seal is unverified."""
     trouble = key_trouble()
-    unknown = [f"  whether you began it cannot be told: {trouble}"] if trouble else []
+    unknown = [f"  cannot verify that you started it: {trouble}"] if trouble else []
     return "\n".join([f"{FOREIGN_RUN}:", *(f"  {line}" for line in claims.lines), *unknown])
 
 
 def apply_foreign_state(session: Session, state: State) -> list[str]:
-    """Go on with a state that has come from elsewhere; what became of its powers, for people. Raises SkillrunError."""
+    """Adopt or restrict a state from another source in place; return notices for the user. Raises SkillrunError."""
     if session.adopt:
         state.project = str(session.project)
-        return [f"{FOREIGN_RUN}; what it says was taken over"]
+        return [f"{FOREIGN_RUN}; its settings were kept"]
     claims = find_claims(session.program, state, session.catalogue, session.environ, session.project)
     revoke_claims(state, session.program, claims, session.project)
-    return [f"{FOREIGN_RUN}; the project, the budget and the models are those of here"]
+    return [f"{FOREIGN_RUN}; it uses this project, its budget and its models"]
 
 
 def effective_state(session: Session, run: StoredRun) -> State:
-    """The state that a run folder goes on with, as far as it has powers. Raises SkillrunError."""
+    """Return the state with which a run folder resumes, restricted if necessary. Raises SkillrunError."""
     state = run.state()
     if not run.is_sealed(session.program, state, session.project):
         apply_foreign_state(session, state)
@@ -66,7 +66,7 @@ def effective_state(session: Session, run: StoredRun) -> State:
 
 
 def is_shared(session: Session) -> bool:
-    """Whether others may read a run: by the flag, or because the user's own config says so; a project's does not."""
+    """Return whether other users may read a run: by the flag or the user's own config, never by a project's config."""
     config = session.program.library.config("skillrun")
     own = [root.path for root in session.program.library.roots if root.name == "user"]
     layers = config.layers if config is not None else ()

@@ -1,4 +1,4 @@
-"""Where steps are evaluated: the names that their templates read, their sections, and the address of their calls."""
+"""The frame in which steps are evaluated: template names, sections, and the address of calls."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from skillrun.types.types import identifier
 
 
 class Evaluator(Protocol):
-    """Evaluates what a step has inside of it."""
+    """Evaluates nested steps and inline workflows."""
 
     def run_step(self, step: Step, frame: Frame) -> Awaitable[None]:
-        """Evaluate a step in a frame. Raises StepFailed when it fails and nothing stands in for it."""
+        """Evaluate a step in a frame. Raises StepFailed if it fails without a fallback."""
         ...
 
     def inline_run(self, run: Run) -> InlineRun:
-        """A workflow that runs inside a phase."""
+        """Return the evaluation of a workflow inside a phase."""
         ...
 
 
 class InlineRun(Protocol):
-    """The run of a workflow inside a phase."""
+    """The evaluation of a workflow inside a phase."""
 
     async def run(self) -> Outcome:
-        """Evaluate it from its first phase, over the journal."""
+        """Evaluate the workflow from its first phase, over the journal."""
         ...
 
     @property
     def pause_type(self) -> str:
-        """How the phase waits that is the first to wait: empty where none does."""
+        """The pause type of the first waiting phase; empty if no phase waits."""
         ...
 
     @property
     def failed_phases(self) -> list[PhaseRun]:
-        """The phases that have failed for good, and so have no summary."""
+        """The phases that failed permanently and have no summary."""
         ...
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the step of a panel asks for; the steps of its protocol render it, in its frame, for whoever reads it."""
+    """The task of a panel; the steps of its protocol render it for each reader, in the frame of the panel step."""
 
     step: Step
     frame: Frame
@@ -64,7 +64,7 @@ class Task:
 
 @dataclass
 class Frame:
-    """Where steps are evaluated: names, sections, and the address that their calls get."""
+    """The names, sections and call address with which steps are evaluated."""
 
     phase: PhaseRun
     address: str
@@ -83,16 +83,16 @@ class Frame:
         return self.phase.run
 
     def evaluate(self, step: Step) -> Awaitable[None]:
-        """Evaluate a step here, and bind its id. Raises StepFailed when it fails and nothing stands in for it."""
+        """Evaluate a step in this frame and bind its id. Raises StepFailed if it fails without a fallback."""
         return self.evaluator.run_step(step, self)
 
     def address_scope(self, part: str) -> AddressScope:
-        """What is evaluated here has its addresses below this one's `part`."""
+        """Return a context in which addresses are extended by `part`."""
         return AddressScope(self, part)
 
     @contextmanager
     def name_scope(self, name: str) -> Iterator[None]:
-        """What is bound to the name here is forgotten after."""
+        """Restore the name's earlier value when the context ends."""
         missing = object()
         outer = self.names.get(name, missing)
         try:
@@ -104,7 +104,7 @@ class Frame:
                 self.names[name] = outer
 
     def mark_absent(self, names: Iterable[str]) -> None:
-        """Start with these names absent: nothing has bound them yet."""
+        """Mark these names as absent until a step binds them."""
         self.names.update(dict.fromkeys(names, ABSENT))
 
     def bind(self, name: str | None, value: Any) -> None:
@@ -112,11 +112,11 @@ class Frame:
             self.names[identifier(name)] = value
 
     def at(self, step: Step) -> str:
-        """The address of a step; one without an id is known by its verb."""
+        """Return the address of a step; a step without an id is identified by its verb."""
         return f"{self.address}/{step.id or step.verb}"
 
     def value(self, step: Step, name: str, fallback: Any = ABSENT) -> Any:
-        """The value of a step's key, rendered."""
+        """Return the rendered value of a step's key."""
         value = step.values.get(name)
         return fallback if value is None else value.evaluate(self.names)
 
@@ -125,12 +125,12 @@ class Frame:
         return step.main.evaluate(self.names)
 
     def text(self, step: Step, name: str = "", fallback: str = "") -> str:
-        """The verb's own value, or that of a key, as a text. Raises RenderError where it is absent."""
+        """Return the value of the verb, or of a key, as text. Raises RenderError if it is absent."""
         value = step.values.get(name) if name else step.main
         return fallback if value is None else value.text(self.names)
 
     def shape(self, step: Step) -> Shape | None:
-        """The shape that a step's reply must have, with its templates rendered."""
+        """Return the shape that a step's reply must have, with its templates rendered."""
         if step.schema is not None:
             return parse_json_schema(step.schema)
         spec = step.output
@@ -144,12 +144,12 @@ class Frame:
         return spec.resolve(self.names)
 
     def breaker_name(self, step: Step) -> str | None:
-        """The breaker that caps a `repeat` or `goto`: the one that `at_most` names, or else `retry`."""
+        """Return the breaker that caps a `repeat` or `goto`: the one named by `at_most`, or else by `retry`."""
         value = self.value(step, "at_most", step.retry)
         return value if isinstance(value, str) and not value.isdigit() else None
 
     def whole(self, step: Step, name: str, fallback: int, expected: str = "a whole number") -> int:
-        """The whole number that a key holds, perhaps as a text. Raises StepFailed where it holds none."""
+        """Return the whole number that a key holds, possibly as text. Raises StepFailed for any other value."""
         value = self.value(step, name, fallback)
         number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
         if isinstance(number, bool | Absent) or not isinstance(number, int | float) or number != int(number):
@@ -157,7 +157,7 @@ class Frame:
         return int(number)
 
     def cap(self, step: Step) -> int:
-        """The number behind `at_most`, or the limit of the breaker. Raises StepFailed."""
+        """Return the number given by `at_most`, or the limit of the breaker. Raises StepFailed."""
         name = self.breaker_name(step)
         if name is not None:
             if not self.phase.breakers.is_defined(name):
@@ -167,7 +167,7 @@ class Frame:
 
 
 class AddressScope:
-    """A frame with its address further down, for as long as it is entered."""
+    """Extends a frame's address while the context is active."""
 
     __slots__ = ("frame", "outer", "part")
 

@@ -1,4 +1,4 @@
-"""What a run is given: checked, with everything that is wrong with it said at once."""
+"""Validates the inputs of a run and reports all errors together."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from skillrun.types.input_values import resolve_inputs
 def validate_inputs(
     program: Program, given: Mapping[str, Any], project: Path | None = None, elsewhere: Collection[str] = ()
 ) -> tuple[dict[str, object], list[str]]:
-    """The workflow's inputs with their defaults, and warnings; those of `elsewhere` are paths on other machines.
+    """Return the workflow's inputs with their defaults, and warnings; `elsewhere` names paths on other machines.
 
-    Raises UsageError with everything that is wrong.
+    Raises UsageError with all errors.
     """
     values, errors, warnings = resolve_inputs(program.workflow.inputs, given, {"config": program.config})
     for field in path_inputs(program.workflow):
         if field.name in values and field.name not in elsewhere:
             path = (project or Path.cwd()) / values[field.name]
             if not path.exists():
-                is_url = ":/" in str(values[field.name])  # a path by now, with one slash
-                more = "; `skillrun submit` has a worker fetch URL@COMMIT" if is_url else ""
-                errors.append(f"`{field.name}` is `{values[field.name]}`, and there is nothing at {path}{more}")
+                is_url = ":/" in str(values[field.name])  # already normalized as a path, with one slash
+                more = "; to have a worker fetch URL@COMMIT, use `skillrun submit`" if is_url else ""
+                errors.append(f"`{field.name}` is `{values[field.name]}`, but {path} does not exist{more}")
     first = program.workflow.first_input
     if first is not None and isinstance(values.get(first.name), str) and not values[first.name].strip():
         errors.append(f"`{first.name}` is empty")
@@ -43,10 +43,10 @@ def validate_inputs(
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value can be written; bytes of a command line that are not UTF-8 come as lone surrogates."""
+    """Return whether a value can be encoded; arguments that are not UTF-8 contain lone surrogates."""
     return not re.search(r"[\ud800-\udfff]", json.dumps(value, ensure_ascii=False))
 
 
 def path_inputs(workflow: Workflow) -> list[Field]:
-    """The inputs that name one file or folder."""
+    """Return the inputs that name one file or folder."""
     return [field for field in workflow.inputs if field.type.word == "path"]

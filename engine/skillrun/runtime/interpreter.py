@@ -1,4 +1,4 @@
-"""Runs a workflow to its end, and has the folder, the events and the person say the same of it."""
+"""Runs a workflow until it ends or waits, and records the same outcome in `state.md` and in the events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
-    """Run to the end, or to where a person is needed; `state.md` says the same as the outcome."""
+    """Run until the workflow ends or waits for the user. `state.md` records the returned outcome."""
     workflow = run.program.workflow
     run.state.status = "running"
     run.emit(
@@ -43,7 +43,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     except asyncio.CancelledError:
         outcome = Outcome("interrupted", "interrupted", RESUME_RUN)
     except Exception as bug:
-        run.state.status, run.state.reason = "failed", f"a bug in skillrun ({type(bug).__name__})"
+        run.state.status, run.state.reason = "failed", f"internal error in skillrun ({type(bug).__name__})"
         with suppress(OSError):
             run.save()
         raise
@@ -53,7 +53,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         _save_outcome(run, outcome)
     except (OSError, SkillrunError) as error:
         outcome = _outcome_of_failed_save(outcome, error if isinstance(error, SkillrunError) else file_error(error))
-        with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
+        with suppress(OSError, SkillrunError):  # the file on disk may be intact and show another status
             _save_outcome(run, outcome)
     run_name = run.store.command_argument(run.session.project)
     next_step_text = outcome.next_step.render(
@@ -64,13 +64,13 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
 
 
 def _failure(error: SkillrunError) -> Outcome:
-    if isinstance(error, LeaseLost):  # it says all of it: it may be that nothing can be resumed
+    if isinstance(error, LeaseLost):  # its hint is complete: the run may not be resumable
         return Outcome("failed", str(error), NextStep.of(error.next_step))
     return Outcome("failed", str(error), NextStep.parse(error.next_step).then_resume())
 
 
 def _save_outcome(run: Run, outcome: Outcome) -> None:
-    """Have the folder say how the run ended."""
+    """Record in the run folder how the run ended."""
     if outcome.status == "completed":
         run.store.prune()
     run.state.status, run.state.reason = outcome.status, outcome.reason
@@ -79,7 +79,7 @@ def _save_outcome(run: Run, outcome: Outcome) -> None:
 
 
 def _outcome_of_failed_save(outcome: Outcome, error: SkillrunError) -> Outcome:
-    """How a run has ended whose folder does not say so."""
+    """Return the outcome of a run whose final state could not be saved."""
     if outcome.status in ("completed", "waiting"):
         return _failure(error)
     more = "" if error.message in outcome.reason else f"; {error.message}"

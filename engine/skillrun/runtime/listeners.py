@@ -15,7 +15,7 @@ class RunContext(NamedTuple):
     """What an extension is given when a run starts or resumes."""
 
     name: str
-    """Of the run."""
+    """The name of the run."""
     environ: Mapping[str, str]
 
 
@@ -23,7 +23,7 @@ class RunListener:
     """Receives the events of one run. A listener that raises is reported once and then dropped."""
 
     what = "an extension's record of this run"
-    """What the warning calls it."""
+    """How a warning refers to this listener."""
     observes_requests = False
     """Whether `on_request` is called with every request before it is sent."""
 

@@ -1,4 +1,4 @@
-"""Who is asked: members in their written form become a role, a variant and a model."""
+"""Resolves members in written form to a role, a variant and a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.types.fields import Member, MemberError, parse_member
 
 @dataclass(frozen=True)
 class SeatedMember:
-    """A member with its role, and what templates see of it."""
+    """A member with its role and its template values."""
 
     member: Member
     role: Role
@@ -34,7 +34,7 @@ def _tokens(text: str) -> int:
 
 
 async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember]:
-    """The members that are named, in their order, on models that are settled. Raises StepFailed."""
+    """Return the named members in order, with their models pinned. Raises StepFailed."""
     library = frame.run.program.library
     ids = (member.get("id") if isinstance(member, Mapping) else member for member in several)
     await frame.run.pin_models(name for written in ids for name in member_models(library, str(written)))
@@ -42,7 +42,7 @@ async def resolve_members(frame: Frame, several: list[Any]) -> list[SeatedMember
 
 
 def resolve_member(frame: Frame, written: Any) -> SeatedMember:
-    """The member that `written` names (its written form, or the member itself). Raises StepFailed."""
+    """Return the member that `written` names (its written form, or a record with its id). Raises StepFailed."""
     if isinstance(written, Mapping):
         written = written.get("id")
     try:
@@ -51,7 +51,7 @@ def resolve_member(frame: Frame, written: Any) -> SeatedMember:
         raise StepFailed(str(error)) from None
     role = frame.run.program.library.role(member.role)
     if role is None:
-        raise StepFailed(f"there is no role `{member.role}`")
+        raise StepFailed(f"the role `{member.role}` does not exist")
     lens = role.variants.get(member.variant) if member.variant else None
     if member.variant and lens is None:
         raise StepFailed(f"the role `{member.role}` has no variant `{member.variant}`")

@@ -1,4 +1,4 @@
-"""What a phase has to say of itself while it is evaluated; its summary is made of it."""
+"""The data that a phase collects during evaluation, as the source of its summary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.runtime.usage_totals import UsageTotals
 
 @dataclass(frozen=True)
 class StepRecords:
-    """What a step has put on record beside its documents, what it was asked for, and where the documents are."""
+    """The records of a step's documents, the fields that were requested, and the paths of the documents."""
 
     records: tuple[Mapping[str, Any], ...]
     requested_fields: frozenset[str]
@@ -28,7 +28,7 @@ class Longest:
 
 @dataclass(frozen=True, order=True)
 class Omission:
-    """What a prompt had no room for: its tokens, and the words for it."""
+    """Material that did not fit into a prompt: its tokens, and its description."""
 
     tokens: int = 0
     text: str = ""
@@ -36,24 +36,24 @@ class Omission:
 
 @dataclass
 class Prompts:
-    """How many prompts a phase has made, the longest of each step, and what they had no room for."""
+    """The number of a phase's prompts, the longest of each step, and what did not fit into them."""
 
     count: int = 0
     longest: dict[str, Longest] = field(default_factory=dict)
-    omissions: dict[tuple[str, str], Omission] = field(default_factory=dict)  # by step and title, the most
-    dropped_records: list[Any] = field(default_factory=list)  # of what is on record, from the one that was made last
+    omissions: dict[tuple[str, str], Omission] = field(default_factory=dict)  # by step and title: the largest
+    dropped_records: list[Any] = field(default_factory=list)  # records that did not fit into the latest prompt
 
     def is_longest(self, step: str, length: int) -> bool:
-        """Whether a prompt of so many characters is longer than all others of the step."""
+        """Return whether a prompt of `length` characters is the longest of its step."""
         return length > self.longest.get(step, Longest()).length
 
     def add_omission(self, step: str, title: str, omission: Omission) -> None:
-        """Note what a prompt of a step has no room for, if it is the most."""
+        """Record what a prompt of a step omits, if it is the largest omission."""
         if omission.tokens > self.omissions.get((step, title), Omission()).tokens:
             self.omissions[step, title] = omission
 
     def add(self, other: Prompts) -> None:
-        """Take over what a branch of the phase has made."""
+        """Add the prompts of a branch of the phase."""
         for step, longest in other.longest.items():
             if self.is_longest(step, longest.length):
                 self.longest[step] = longest
@@ -66,32 +66,28 @@ class Prompts:
 
 @dataclass
 class PhaseRecord:
-    """What a phase has come to so far."""
+    """What a phase has used, set, written and reported so far."""
 
     usage: UsageTotals = field(default_factory=UsageTotals)
     sets: dict[str, object] = field(default_factory=dict)
     artifacts: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     degraded_reasons: list[str] = field(default_factory=list)
-    question_ids: list[str] = field(default_factory=list)  # the ids of questions
-    dropped_counts: dict[str, int] = field(default_factory=dict)  # how much was left out of replies, by their address
-    step_records: dict[str, StepRecords] = field(
-        default_factory=dict
-    )  # by step, whatever the pass of a loop or the item
+    question_ids: list[str] = field(default_factory=list)
+    dropped_counts: dict[str, int] = field(default_factory=dict)  # number of values dropped from replies, by address
+    step_records: dict[str, StepRecords] = field(default_factory=dict)  # by step, across passes of loops and items
     prompts: Prompts = field(default_factory=Prompts)
 
     def degrade(self, reason: str) -> None:
-        """Put on record that the phase is worth less than it would be, and why."""
+        """Record that the phase is degraded, and why."""
         if reason not in self.degraded_reasons:
             self.degraded_reasons.append(reason)
 
 
 @dataclass
 class Attempts:
-    """What was tried in a phase, by what was asked of whom: it outlives an attempt of the phase that has failed."""
+    """The attempts of a phase by address and request; kept when the phase is retried."""
 
     tries: dict[str, int] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
-    permanent_failures: dict[str, Any] = field(
-        default_factory=dict
-    )  # answers of members whom asking again at once is no use
+    permanent_failures: dict[str, Any] = field(default_factory=dict)  # results that no immediate retry can change

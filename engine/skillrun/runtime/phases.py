@@ -33,16 +33,16 @@ class PhaseResult:
     run_status: Status = "failed"
     """The status that `stop` gives the run."""
     deferred_attempt: PhaseRun | None = None
-    """The failed attempt of a phase that is to be tried again when nothing runs beside it."""
+    """The failed attempt of a phase that is retried when no other phase runs."""
     failed_phase: PhaseRun | None = None
-    """What a phase that has failed has on record: it has no summary."""
+    """A failed phase with its record; it has no summary."""
     pause_type: str = ""
 
 
 async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, previous: PhaseRun | None = None) -> PhaseResult:
-    """Evaluate a phase to its end, with its breaker; in turn after an attempt that failed beside others.
+    """Evaluate a phase with its breaker; sequentially if `previous`, an attempt in parallel with others, failed.
 
-    Its summary is on disk when it is completed, skipped or back.
+    The summary is on disk if the status is completed, skipped or back.
     """
     started = time.monotonic()
     phase = open_phase(run, use, _state(run, use), previous)
@@ -56,7 +56,7 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, previous: Pha
         except WaitingForUser as waiting:
             result = await _pause_phase(phase, waiting)
         except StoppedByUser as stopped:
-            if run.inline_address:  # the run ends, not only this workflow
+            if run.inline_address:  # ends the run, not only the inline workflow
                 raise
             result = await _fail_phase(phase, str(stopped))
         except Stopped as stopped:
@@ -68,7 +68,7 @@ async def run_phase(run: Run, use: PhaseUse, evaluator: Evaluator, previous: Pha
 
 
 def _state(run: Run, use: PhaseUse) -> dict[str, object]:
-    """A copy of the state for a phase to work on; a lost one sees what it saw then."""
+    """Return a copy of the state for a phase; a lost phase gets the state that it began with."""
     return state_at_phase_start(run, use) if use.name in run.lost_phases else dict(run.state.state)
 
 
@@ -94,14 +94,14 @@ async def _run_attempts(use: PhaseUse, phase: PhaseRun, evaluator: Evaluator, *,
             return PhaseResult("failed", reason=failure.reason, deferred_attempt=phase)
         if then != TRY_AGAIN:
             return await _fail_or_fall_back(use, phase, frame, failure, skip=then == "skip")
-        run.emit(Said(use.name, f"failed, and is tried again: {failure.reason}"))
+        run.emit(Said(use.name, f"failed and is retried: {failure.reason}"))
         phase = open_phase(run, use, _state(run, use), phase)
 
 
 async def _fail_or_fall_back(
     use: PhaseUse, phase: PhaseRun, frame: Frame, failure: StepFailed, *, skip: bool
 ) -> PhaseResult:
-    """The phase has failed for good: what stands in for it, or a summary that says so, or the end of the run."""
+    """Handle a permanent failure: run the fallback, or record the failure in a summary, or end the run."""
     if use.otherwise is None and not skip:
         return await _fail_phase(phase, failure.reason, failure.next_step)
     text = f"{use.name} failed: {failure.reason}"
@@ -116,7 +116,7 @@ async def _fail_or_fall_back(
 
 
 async def _fail_phase(phase: PhaseRun, reason: str, next_step: NextStep = NO_NEXT_STEP) -> PhaseResult:
-    """The run ends here. What failed may be asked again when it is resumed: attempts so far do not count then."""
+    """End the run. Attempts so far do not count when the run resumes, so that failed calls are sent again."""
     tries = {key: count for key, count in phase.attempts.tries.items() if key not in phase.attempts.results}
     if not phase.run.inline_address:
         await phase.run.journal.record("void", phase.address(), "", {"round": phase.round, "tries": tries})
@@ -124,7 +124,7 @@ async def _fail_phase(phase: PhaseRun, reason: str, next_step: NextStep = NO_NEX
 
 
 async def _pause_phase(phase: PhaseRun, waiting: WaitingForUser) -> PhaseResult:
-    """The phase waits for a person; its record says so until it is over."""
+    """Record in the phase's summary that it waits for the user."""
     flags = {"pause_type": waiting.pause_type, "block_reason": waiting.reason}
     summary = base_summary(phase, WAITING_STATUS).with_fields(
         flags=flags | degraded_flags(phase),
@@ -141,9 +141,9 @@ async def _pause_phase(phase: PhaseRun, waiting: WaitingForUser) -> PhaseResult:
 async def _run_steps(
     phase: PhaseRun, frame: Frame, steps: Iterable[Step], breaker: str | None, status: str = "completed"
 ) -> PhaseResult:
-    """Evaluate the steps of a phase, or what stands in for it. Raises StepFailed.
+    """Evaluate the steps of a phase, or its fallback. Raises StepFailed.
 
-    Its outputs and its summary are made before it goes back; those of a failed phase have no outputs and no call.
+    Outputs and summary are created before the run goes back. A failed phase has no outputs and makes no summary call.
     """
     back: GoToPhase | None = None
     try:

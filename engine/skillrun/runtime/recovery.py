@@ -1,7 +1,7 @@
-"""Summaries that are not what they should be: an incomplete one is used with a warning, a lost one is made again.
+"""Recovers damaged summaries: an incomplete one is used with a warning, a lost one is rebuilt.
 
-A phase that has ended and whose summary is lost is evaluated again over the journal, from the state that it began with.
-Where the journal knows nothing of it, its artifacts speak for it; where there are none, the person says what to do.
+A phase that ended and lost its summary is evaluated again over the journal, from its initial state. Without journal
+entries, its artifacts are used; without artifacts, the user decides.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SKIP: Final = "skip"
 
 
 def usable_summary(run: Run, name: str) -> Summary | None:
-    """The summary of a phase that is over; what is wrong with it is said, and what cannot be used is set aside."""
+    """Return the summary of an ended phase, or None. Problems are reported, and an unusable file is set aside."""
     try:
         summary = run.store.summaries.find(name)
         problem = _summary_problem(run, name, summary) if summary is not None else ""
     except SkillrunError as error:
         summary, problem = None, error.message
     if problem:
-        run.emit(Notice(f"summaries/{name}.md cannot be used, and the phase is recovered: {problem}", "warn"))
+        run.emit(Notice(f"summaries/{name}.md cannot be used, so the phase is recovered: {problem}", "warn"))
         run.store.summaries.quarantine(name)
     if problem or summary is None or summary.status not in FINAL:
         return None
@@ -41,43 +41,43 @@ def usable_summary(run: Run, name: str) -> Summary | None:
         _warn_of_edit(run, f"summaries/{name}.md")
     if summary.missing_keys:
         run.emit(
-            Notice(f"summaries/{name}.md lacks {', '.join(summary.missing_keys)}; went on with what it has", "warn")
+            Notice(f"summaries/{name}.md lacks {', '.join(summary.missing_keys)}; its other fields are used", "warn")
         )
     return Summary.from_record({"phase": name, "round": run.state.round, **summary.record})
 
 
 def warn_of_edits(run: Run) -> None:
-    """Say which summaries of the rounds that are over are not as they were written."""
+    """Warn of summaries of past rounds that were edited."""
     for place in run.store.summaries.list_edited_in_past_rounds():
         _warn_of_edit(run, place)
 
 
 def _warn_of_edit(run: Run, place: str) -> None:
-    run.emit(Notice(f"{place} was changed by hand, and counts as it is now", "warn"))
+    run.emit(Notice(f"{place} was edited manually; the edited version is used", "warn"))
 
 
 def _summary_problem(run: Run, name: str, summary: Summary) -> str:
-    """Why a summary is none of this phase; empty where it is."""
+    """Return why a summary does not belong to this phase; empty if it does."""
     if summary.status not in (*FINAL, WAITING_STATUS):
         return f"its status is `{summary.status}`"
     if summary.record.get("phase", name) != name:
-        return f"it is that of {quote_value(summary.phase)}"
+        return f"it belongs to {quote_value(summary.phase)}"
     if summary.round > run.state.round:
-        return f"its round is {summary.round}, and the run is in round {run.state.round}"
+        return f"its round is {summary.round}, but the run is in round {run.state.round}"
     if summary.goto is not None and summary.goto["target"] not in run.program.workflow.phases:
-        return f"it goes back to {quote_value(summary.goto['target'])}, which is no phase"
+        return f"it goes back to {quote_value(summary.goto['target'])}, which is not a phase"
     return ""
 
 
 def phases_to_rebuild(run: Run, done: Collection[str], begun: Collection[str]) -> set[str]:
-    """The phases without a summary that must have ended: one that follows them has begun, or is over."""
+    """Return the phases without a summary that must have ended, because a later phase has started or ended."""
     workflow = run.program.workflow
     later = {*done, *begun}
     return {name for name in workflow.phases if name not in done and later & (set(workflow.followers(name)) - {name})}
 
 
 def state_at_phase_start(run: Run, use: PhaseUse) -> dict[str, object]:
-    """The state that a phase of this round began with: the defaults, and what the phases before it set."""
+    """Return the state at the start of a phase in this round: the defaults, and values set by earlier phases."""
     names = {"config": run.program.config, "inputs": run.state.inputs}
     state, _, _ = resolve_inputs(run.program.workflow.state, {}, names)
     for summary in past_summaries(run, use):
@@ -86,9 +86,9 @@ def state_at_phase_start(run: Run, use: PhaseUse) -> dict[str, object]:
 
 
 async def rebuild_summary(phase: PhaseRun, evaluator: Evaluator) -> Summary | None:
-    """The summary that a lost phase's artifacts allow; None where the phase has to be evaluated.
+    """Return a summary rebuilt from a lost phase's artifacts; None if the phase must be evaluated.
 
-    Raises Waiting when there are no artifacts either and nobody is there to choose.
+    Raises WaitingForUser if there are no artifacts and the user cannot be asked.
     """
     run, address = phase.run, phase.address()
     asks = any(step.verb in ("agent", "panel", "ask", "run") for step in phase.phase.walk())
@@ -99,7 +99,7 @@ async def rebuild_summary(phase: PhaseRun, evaluator: Evaluator) -> Summary | No
     artifacts = [path for path in paths if isinstance(path, str) and run.store.artifacts.text(path) is not None]
     phase.record.artifacts = artifacts
     if not artifacts:
-        text = f"{phase.name} has ended before and left neither a summary nor an artifact. Do it again, or skip it?"
+        text = f"{phase.name} ended earlier, but its summary and its artifacts are missing. Retry it, or skip it?"
         asked: Question = {"id": "recover", "text": text, "choices": [RETRY, SKIP], "default": RETRY}
         asked["round"] = phase.round
         frame = new_frame(phase, address, phase.phase, phase.names, evaluator)

@@ -1,4 +1,4 @@
-"""What is to be asked again although the journal has its answer: phases and steps, each call of them once."""
+"""Phases and steps whose calls are sent again, once each, although the journal has their replies."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Rerun:
-    """`places`: a phase (`draft`) or a step in it (`draft/words`). It outlives an evaluation that was broken off."""
+    """`places` are phases (`draft`) or steps (`draft/words`). Kept when an evaluation is interrupted."""
 
     places: Collection[str] = ()
     called_addresses: set[str] = field(default_factory=set)
-    """The addresses of the calls that were sent since it was wished for."""
+    """The addresses of the calls that were sent since the rerun was requested."""
 
     def is_pending(self, address: str) -> bool:
-        """Whether a call there is still to be asked again."""
+        """Return whether the call at this address must still be sent again."""
         path = address.partition("/")[2]
         return address not in self.called_addresses and any(f"{path}/".startswith(f"{place}/") for place in self.places)

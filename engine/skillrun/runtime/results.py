@@ -1,4 +1,4 @@
-"""What steps give to the templates behind them, by verb. Values only: who makes them is in `steps/`."""
+"""The results of steps by verb, as later templates see them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ Item = Mapping[str, object]
 
 
 class Decision(TypedDict, total=False):
-    """Of `decide`; empty where no row holds."""
+    """Result of `decide`; empty if no row holds."""
 
     value: object
     because: object
 
 
 class BaseMemberReply(TypedDict):
-    """What became of one member of a step: its reply, or why there is none."""
+    """The outcome for one member of a step: its reply, or the reason for its failure."""
 
     member: str
     status: str
@@ -30,20 +30,20 @@ class BaseMemberReply(TypedDict):
 
 
 class MemberReply(BaseMemberReply):
-    """The same, with what was left out of it."""
+    """The outcome for one member, with the values dropped from its reply."""
 
     dropped: list[dict[str, object]]
 
 
 class RecordResult(TypedDict, total=False):
-    """What the members of a step put on record beside their documents."""
+    """The records and the answers to points that come with the documents of a step."""
 
     record: Item | list[Item]
     points: list[Item]
 
 
 class AgentResult(RecordResult):
-    """Of `agent`: of one member its own, of several what they said together."""
+    """Result of `agent`: the reply of one member, or the combined replies of several."""
 
     text: str
     replies: list[MemberReply]
@@ -54,7 +54,7 @@ class AgentResult(RecordResult):
 
 
 class EachResult(TypedDict):
-    """Of `each`: the items that are done with what their steps gave, and those that failed with the reason."""
+    """Result of `each`: the completed items with their step results, and the failed items with the reason."""
 
     done: list[Item]
     failed: list[Item]
@@ -62,7 +62,7 @@ class EachResult(TypedDict):
 
 
 class FindResult(TypedDict):
-    """Of `find`: the items by what there is at their paths, and the lines that were asked for."""
+    """Result of `find`: the items grouped by the status of their path, and the requested lines."""
 
     found: list[object]
     missing: list[object]
@@ -72,7 +72,7 @@ class FindResult(TypedDict):
 
 
 class Failure(TypedDict):
-    """`failure`, as what stands in for a failed step sees it."""
+    """The value of `failure` in the `otherwise` of a failed step."""
 
     kind: str
     reason: str

@@ -1,4 +1,4 @@
-"""What one evaluation carries along: the run, and the phase that is open."""
+"""The state of one evaluation: the run and the open phase."""
 
 from __future__ import annotations
 
@@ -34,45 +34,45 @@ if TYPE_CHECKING:
 
 
 class Responder(Protocol):
-    """How questions reach a human. None means that nobody answers now, and the run waits."""
+    """Asks the user the questions of a run. None instead of answers makes the run wait."""
 
     attended: bool
 
     @property
     def resume_flags(self) -> Mapping[str, str]:
-        """The flags that bring the same person again, with what stands behind each."""
+        """The flags, with their values, that give a resumed run the same responder."""
         ...
 
     async def ask(self, question_set: QuestionSet, *, interactive: bool = True) -> list[Answer] | None:
-        """The answers; with `now` false only prepared ones and defaults, nobody is asked."""
+        """Return the answers; without `interactive`, only prepared ones and defaults."""
         ...
 
     def has_prepared_answers(self, question_set: QuestionSet) -> bool:
-        """Whether each of these questions has an answer that was prepared."""
+        """Return whether each of these questions has a prepared answer."""
         ...
 
     def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """These questions were answered before: prepared lists of answers go on behind them."""
+        """Advance prepared lists of answers past these questions, which were answered before."""
         ...
 
     def mark_answers_used(self, address: str, questions: Sequence[Question]) -> None:
-        """An earlier process asked these: what is prepared for them is not told as unused."""
+        """Do not report prepared answers to these questions as unused: an earlier process asked them."""
         ...
 
     def note_late_answers(
         self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """They stay answered as `records` say, also where something else is prepared: that is to be told."""
+        """Report prepared answers that differ from `records`, which stay in effect."""
         ...
 
 
 def _nothing(_address: str, _request: Request, _outcomes: Outcomes) -> None:
-    """Nobody is told."""
+    """Do nothing."""
 
 
 @dataclass
 class Session:
-    """What a run needs from outside of it."""
+    """The environment and the options of a run."""
 
     program: Program
     catalogue: Catalogue
@@ -81,23 +81,23 @@ class Session:
     listeners: Iterable[Listener] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     project: Path = field(default_factory=Path.cwd)
-    runs: Path | None = None  # where other runs are, for a rehearsal, whose folder lies elsewhere
+    runs: Path | None = None  # the folder of other runs, for a simulation in memory
     override: str = ""
     budget: Mapping[str, float] = field(default_factory=dict)
     cache: Path | None = None
     reuse_reads: bool = True
     estimate: Mapping[str, Any] | None = None
-    sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # of what a rehearsal only makes up, by step
-    ignore_gotos: bool = False  # nothing goes back: a rehearsal's replies say nothing about whether a real run would
-    explicit_inputs: Collection[str] = ()  # inputs that the user gave, other than by default
-    rerun: Rerun = field(default_factory=Rerun)  # what the journal does not answer
-    only_phases: Collection[str] = ()  # the phases that may begin; all of them where none is named
-    share: bool = False  # what a new run writes may be read by others
-    handle_signals: bool = True  # Ctrl-C and a polite kill end the run
-    defer_saves: bool = False  # until something is sent, the state stays as it was when the evaluation began
-    command_flags: Mapping[str, str] = field(default_factory=dict)  # that bring the same models again, as a person's do
-    on_replayed: Callable[[str, Request, Outcomes], None] = _nothing  # is told of each call that the journal answers
-    adopt: bool | None = None  # whether a run folder from elsewhere keeps what it decides; None: not said
+    sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # sizes of generated replies, by step
+    ignore_gotos: bool = False  # skip `goto`: generated replies do not show whether a real run goes back
+    explicit_inputs: Collection[str] = ()  # inputs that the user gave explicitly
+    rerun: Rerun = field(default_factory=Rerun)  # calls to send again despite a journaled reply
+    only_phases: Collection[str] = ()  # the phases that may start; all of them if empty
+    share: bool = False  # other users may read the files of a new run
+    handle_signals: bool = True  # SIGINT and SIGTERM end the run
+    defer_saves: bool = False  # after the first save, do not save the state until a call is sent
+    command_flags: Mapping[str, str] = field(default_factory=dict)  # flags that give a resumed run the same models
+    on_replayed: Callable[[str, Request, Outcomes], None] = _nothing  # called for each call that the journal answers
+    adopt: bool | None = None  # whether a run folder from another source keeps its settings; None: undecided
 
 
 @dataclass
@@ -115,22 +115,20 @@ class Run:
     budget: RunBudget
     voided_attempts: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # by key, then by round
     resolved: dict[str, ResolvedModel] = field(default_factory=dict)
-    lost_phases: set[str] = field(default_factory=set)  # phases that have ended and left no usable summary
+    lost_phases: set[str] = field(default_factory=set)  # ended phases without a usable summary
     inline_address: str = ""  # the address of the step that runs this workflow inside another run
     parent_phase: PhaseRun | None = None  # the phase of that step
-    reported_folders: set[str] = field(default_factory=set)  # the folders that models may read, which the user was told
-    latest_prompts: dict[str, str] = field(
-        default_factory=dict
-    )  # by address: the last prompt that this evaluation had there
-    counted_calls: set[tuple[str, str]] = field(default_factory=set)  # calls that the journal has answered
-    refusals: dict[str, ModelError] = field(default_factory=dict)  # by model: what was said last of a wrong key or name
-    responsive_models: set[str] = field(default_factory=set)  # the models that have answered this evaluation
-    key: bytes | None = None  # of the seal of the state; none where nothing is kept
+    reported_folders: set[str] = field(default_factory=set)  # readable folders already reported to the user
+    latest_prompts: dict[str, str] = field(default_factory=dict)  # by address: the fingerprint of the latest prompt
+    counted_calls: set[tuple[str, str]] = field(default_factory=set)  # replayed calls that were counted
+    refusals: dict[str, ModelError] = field(default_factory=dict)  # by model: the latest error of its key or name
+    responsive_models: set[str] = field(default_factory=set)  # the models that have replied in this evaluation
+    key: bytes | None = None  # seals the state; None: the state is not sealed
     has_sent: bool = False  # whether this evaluation has sent anything
     has_saved: bool = False
 
     def resolve_model(self, name: str) -> ResolvedModel:
-        """What a model's name means; what the run has pinned stays what it was, and is saved before the first call."""
+        """Return the model that a name means. Pinned names never change; new pins are saved before the first call."""
         if name not in self.resolved:
             session, pinned = self.session, self.state.models.get(name, "")
             override = "" if pinned else session.override or self.state.override
@@ -146,13 +144,13 @@ class Run:
         return self.resolved[name]
 
     async def pin_models(self, names: Iterable[str]) -> None:
-        """Settle what names mean that the run has not pinned yet, by the providers' own lists."""
+        """Pin the names that are not pinned yet, with the help of the providers' model lists."""
         session, models = self.session, self.state.models
         for name in names:
             if name not in models and session.cache is not None:
                 override = session.override or self.state.override
                 resolved = await session.catalogue.resolve_live(name, session.environ, session.cache, override)
-                if name not in models:  # another branch of the run may have been quicker
+                if name not in models:  # another branch of the run may have pinned it meanwhile
                     models[name] = resolved.model
                     self.outermost.save()
                     if resolved.why and name not in session.catalogue.tiers:
@@ -161,19 +159,19 @@ class Run:
 
     @property
     def outermost(self) -> Run:
-        """The run that has a state file: this one, or that around an inline workflow."""
+        """The run that has a state file: this one, or the one that contains the inline workflow."""
         return self if self.parent_phase is None else self.parent_phase.run.outermost
 
     def emit(self, event: Event) -> None:
-        """Tell it; phases of an inline workflow go by the path to them: `phase/step/its phase`."""
+        """Emit an event; phases of an inline workflow get the path `phase/step/inner phase`."""
         self.events.emit(
             event.with_path_prefix(self.inline_address.partition("/")[2]) if self.inline_address else event
         )
 
     def save(self) -> None:
-        """Write `state.md`; an inline workflow has no state of its own there.
+        """Write `state.md`; do nothing for an inline workflow.
 
-        One that is saved late says until the first call that everything is evaluated again, which costs nothing.
+        With deferred saves, the file says until the first call that all phases are evaluated again: that costs nothing.
         """
         late = self.session.defer_saves and self.has_saved and not self.has_sent and self.state.status == "running"
         if not self.inline_address and not late:
@@ -184,31 +182,30 @@ class Run:
             self.store.state.write(self.state, self.log)
 
     def begin_sending(self) -> None:
-        """Something is sent now, for the first time or again: from here on the state says where the run stands."""
+        """Note that a call is sent; from the first one on, saves are no longer deferred."""
         if not self.has_sent:
             self.has_sent = True
             if self.session.defer_saves:
                 self.save()
 
     def features(self, state: Mapping[str, Any]) -> dict[str, Feature]:
-        """The feature switches by name, as they stand in the mode."""
+        """Return the feature switches by name, for the mode of the state."""
         config = self.program.config
         return resolve_features(config.get("features") or {}, self._mode(state), config.get(MODES) or {})
 
     def config(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The config as it is in the mode."""
+        """Return the config for the mode of the state."""
         return self.program.config_in(self._mode(state))
 
     def _mode(self, state: Mapping[str, Any]) -> str | None:
-        """The mode of the state, or else of the inputs."""
+        """Return the mode of the state, or else of the inputs."""
         mode = state.get("mode") or self.state.inputs.get("mode")
         return mode if isinstance(mode, str) else None
 
 
 @dataclass(frozen=True)
 class PriorPhases:
-    """What has ended before a phase: the summaries of the phases that it follows, and in all rounds what was asked and
-    spent."""
+    """The history of a phase: summaries of the phases that it follows, and questions and usage of all rounds."""
 
     summaries: Mapping[str, Summary]
     question_ids: frozenset[str]
@@ -217,7 +214,7 @@ class PriorPhases:
 
 @dataclass
 class PromptCache:
-    """Parts of a phase's prompts that are made once: what they begin with, and what is said of each member's role."""
+    """Parts of a phase's prompts that are rendered once: the shared prefix, and the role text of each member."""
 
     shared_prefix: Any = None
     role_texts: dict[str, str] = field(default_factory=dict)
@@ -225,7 +222,7 @@ class PromptCache:
 
 @dataclass
 class PhaseRun:
-    """One phase while it is evaluated."""
+    """One phase during its evaluation."""
 
     run: Run
     name: str
@@ -238,15 +235,11 @@ class PhaseRun:
     record: PhaseRecord = field(default_factory=PhaseRecord)
     attempts: Attempts = field(default_factory=Attempts)
     prompt_cache: PromptCache = field(default_factory=PromptCache)
-    each_progress: dict[str, Any] = field(
-        default_factory=dict
-    )  # by the address of an `each`: what succeeded before a retry
-    branch_label: str = ""  # the item of an `each` that this is a branch for, in words
-    checkpoint: str = ""  # the step that was begun last
-    is_reentry: bool = False  # the process has ended here before, for the person to do something
-    fallback_depth: int = (
-        0  # how many of the steps that are being evaluated, and the phase, have something that stands in
-    )
+    each_progress: dict[str, Any] = field(default_factory=dict)  # by `each` address: what succeeded before a retry
+    branch_label: str = ""  # the label of the `each` item, in a branch
+    checkpoint: str = ""  # the step that started last
+    is_reentry: bool = False  # an earlier process ended here to wait for the user
+    fallback_depth: int = 0  # how many of the active steps, and the phase, have a fallback
 
     def address(self) -> str:
         return (
@@ -257,19 +250,19 @@ class PhaseRun:
 
     @property
     def number(self) -> int:
-        """The phase's place in the workflow, counted from 1."""
+        """The phase's position in the workflow, starting at 1."""
         return list(self.run.program.workflow.phases).index(self.name) + 1
 
     @property
     def round_path(self) -> str:
-        """The round; in an inline workflow behind that of the phase around it: `2`, or `2.1`."""
+        """The round, prefixed by that of the outer phase in an inline workflow: `2`, or `2.1`."""
         return (
             f"{self.run.parent_phase.round_path}.{self.round}" if self.run.parent_phase is not None else str(self.round)
         )
 
     @property
     def has_fallback(self) -> bool:
-        """Whether something stands in for what fails here, in this phase or around the inline workflow."""
+        """Whether a failure has a fallback, in this phase or in the phase that contains the inline workflow."""
         return self.fallback_depth > 0 or (self.run.parent_phase is not None and self.run.parent_phase.has_fallback)
 
     @property
@@ -278,17 +271,17 @@ class PhaseRun:
 
     @property
     def pause_address(self) -> str:
-        """Where the journal notes that this phase has ended the process, for a person to do something."""
+        """The journal address of the note that this phase ended the process to wait for the user."""
         return f"{self.address()}@{self.round_path}/pause"
 
     def voided_attempts(self, key: str) -> int:
-        """How many attempts do not count, because the run has failed on them and was resumed."""
+        """Return how many attempts do not count, because the run failed on them and was resumed."""
         counts = self.run.voided_attempts.get(key, {})
         outer = int(self.round_path.partition(".")[0])
         return max((count for number, count in counts.items() if number <= outer), default=0)
 
     def round_fields(self) -> dict[str, str]:
-        """What a record says of a round that is not the first."""
+        """Return the round for a journal record; empty in the first round."""
         if self.round == 1 and self.run.parent_phase is None:
             return {}
         return {"round": self.round_path} if max(_order(self.round_path)) > 1 else {}
@@ -311,9 +304,9 @@ class PhaseRun:
             self.count(reply.usage, reply.price, goes_on=request.continues_conversation)
 
     def update_usage(self) -> None:
-        """`run.usage` for templates: all that has ended before, in earlier rounds too, and what this phase has used.
+        """Update `run.usage` for templates: the usage of all ended phases, in all rounds, and of this phase.
 
-        By phase it is what this round has used.
+        `by_phase` covers this round only.
         """
         by_phase = {name: summary.usage for name, summary in self.prior.summaries.items()}
         total = self.prior.usage + self.record.usage
@@ -324,25 +317,25 @@ class PhaseRun:
 
     @property
     def title(self) -> str:
-        """The name of the phase; of one of an inline workflow with the path to it."""
+        """The name of the phase; in an inline workflow, the path to it."""
         return self.address().partition("/")[2]
 
     def warn(self, text: str) -> None:
-        """Put a warning on record, once: the person is told, and the summary has it."""
+        """Record a warning once, in the summary, and show it to the user."""
         text = f"{self.branch_label}: {text}" if self.branch_label else text
         if text not in self.record.warnings:
             self.record.warnings.append(text)
             self.run.emit(Said(self.name, text, "warn"))
 
     def record_omission(self, step: str, title: str, tokens: int, text: str) -> None:
-        """Put on record what a prompt of a step had no room for; the person is told of each title once."""
+        """Record what a prompt of a step omits; the user is notified once per title."""
         prompts = self.record.prompts
         if (step, title) not in prompts.omissions:
-            self.run.emit(Said(self.name, f"the window of `{step}` has no room for all of {text}", "info"))
+            self.run.emit(Said(self.name, f"the prompt of `{step}` exceeds the window; omitted: {text}", "info"))
         prompts.add_omission(step, title, Omission(tokens, text))
 
     def add_artifact(self, path: str) -> None:
-        """Note an artifact, for the summary; also for that of the phase around an inline workflow."""
+        """Record an artifact for the summary, and for that of the phase that contains the inline workflow."""
         if path not in self.record.artifacts:
             self.record.artifacts.append(path)
         if self.run.parent_phase is not None:
@@ -350,5 +343,5 @@ class PhaseRun:
 
 
 def _order(rounds: Any) -> tuple[int, ...]:
-    """A round, `2` or `2.1`, so that an earlier one is less."""
+    """Return a sort key for a round such as `2` or `2.1`."""
     return tuple(int(part) for part in str(rounds).split(".") if part.isdecimal())

@@ -1,6 +1,6 @@
-"""Budgets of a run: calls, tokens, price and minutes. A spent one pauses the run; nothing is cut off midway.
+"""Enforces a run's budget of calls, tokens, price and minutes. A spent budget pauses the run between calls.
 
-A call holds what it may use at most from when it is let in until its answer is there.
+A call reserves its maximum usage from its admission until its reply arrives.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from skillrun.store.next_step import NextStep, ResumeCommand
 
 @dataclass
 class Reservation:
-    """What a call may use at most, until it is known what it has used; the call itself, until it is sent."""
+    """A call's maximum usage: tokens and price until the usage is known, the call itself until it is sent."""
 
     calls: float = 1
     tokens: float = 0
@@ -31,18 +31,18 @@ class Reservation:
 
 @dataclass(eq=False)
 class WaitingCall:
-    """A call that finds no room while others may leave some."""
+    """A call that waits for room in the budget."""
 
     held: Reservation
     admission: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class RunBudget:
-    """What may still be spent. Counts new calls only: what the journal answers is free.
+    """The remaining budget. Counts new calls only: replies from the journal are free.
 
-    A call is let in when all that is under way, at its most, and its own most fit below every limit. Where they do not
-    it waits until the others have ended; alone it is let in as long as anything is left, so that a small budget does
-    not stop a run by what its calls could use and do not. Those that wait are let in in the order in which they came.
+    A call is admitted if its maximum usage and all reservations together fit every limit. Otherwise it waits until
+    active calls end. A call without other active calls is admitted while any budget remains, so that a small budget
+    does not stop a run because of usage that is only possible. Waiting calls are admitted in order of arrival.
     """
 
     def __init__(self, budget: Mapping[str, Any], journal: Journal) -> None:
@@ -58,9 +58,9 @@ class RunBudget:
             self._add(Usage(**entry.body["usage"]), entry.body["price"])
 
     async def reserve(self, estimate: Callable[[bool], Reservation]) -> Reservation:
-        """Room for one call, to be given back by `end`. Raises BudgetExhausted where there will be none.
+        """Reserve room for one call, to be freed with `release`. Raises BudgetExhausted if the budget is spent.
 
-        `most` says what it may use: quickly and perhaps too much, or exactly.
+        `estimate` returns the maximum usage: exact if its argument is true, otherwise a quick upper bound.
         """
         self.check_minutes()
         held = estimate(False)
@@ -74,24 +74,24 @@ class RunBudget:
         return self._take(held)
 
     def count_call(self, reservation: Reservation) -> None:
-        """The call goes out: it counts, whatever becomes of it."""
+        """Count a call that is being sent, whatever its outcome."""
         self.spent["calls"] += reservation.calls
         self._reservations.calls -= reservation.calls
         reservation.calls = 0
 
     def record_usage(self, reservation: Reservation, usage: Usage, price: float | None) -> None:
-        """The call has used this, and holds no more."""
+        """Record a call's usage and free its reserved tokens and price."""
         self._reservations.tokens -= reservation.tokens
         self._reservations.price -= reservation.price
         reservation.tokens = reservation.price = 0
         self._add(usage, price)
 
     def release(self, reservation: Reservation) -> None:
-        """The call is over; whoever waits may have room now."""
+        """End a call's reservation and admit waiting calls that now fit."""
         self._under_way.discard(id(reservation))
         self._adjust_reservations(reservation, -1)
         if not self._under_way:
-            self._reservations = Reservation(calls=0)  # without what rounding has left
+            self._reservations = Reservation(calls=0)  # drop rounding errors
         while self._waiting:
             first = self._waiting[0]
             over = bool(self._over())
@@ -107,7 +107,7 @@ class RunBudget:
                 first.admission.set_result(None)
 
     def check_minutes(self) -> None:
-        """Raises BudgetExhausted when the time is over."""
+        """Raise BudgetExhausted if the time limit is reached."""
         if self._minutes() >= self.limits.get("minutes", math.inf):
             raise self._budget_error()
 
@@ -115,8 +115,7 @@ class RunBudget:
         return (time.monotonic() - self._started) / 60
 
     def next_step(self) -> NextStep:
-        """The command that goes on with the run, with limits that leave room for as much again and for what was kept
-        back."""
+        """Return the command that resumes the run, with doubled limits that also leave room for the refused calls."""
         raised = []
         for name in self._over():
             limit, spent = self.limits[name], self.spent[name] if name != "minutes" else 0
@@ -147,7 +146,7 @@ class RunBudget:
         whole.price += sign * reservation.price
 
     def _fits(self, reservation: Reservation) -> bool:
-        """Whether a call fits below every limit with all that is under way."""
+        """Return whether a call and all reservations together fit every limit."""
         most, spent, others = self.limits, self.spent, self._reservations
         return (
             spent["calls"] + others.calls + reservation.calls <= most.get("calls", math.inf)
@@ -156,7 +155,7 @@ class RunBudget:
         )
 
     def _over(self) -> list[str]:
-        """The limits that leave no room for one call more, when nothing else is under way."""
+        """Return the limits that leave no room for another call, even without active calls."""
         self.spent["minutes"] = self._minutes()
         least = {"calls": self.spent["calls"] + 1 > self.limits.get("calls", math.inf)}
         return [name for name, limit in self.limits.items() if least.get(name, self.spent[name] >= limit)]
@@ -166,7 +165,7 @@ class RunBudget:
             raise self._budget_error()
 
     def _budget_error(self) -> BudgetExhausted:
-        """What is said of a call that is kept back."""
+        """Count a refused call and return its error."""
         self._refused_calls += 1
         spent = [_format_amount(name, self.limits[name]) for name in self._over()]
         return BudgetExhausted(f"the budget of {' and '.join(spent)} is spent", str(self.next_step()))
@@ -177,7 +176,7 @@ class RunBudget:
 
 
 def _number(name: str, amount: float) -> str:
-    """An amount as `--budget` takes it, rounded up."""
+    """Return an amount as `--budget` takes it, rounded up."""
     if name in ("calls", "tokens"):
         return str(math.ceil(amount))
     return _plain(math.ceil(amount * 100) / 100 if name == "price" else amount)

@@ -1,7 +1,7 @@
-"""Starts the phases of a workflow as their predecessors finish, goes back to earlier ones, and says what came of it.
+"""Starts the phases of a workflow as their predecessors end, goes back to earlier ones, and returns the outcome.
 
-Deterministic: the same files, inputs, answers and replies give the same path. Resuming is evaluating again: a phase
-with a summary is final, the open ones are evaluated over the journal.
+Deterministic: the same files, inputs, answers and replies give the same path. Resuming means evaluating again: a phase
+with a summary is final, open phases are evaluated over the journal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from skillrun.templates.absent import Absent
 
 
 def total_usage(run: Run) -> UsageTotals:
-    """What the summaries of all rounds, and with them their calls, have used."""
+    """Return the usage recorded in the summaries of all rounds."""
     return UsageTotals.from_summaries(run.store.summaries.all_summaries(run.state.round, run.program.workflow.phases))
 
 
@@ -49,17 +49,17 @@ INTERPRETER: Final = Interpreter()
 
 
 class Scheduler:
-    """Starts each phase when the ones it follows have ended, and applies what they end with."""
+    """Starts each phase when the phases that it follows have ended, and applies their results."""
 
     def __init__(self, run: Run, *, reuse_summaries: bool = True) -> None:
         self.run_ = run
         self.done: dict[str, str] = {}
         self.running: dict[asyncio.Task[PhaseResult], str] = {}
-        self.unfinished = set(run.state.phase)  # begun, perhaps by a process that is dead, and without a summary
+        self.unfinished = set(run.state.phase)  # started, possibly by an earlier process, without a summary
         self.incomplete_results: dict[
             str, PhaseResult
-        ] = {}  # in this process, without a summary: waiting, failed or stopped
-        self.retry_queue: dict[str, PhaseRun] = {}  # failed beside others, to be tried again in turn
+        ] = {}  # ended in this process without a summary: waiting, failed or stopped
+        self.retry_queue: dict[str, PhaseRun] = {}  # failed in parallel with others, to be retried sequentially
         self.pending_gotos: list[tuple[str, str, str]] = []  # source, target, step
         self.error: Exception | None = None
         self.reuse_summaries = reuse_summaries
@@ -93,35 +93,35 @@ class Scheduler:
 
     @property
     def pause_type(self) -> str:
-        """How the phase waits that is the first to wait: empty where none does."""
+        """The pause type of the first waiting phase; empty if no phase waits."""
         return next((ended.pause_type for ended in self.incomplete_results.values() if ended.pause_type), "")
 
     @property
     def failed_phases(self) -> list[PhaseRun]:
-        """The phases that have failed for good, and so have no summary."""
+        """The phases that failed permanently and have no summary."""
         return [ended.failed_phase for ended in self.incomplete_results.values() if ended.failed_phase is not None]
 
     @contextmanager
     def _capture_errors(self) -> Iterator[None]:
-        """What goes wrong here ends the run; what runs beside is waited for."""
+        """Keep the first error; it ends the run after the running phases have ended."""
         try:
             yield
         except SkillrunError as error:
             self.error = self.error or error
         except OSError as error:
             self.error = self.error or file_error(error)
-        except Exception as bug:  # noqa: BLE001 -- it, too, waits for the calls that are under way
+        except Exception as bug:  # noqa: BLE001 -- it, too, waits for active calls
             self.error = self.error or bug
 
     @property
     def _ending(self) -> bool:
-        """Nothing new begins; what runs beside is waited for, so that no call is cut off."""
+        """Whether no phase may start; running phases are awaited, so that no call is cut off."""
         return self.error is not None or any(
             ended.status != WAITING_STATUS for ended in self.incomplete_results.values()
         )
 
     def _load_final_summaries(self) -> None:
-        """Phases with a current summary are final."""
+        """Mark phases with a current summary as final."""
         run = self.run_
         for name in run.program.workflow.phases:
             summary = usable_summary(run, name)
@@ -133,7 +133,7 @@ class Scheduler:
         self._save()
 
     def _apply_summary(self, name: str, summary: Summary, *, new: bool) -> None:
-        """Apply what a phase has ended with; what it set only once, or a later phase's value would be lost."""
+        """Apply the summary of a phase; the values that it set only if `new`, or later phases' values would be lost."""
         state = self.run_.state
         self.done[name] = summary.status
         self.unfinished.discard(name)
@@ -162,7 +162,7 @@ class Scheduler:
             ):
                 continue
             if self.pending_gotos and name not in self.unfinished:
-                continue  # going back waits for what runs beside, and begins nothing
+                continue  # going back waits for running phases and starts no new ones
             if self._is_selected(name) and all(before in self.done for before in use.after):
                 self._start_phase(name)
         if not self.running and self.retry_queue and not self.pending_gotos:
@@ -170,13 +170,11 @@ class Scheduler:
             self._start_phase(name, self.retry_queue.pop(name))
 
     def _check_summaries(self) -> None:
-        """What has ended in this process must still be on the disk: later phases read it there."""
+        """Raise SkillrunError if the summary of an ended phase is missing: later phases read it from disk."""
         for name in self.done:
             if self.run_.store.summaries.find(name) is None:
                 place = self.run_.store.location(self.run_.store.summaries.file_name(name))
-                raise SkillrunError(
-                    f"{place} was removed while the run went on", f"{RESUME_RUN}, which works it out again"
-                )
+                raise SkillrunError(f"{place} was removed during the run", f"{RESUME_RUN}, which rebuilds it")
 
     def _start_phase(self, name: str, previous: PhaseRun | None = None) -> None:
         run = self.run_
@@ -190,7 +188,7 @@ class Scheduler:
         self.run_.save()
 
     def _is_selected(self, name: str) -> bool:
-        """Whether the phase may begin in this evaluation; those of an inline workflow may."""
+        """Return whether the phase may start in this evaluation; phases of an inline workflow always may."""
         only = self.run_.session.only_phases
         return not only or self.run_.inline_address != "" or name in only
 
@@ -217,7 +215,7 @@ class Scheduler:
         self._save()
 
     def _go_back(self) -> bool:
-        """Apply the earliest target of the phases that went back; whether there was one."""
+        """Go back to the earliest pending target, and return whether there was one."""
         if not self.pending_gotos or self._ending:
             return False
         with self._capture_errors():
@@ -247,7 +245,7 @@ class Scheduler:
         self._save()
 
     def _finish_move(self) -> None:
-        """Finish what the state says is going on: back to a phase, or everything again; some files may be in place."""
+        """Finish a move that the state records, back to a phase or to the start; some files may be moved already."""
         going = self.run_.state.going
         if "again" in going:
             self.run_.store.reset()
@@ -263,7 +261,7 @@ class Scheduler:
         run = self.run_
         staying = [name for name in run.program.workflow.phases if name not in phases]
         for name in run.store.end_round(run.state.round, phases, staying):
-            run.emit(Notice(f"your edit of {name} is in round-{run.state.round}/ now: {name} is written anew", "warn"))
+            run.emit(Notice(f"your edit of {name} is now in round-{run.state.round}/: {name} is written again", "warn"))
         run.state.round += 1
         run.state.going = {}
 
@@ -281,12 +279,12 @@ class Scheduler:
         if failed:
             ways = (phase.next_step for phase in ended.values() if phase.status == "failed" and phase.next_step)
             return Outcome("failed", "; ".join(failed), next(ways, NO_NEXT_STEP).then_resume())
-        reason = "; ".join(dict.fromkeys(phase.reason for phase in ended.values()))  # phases side by side may all wait
+        reason = "; ".join(dict.fromkeys(phase.reason for phase in ended.values()))  # parallel phases may all wait
         for phase in ended.values():
             return Outcome("waiting", reason, phase.next_step.then_resume(", ") if phase.next_step else RESUME_RUN)
         missing = [name for name in run.program.workflow.phases if name not in self.done]
         if missing and not any(map(self._is_selected, missing)):
-            return Outcome("waiting", f"ended before `{missing[0]}`, which was left out", RESUME_RUN)
+            return Outcome("waiting", f"ended before `{missing[0]}`, which was not selected", RESUME_RUN)
         assert not missing, missing
         return Outcome("completed", outputs=workflow_outputs(run))
 

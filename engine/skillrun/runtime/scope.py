@@ -1,4 +1,4 @@
-"""The values behind the names that templates read. `checker/names` says the same as types."""
+"""The values of the names that templates read. `checker/names` declares their types."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ SUMMARY_DEFAULTS: Mapping[str, Any] = {
 
 
 def prior_summaries(run: Run, use: PhaseUse) -> dict[str, Summary]:
-    """The summaries of the phases that `use` follows, in file order."""
+    """Return the summaries of the phases that `use` follows, in file order."""
     ancestors = run.program.workflow.ancestors(use.name)
     return run.store.summaries.completed_summaries(name for name in run.program.workflow.phases if name in ancestors)
 
 
 def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
-    """The summaries of all that has certainly ended before this phase starts, oldest first."""
+    """Return the summaries of all phases that always end before this phase starts, oldest first."""
     workflow = run.program.workflow
     order = {name: (len(workflow.ancestors(name)), index) for index, name in enumerate(workflow.phases)}
     summaries = run.store.summaries.all_summaries(run.state.round, prior_summaries(run, use))
@@ -46,7 +46,7 @@ def past_summaries(run: Run, use: PhaseUse) -> list[Summary]:
 
 
 def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: PhaseRun | None = None) -> PhaseRun:
-    """A phase about to be evaluated, with its names; `previous` is its failed attempt, whose answers still hold."""
+    """Return a phase ready for evaluation; `previous` is its failed attempt, whose answers still count."""
     workflow, prior, over = run.program.workflow, prior_summaries(run, use), past_summaries(run, use)
     completed = {name: summary for name, summary in prior.items() if summary.status == "completed"}
     names = base_values(run, state) | {
@@ -87,10 +87,10 @@ def open_phase(run: Run, use: PhaseUse, state: dict[str, object], previous: Phas
 
 
 def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, object]:
-    """A phase as later phases see it: what its summary records, and its artifacts as they are now.
+    """Return a phase as later phases see it: its summary, and its artifacts in their current form.
 
-    One that `reader` itself has written over since it was opened is what it was then, or a resumed phase would read
-    something else than before.
+    If `reader` has overwritten an artifact since it was opened, the earlier text is returned, so that a resumed phase
+    reads the same as before.
     """
     artifacts = {}
     for name in summary.artifacts:
@@ -110,7 +110,7 @@ def phase_value(run: Run, summary: Summary, reader: str = "") -> dict[str, objec
 
 
 def overwritten_text_address(run: Run, phase: str, name: str) -> str:
-    """Where the journal keeps what an artifact was when this phase was opened that has written over it."""
+    """Return the journal address of an artifact's text before `phase` overwrote it."""
     rounds = (
         f"{run.parent_phase.round_path}.{run.state.round}" if run.parent_phase is not None else str(run.state.round)
     )
@@ -118,7 +118,7 @@ def overwritten_text_address(run: Run, phase: str, name: str) -> str:
 
 
 def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
-    """What templates of the workflow see, whatever the phase."""
+    """Return the names that templates see in every phase of the workflow."""
     names: dict[str, Any] = {
         "name": run.name,
         "workflow": run.program.workflow.name,
@@ -135,7 +135,7 @@ def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
     return {
         "inputs": run.state.inputs,
         "state": state,
-        "config": dict(run.config(state)),  # its own: another mode changes it
+        "config": dict(run.config(state)),  # a copy, because setting the mode changes it
         "features": features,
         "run": names,
     }
@@ -144,7 +144,7 @@ def base_values(run: Run, state: dict[str, object]) -> dict[str, Any]:
 def new_frame(
     phase: PhaseRun, address: str, score: Procedure, names: dict[str, Any], evaluator: Evaluator, **more: Any
 ) -> Frame:
-    """A frame for a phase's or protocol's steps: its names, the functions, and every local name still absent."""
+    """Return a frame for the steps of a phase or protocol: names, functions, and all local names absent."""
     frame = Frame(phase, address, names, score.prompts, evaluator, **more)
     frame.mark_absent(locals_of(score.steps).names)
     frame.mark_absent(["failure"])
@@ -152,13 +152,13 @@ def new_frame(
 
 
 def with_functions(frame: Frame) -> Frame:
-    """The frame with the functions that its templates can call."""
+    """Add the functions that templates can call, and return the frame."""
     frame.names |= {"others": _others(None), "bank": _bank(frame), "members": members, "model": _model(frame.run)}
     return frame
 
 
 def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The frame's names; for a member's prompt also who it is, and what is said to it."""
+    """Return the frame's names; for a member's prompt also `member`, and the `task` of a panel."""
     if member is None:
         return frame.names
     names = {**frame.names, "others": _others(member), "member": member}
@@ -168,20 +168,20 @@ def frame_names(frame: Frame, member: Mapping[str, Any] | None = None) -> dict[s
 
 
 def _task_text(task: Task, member: Mapping[str, Any]) -> str:
-    """A task as a member reads it."""
+    """Return the text of a task for a member."""
     return task.prompt.template.render_text(frame_names(task.frame, member)).strip() if task.prompt is not None else ""
 
 
 @dataclass(frozen=True)
 class Locals:
-    """The names that steps may bind, in their order: `names` are ids and what `set` names, `ids` the ids alone."""
+    """The names that steps may bind, in order: `names` are ids and names of `set`, `ids` only ids."""
 
     names: tuple[str, ...]
     ids: tuple[str, ...]
 
 
 def locals_of(steps: Iterable[Step]) -> Locals:
-    """Every name that the steps, and those inside of them, may bind."""
+    """Return every name that the steps, including nested ones, may bind."""
     names: list[str] = []
     ids: list[str] = []
     for top in steps:
@@ -195,12 +195,12 @@ def locals_of(steps: Iterable[Step]) -> Locals:
 
 
 def members(role: str, models: list[str]) -> list[str]:
-    """One role on several models."""
+    """Return members of one role, one for each model."""
     return [f"{role}@{model}" for model in models]
 
 
 def _model(run: Run) -> Callable[[Any], Any]:
-    """What a model's name means in this run; of a list of names a record for each."""
+    """Return the function `model`: the model that a name means in this run, or a list of models for a list."""
 
     def model(name: Any) -> Any:
         if isinstance(name, list):
@@ -220,7 +220,7 @@ def _model(run: Run) -> Callable[[Any], Any]:
 
 
 def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
-    """The replies of the other members; all of them for a reader that is none of them."""
+    """Return the function `others`: the replies of the other members, or of all for a reader who is not a member."""
 
     def others(result: Any) -> list[Any]:
         replies = result.get("replies", []) if isinstance(result, Mapping) else result or []
@@ -231,7 +231,7 @@ def _others(member: Mapping[str, Any] | None) -> Callable[[Any], list[Any]]:
 
 
 def _bank(frame: Frame) -> Callable[..., list[dict[str, object]]]:
-    """The first questions of a group that this run has not asked yet."""
+    """Return the function `bank`: the first questions of a group that are new in this run."""
 
     def bank(name: str, group: str, n: int = 3) -> list[dict[str, object]]:
         groups = frame.run.program.library.bank(name) or {}

@@ -1,6 +1,6 @@
-"""A run from outside: begin one, go on with one, evaluate one again; with its folder, lock, journal and models.
+"""Starts, resumes, reevaluates and simulates runs, with their folder, lock, journal and models.
 
-What the command line, `dev` and the tests call. Prints nothing and never exits.
+Called by the command line, `dev` and the tests. Prints nothing and never exits.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError
 from skillrun.types.input_values import resolve_inputs
 
 EMBEDDED: Final = (
-    "This runs on the small embedded model: it shows how everything works, and what it writes is of no use. "
+    "This run uses the small embedded model: it shows how everything works, but its replies are useless. "
     "Set ANTHROPIC_API_KEY or another provider's key for real work."
 )
 
 
 async def start_run(session: Session, inputs: Mapping[str, object], runs: Store, name: str) -> Outcome:
-    """A new run of that name. Raises UsageError when there is one already."""
+    """Start a new run with this name. Raises UsageError if one exists."""
     state = initial_state(session, inputs)
     run = runs.create_run(name, shared=state.share)
     _check_new(session, run)
     run.check()
     with run.lease.hold(), run.rollback_on_failure(), closing(run.open_or_create_journal()) as journal:
-        _check_new(session, run)  # one of that name may have run since, from its beginning to its end
-        if not journal.is_empty:  # that of a run that was killed before its first line is
+        _check_new(session, run)  # a run of that name may have started and ended meanwhile
+        if not journal.is_empty:  # an empty one is left by a run that was killed at its start
             raise UsageError(
-                f"{run.location} has a journal and no {STATE}", f"put {STATE} back, or choose another `--name`"
+                f"{run.location} has a journal but no {STATE}", f"restore {STATE}, or choose another `--name`"
             )
         return await _evaluate(session, run, journal, state, [], resumed=False)
 
 
 def _check_new(session: Session, run: StoredRun) -> None:
-    """Raises UsageError where there is a run already."""
+    """Raise UsageError if the run exists already."""
     if run.has_state:
         name, command_name = run.name, run.command_argument(session.project)
         raise UsageError(
@@ -73,8 +73,8 @@ def _check_new(session: Session, run: StoredRun) -> None:
 async def resume_run(session: Session, run: StoredRun, *, from_start: bool = False) -> Outcome:
     """Resume a run, or with `from_start` evaluate all of its phases again. Raises SkillrunError if it cannot be opened.
 
-    Without `from_start` phases that have ended are final, so a completed run is left as it is. With it, what the run
-    read from the project is read again.
+    Without `from_start`, phases that have ended are final, so a completed run is left unchanged. With it, files of the
+    project are read again.
     """
     run.check()
     check_adoption_decision(session, run)
@@ -100,23 +100,23 @@ async def resume_run(session: Session, run: StoredRun, *, from_start: bool = Fal
 
 
 def _restart_state(session: Session, state: State) -> State:
-    """The state of a run that is evaluated again from its first phase, with the same inputs, models and budget."""
+    """Return the state of a run that restarts at its first phase, with the same inputs, models and budget."""
     fresh = initial_state(replace(session, override=state.override, explicit_inputs=state.typed), state.inputs)
     kept = ("started_at", "environment", "models", "budget", "project", "share", "estimate")
     return replace(fresh, **{name: getattr(state, name) for name in kept}, going={"again": "from the start"})
 
 
 async def reevaluate_run(session: Session, run: StoredRun, journal: Journal, inputs: Mapping[str, object]) -> Outcome:
-    """Evaluate a run from its first phase over its journal: what has not changed costs nothing.
+    """Evaluate a run from its first phase over its journal: unchanged calls cost nothing.
 
-    The caller holds the lock and keeps the journal; one without a state is new.
+    The caller holds the lock and owns the journal; a run without a state is new.
     """
     state, log = _initial_state_and_log(session, run, inputs)
     return await _evaluate(session, run, journal, state, log, resumed=True)
 
 
 def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str, object]) -> tuple[State, list[str]]:
-    """The state of a run that is evaluated from its first phase, with the end of its log."""
+    """Return the state of a run that is evaluated from its first phase, and the end of its log."""
     fresh = initial_state(session, inputs)
     log: list[str] = []
     if run.has_state:
@@ -129,7 +129,7 @@ def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str
 
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
-    """What `run_again` would do, in memory; also while a process has the run."""
+    """Return what `reevaluate_run` would do, in memory, even while another process holds the run."""
     files, journal = MemoryFiles(runs=session.runs), stored.journal_snapshot()
     stored.copy_files(files)
     state, log = _initial_state_and_log(session, stored, inputs)
@@ -149,12 +149,11 @@ async def simulate_run(
     state: State | None = None,
     from_start: bool = False,
 ) -> Outcome:
-    """Walk a run through in memory, keeping nothing: over the journal of `base`, or from nothing.
+    """Simulate a run in memory: over the journal of `base`, or a new run.
 
-    With `from_start` all phases of `base` are evaluated again, as `resume_run` does.
+    With `from_start` all phases of `base` are evaluated again, as in `resume_run`.
 
-    What it writes is in `files`, for who wants to look; one from nothing begins with `state`, where that is given, and
-    has its calls on record in `journal`.
+    The simulation writes to `files`. A new run begins with `state`, if given, and journals its calls in `journal`.
     """
     files, journal = files or MemoryFiles(runs=session.runs), journal or MemoryJournal()
     if base is not None:
@@ -176,7 +175,7 @@ async def simulate_run(
 
 
 def _project(session: Session, run: StoredRun, state: State) -> str:
-    """The run's project; where the run was copied, or the project has gone, the one that it is resumed in."""
+    """Return the run's project; for a copied run or a missing project, the project in which it resumes."""
     return (
         str(session.project) if run.belongs_to(session.project) or not Path(state.project).is_dir() else state.project
     )
@@ -204,7 +203,7 @@ def initial_state(session: Session, inputs: Mapping[str, object]) -> State:
 
 
 def environment(environ: Mapping[str, str]) -> str:
-    """Where the run is entered: `ci`, `editor` or `terminal`."""
+    """Return where the run was started: `ci`, `editor` or `terminal`."""
     if environ.get("CI", "").lower() not in ("", "0", "false"):
         return "ci"
     return "editor" if environ.get("TERM_PROGRAM") in ("vscode", "zed") or environ.get("INSIDE_EMACS") else "terminal"
@@ -221,7 +220,7 @@ async def _evaluate(
     unanswered_calls: Iterable[tuple[str, str]] = (),
     notices: Iterable[str] = (),
 ) -> Outcome:
-    """The run, evaluated to where it ends, with its transcript; `lost` are calls whose answer nobody knows."""
+    """Evaluate the run and write its transcript; the replies to `unanswered_calls` are unknown."""
     transcript = stored.open_transcript()
     run = _build_run(session, stored.data(journal, shared=state.share), journal, state, log, transcript.write_event)
     try:
@@ -244,7 +243,7 @@ async def _evaluate(
 
 
 async def _record_reused_prompts(run: Run) -> None:
-    """Note which calls have gone back to an earlier prompt, as after an edit that was undone: it is the present one."""
+    """Note which calls reuse an earlier prompt, as after an undone edit, so that it counts as the current one."""
     again = [
         place for place in run.latest_prompts.items() if run.journal.latest_fingerprint(place[0]) not in ("", place[1])
     ]
@@ -254,23 +253,23 @@ async def _record_reused_prompts(run: Run) -> None:
 
 
 async def _warn_of_unanswered_call(run: Run, address: str, fingerprint: str) -> None:
-    """Say once of a call that nobody knows its answer; of one that is sent again and lost again, once more."""
+    """Warn once that the reply to a call is unknown, and again if the call is sent and lost again."""
     sent = [
         entry for entry in run.journal.entries("sent") if (entry.address, entry.fingerprint) == (address, fingerprint)
     ]
     noted = run.journal.find("note", f"{address}/unknown", fingerprint)
     if noted is None or noted.get("sent") != len(sent):
-        text = f"{address} was sent before the run stopped, and its answer is unknown; if needed, it is sent again"
+        text = f"{address} was sent before the run stopped, but its reply is unknown; it is sent again if needed"
         run.emit(Notice(text, "warn"))
         await run.journal.record("note", f"{address}/unknown", fingerprint, {"sent": len(sent)})
 
 
 def _load_sealing_key(run: Run, stored: StoredRun) -> list[str]:
-    """Have the state sealed from now on; why it is not, where the user's key cannot be had."""
+    """Load the key that seals the state; return a warning if the user's key is unavailable."""
     try:
         run.key = stored.sealing_key()
     except (OSError, SkillrunError) as error:
-        return [f"the state of this run is not sealed, and `resume` will take it for one from elsewhere: {error}"]
+        return [f"the state of this run is not sealed, so `resume` will treat it as from another source: {error}"]
     return []
 
 
@@ -293,7 +292,7 @@ def _build_run(
 
 
 def _voided_attempts(journal: Journal) -> dict[str, dict[int, int]]:
-    """How many attempts do not count any more, by what was asked and by the round in which the run failed on it."""
+    """Return how many attempts no longer count, by request and by the round in which the run failed on it."""
     counts: dict[str, dict[int, int]] = {}
     for entry in journal.entries("void"):
         number = entry.body["round"]
@@ -303,7 +302,7 @@ def _voided_attempts(journal: Journal) -> dict[str, dict[int, int]]:
 
 
 async def _pin(run: Run) -> None:
-    """Settle what each tier and each input means before the first call; say what an embedded model is."""
+    """Pin the models of tiers and inputs before the first call; report providers and an embedded model."""
     session, state = run.session, run.state
     library, workflow = session.program.library, session.program.workflow
     tiers = _tiers_in_use(session)
@@ -311,14 +310,14 @@ async def _pin(run: Run) -> None:
     for provider, place in session.catalogue.provider_locations(state.models.values()).items():
         run.emit(Notice(f"{provider}: {place}"))
     typed = {name: value for name, value in state.inputs.items() if name in session.explicit_inputs}
-    used = [*tiers, *referenced_models(library, workflow, typed)]  # a default may be of no use in this run
+    used = [*tiers, *referenced_models(library, workflow, typed)]  # a default may be unused in this run
     if any(run.resolve_model(name).provider == "embedded" for name in used):
         run.emit(Notice(EMBEDDED, "warn"))
 
 
 def _tiers_in_use(session: Session) -> list[str]:
-    """The tiers, and of those that are elsewhere only what a role of the workflow asks for: no provider is told of that
-    nobody uses."""
+    """Return the tiers to pin: those with a model of another provider only if a role needs them, so that unused
+    providers are not contacted."""
     library = session.program.library
     read = [source.path for source in library.files.values() if source.path.parent.name == "roles"]
     wanted = {role.model.casefold() for path in read if (role := library.role(path.stem)) is not None}
@@ -327,7 +326,7 @@ def _tiers_in_use(session: Session) -> list[str]:
 
 
 async def _interruptible(work: Any) -> Outcome:
-    """Ctrl-C and a polite kill end the run with its state written; the second one ends the process."""
+    """Let SIGINT or SIGTERM end the run with its state written; a second signal ends the process."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     caught = []

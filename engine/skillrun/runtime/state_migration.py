@@ -1,4 +1,4 @@
-"""A run's state as today's workflow declares it, and the files that have changed since the run was last evaluated."""
+"""Migrates a run's state to the current workflow, and finds files that have changed since the last evaluation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from skillrun.types.input_values import apply_fallbacks, resolve_inputs
 
 
 async def migrate_state(program: Program, store: RunData) -> tuple[State, list[str], list[str]]:
-    """The state as today's workflow declares it, its log, and what is to be said of it.
+    """Return the state as the current workflow declares it, its log, and notices for the user.
 
-    Phases have their present names. What is missing is what a phase has set last, or else its default; what a phase has
-    unset stays so. A value that is not allowed any more gives way to its `fallback`.
+    Renamed phases get their current names. A missing value is the one that a phase set last, or else the default;
+    values that a phase unset stay unset. A value that is no longer allowed is replaced by its `fallback`.
     """
     workflow = program.workflow
     state, log = store.state.read()
@@ -28,7 +28,7 @@ async def migrate_state(program: Program, store: RunData) -> tuple[State, list[s
     state.going = {key: names_now.get(value, value) for key, value in state.going.items()}
     past = [summary for earlier in store.summaries.history(state.round) for summary in earlier.phases.values()]
     for name in workflow.phases:
-        with contextlib.suppress(SkillrunError):  # one that cannot be read is recovered
+        with contextlib.suppress(SkillrunError):  # an unreadable summary is recovered later
             past.append(store.summaries.find_completed(name) or Summary())
     sets: dict[str, object] = {}
     for summary in past:
@@ -45,12 +45,12 @@ async def migrate_state(program: Program, store: RunData) -> tuple[State, list[s
 
 
 def file_hashes(program: Program) -> dict[str, str]:
-    """Every file that the program was read from, with the beginning of its hash."""
+    """Return every file that the program was read from, with a prefix of its hash."""
     return {source.label: sha256_of(source.text)[:16] for source in program.library.files.values()}
 
 
 def changed_files(program: Program, state: State) -> list[str]:
-    """The files that are other than when the run was last evaluated."""
+    """Return the files that have changed since the run was last evaluated."""
     before, after = state.files, file_hashes(program)
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and name in after

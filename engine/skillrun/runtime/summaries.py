@@ -1,4 +1,4 @@
-"""The summary that every phase ends in: filled by rules where they can, by one call on the fast tier for the rest."""
+"""Builds the summary of a phase: by rules where possible, the rest with one call on the fast tier."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_NAMED: Final = 40  # artifacts
 
 
 def evaluate_outputs(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any]:
-    """The phase's declared outputs; absent ones are left out."""
+    """Return the phase's declared outputs without absent ones."""
     outputs = {}
     for name, value in phase.phase.outputs.items():
         data = value.evaluate(names)
@@ -41,10 +41,9 @@ def evaluate_outputs(phase: PhaseRun, names: Mapping[str, Any]) -> dict[str, Any
 async def build_summary(
     phase: PhaseRun, outputs: Mapping[str, Any], status: str, *, goes_back: bool = False
 ) -> Summary:
-    """The summary of a phase that is over, its fields in the order in which they are written; `back`: an earlier phase
-    comes next.
+    """Return the summary of an ended phase, with its fields in the order in which they are written.
 
-    A model says something of the phase only where something later reads it.
+    With `goes_back`, an earlier phase is next. A model is called only if something later reads its summary.
     """
     program, account = phase.run.program, phase.record
     prompts = account.prompts
@@ -89,12 +88,12 @@ async def build_summary(
 
 
 def _is_flag_set(value: Any) -> bool:
-    """Whether a flag says something: 0 does, false does not."""
+    """Return whether a flag is set: 0 counts, false does not."""
     return value is not False and value is not None and value not in ("", [], {})
 
 
 def base_summary(phase: PhaseRun, status: str) -> Summary:
-    """What every summary begins with, also that of a phase which waits, was skipped or was recovered."""
+    """Return the first fields of every summary, including those of waiting, skipped and recovered phases."""
     artifacts = phase.record.artifacts
     named, more = artifacts[:MOST_NAMED], len(artifacts) - MOST_NAMED
     wrote = f"wrote {', '.join(named)}" + (f" and {more} more" if more > 0 else "") if named else "wrote nothing"
@@ -111,7 +110,7 @@ def base_summary(phase: PhaseRun, status: str) -> Summary:
 
 
 def degraded_flags(phase: PhaseRun) -> dict[str, object]:
-    """The flags of a phase that went on without something, and why."""
+    """Return the flags of a phase that continued without a result, with the reasons."""
     reasons = phase.record.degraded_reasons
     return {"degraded": True, "degraded_because": "; ".join(reasons)} if reasons else {}
 
@@ -123,9 +122,9 @@ def _records(value: Any) -> list[Any]:
 async def _summarize_with_model(
     phase: PhaseRun, outputs: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What the fast tier says of the phase beside what is `given`; nothing, and a flag, when it gives no usable reply.
+    """Return the summary fields that `given` lacks, from the fast tier; empty, with a flag, without a usable reply.
 
-    What a step was asked for beside its document is not asked for again, also where it did not come.
+    Fields that a step was asked for are not requested again, even if its reply lacked them.
     """
     text = phase.run.program.library.text(TEMPLATE)
     if text is None or text.output is None:
@@ -149,10 +148,10 @@ async def _summarize_with_model(
     try:
         material = material_blocks(phase.run, text.material, names)
         asked = _build_request(phase, text.template.render_text(names), shape, material)
-    except RenderError as error:  # what the phase has come to is not lost for want of a record of it
+    except RenderError as error:  # a failed summary must not discard the phase's results
         phase.record.degraded_reasons.append(f"summary: {error.message}")
         return {}
-    reply = MemberResult("error", reason="not asked")
+    reply = MemberResult("error", reason="not called")
     for attempt in (1, 2):
         reply = await converse(phase, asked, attempt)
         if reply.ok:
@@ -161,7 +160,7 @@ async def _summarize_with_model(
         if reply.is_permanent:
             break
     phase.record.degrade(f"summary: {reply.reason}")
-    phase.warn(f"the summary is what the outputs say: {reply.reason}")
+    phase.warn(f"the summary contains only the outputs: {reply.reason}")
     return {}
 
 
@@ -171,7 +170,7 @@ def _build_request(phase: PhaseRun, prompt: str, shape: Shape, material: list[Ma
         request = assemble_request(asking, prompt, material)
     except StepFailed as failure:
         raise SkillrunError(
-            failure.reason, f"shorten skills/{TEMPLATE}.md, or take a larger model as `{TIER}`"
+            failure.reason, f"shorten skills/{TEMPLATE}.md, or use a larger model for `{TIER}`"
         ) from None
     return MemberRequest(
         "summarise", f"{phase.address()}/summary/{TIER}", request, asking.resolved.window, shape, invalid="drop"

@@ -1,4 +1,4 @@
-"""What calls have used: how many, their tokens and their price."""
+"""Totals of calls, tokens and price."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skillrun.store.summary import TOKENS, Summary, UsageRecord
 
 @dataclass(frozen=True)
 class UsageTotals:
-    """Calls, tokens and price; the price is None once that of one call is unknown.
+    """Calls, tokens and price. One call with an unknown price makes the total price None.
 
-    `replayed` are replies that were paid for elsewhere, in an earlier round: their tokens and price count there.
-    `kept` are the tokens that calls which go on with a conversation found in a provider's cache.
+    `replayed` counts replies that were paid for in an earlier round, where their tokens and price are counted.
+    `kept` counts the tokens that calls in a persistent conversation read from a provider's cache.
     """
 
     calls: int = 0
@@ -25,7 +25,7 @@ class UsageTotals:
 
     @classmethod
     def from_summaries(cls, summaries: Iterable[Summary]) -> UsageTotals:
-        """What these summaries have recorded."""
+        """Return the totals that these summaries record."""
         total = cls()
         for summary in summaries:
             used = summary.usage
@@ -51,5 +51,5 @@ class UsageTotals:
         return record
 
     def template_value(self) -> dict[str, object]:
-        """As templates see it."""
+        """Return the totals as templates see them."""
         return {**self.to_dict(), "saved": {"cache": self.usage.cache_read, "sessions": self.kept}}

@@ -1,1 +1,1 @@
-"""Pure functions over replies: agreement, repetition, verdicts, and fitting text into a budget. No input or output."""
+"""Pure functions over replies: agreement, repetition, aggregation, and fitting text into a token budget."""

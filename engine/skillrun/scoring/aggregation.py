@@ -1,4 +1,4 @@
-"""Bringing several members' structured replies together: means, and the last word of each member."""
+"""Aggregates the replies of several members: means, and the latest reply of each member."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ SUCCESS = "success"
 
 
 def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
-    """Arithmetic mean per numeric field, over the records that have a number there, rounded to two digits.
+    """Return the arithmetic mean per field, over the records that have a number there, rounded to two decimals.
 
-    Fields come in the order in which they are first seen; a single record is a list of one. True and False are no
-    numbers.
+    Fields are in order of first appearance; a single record counts as a list of one. Booleans are not numbers.
     """
     values: dict[str, list[float]] = {}
     for record in [records] if isinstance(records, Mapping) else records:
@@ -25,12 +24,12 @@ def mean(records: Iterable[Any] | Mapping[str, Any]) -> dict[str, float]:
 
 
 def latest(*steps: Any) -> list[Mapping[str, Any]]:
-    """Each member's last reply over several steps, members in the order in which they are first seen.
+    """Return each member's last reply over several steps, members in order of first appearance.
 
-    A member that was not asked again, or did not answer, keeps the earlier reply that has a text.
-    Steps that did not run may be passed, and lists of replies.
+    A member without a successful later reply keeps its earlier one.
+    Accepts steps, including ones that did not run, and lists of replies.
 
-    Source: the two-round deliberation of Owlex, in which the first round stands for whoever is missing in the second.
+    Source: the two-round deliberation of Owlex, where first-round replies are used for members missing in the second.
     """
     last: dict[str, Mapping[str, Any]] = {}
     for step in steps:

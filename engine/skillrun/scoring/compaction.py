@@ -1,7 +1,7 @@
-"""Fitting text and earlier phases' decisions into a budget of tokens. Estimates only: no tokenizer is loaded.
+"""Fits text and earlier phases' records into a token budget, with estimates instead of a tokenizer.
 
-Sources: byte-pair encoding (Sennrich, Haddow and Birch, 2016) for where a text is cut before it is counted; the context
-pack of the OMO workflow in myclaude for what accumulates.
+Sources: byte-pair encoding (Sennrich, Haddow and Birch, 2016) for splitting a text before counting; the context pack
+of the OMO workflow in myclaude for the accumulated records.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 MARKER = " […]"
 KINDS = ("risks_identified", "open_questions", "key_decisions")
-"""What accumulates. Of equally old records the ones named first here are dropped first."""
+"""The accumulated kinds of records. Among records of equal weight and age, those of earlier kinds are dropped first."""
 
 _WORDS = {"risks_identified": "severity", "open_questions": "priority", "key_decisions": "confidence"}
 _LEVELS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
@@ -29,14 +29,14 @@ _PIECE = re.compile(rf"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\S\t\r\n]+|{_RUNS}|.", re.
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a model counts for a text: deterministic, and rather too many than too few.
+    """Estimate the number of tokens of a text: deterministic, and more likely too high than too low.
 
-    The text is cut where byte-pair tokenizers cut before they merge, and each piece has a price: a word 1, and 1 more
-    per five letters from the eighth (a word in capitals 1 per four letters); a digit, tab or carriage return 1; blanks
-    1 per eight (a single one belongs to the next word); line breaks and runs of one punctuation mark 1 per two, of
-    marks that draw lines 1 per four; any other character 1 to 3 by its length in UTF-8 (é 1, я 1, 漢 1.5, 🙂 3).
-    Measured against cl100k, o200k and Claude's published tokenizer: English 1.0 to 1.2 times their counts, code 1.1 to
-    1.4, CJK 1.0 to 2.5, base64 0.8.
+    The text is split as byte-pair tokenizers pre-split it, and each piece has a price: a word 1, plus 1 per five
+    letters from the eighth (a word in capitals 1 per four letters); a digit, tab or carriage return 1; blanks 1 per
+    eight (a single one belongs to the next word); line breaks and runs of one punctuation mark 1 per two, of
+    line-drawing marks 1 per four; any other character 1 to 3 by its length in UTF-8 (é 1, я 1, 漢 1.5, 🙂 3).
+    Relative to cl100k, o200k and Claude's published tokenizer: English 1.0 to 1.2, code 1.1 to 1.4, CJK 1.0 to 2.5,
+    base64 0.8.
     """
     return _count_tokens_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _count_tokens(text)
 
@@ -48,13 +48,13 @@ def _count_tokens(text: str) -> int:
 
 
 _count_tokens_cached = lru_cache(maxsize=1024)(_count_tokens)
-"""What is measured once is measured again and again: each prompt of a phase holds what the others hold."""
+"""Cached because the prompts of a phase share most of their blocks."""
 
 
 def clip(text: str, n: int) -> str:
-    """The text if it has at most n estimated tokens, otherwise its beginning up to a line or word boundary and ` […]`.
+    """Return the text if it has at most n estimated tokens, else its beginning up to a line or word end and ` […]`.
 
-    The marker counts. When not even the marker fits, the result is empty.
+    The marker counts. If the marker alone does not fit, the result is empty.
     """
     if estimate_tokens(text) <= n:
         return text
@@ -71,12 +71,12 @@ def clip(text: str, n: int) -> str:
 
 
 def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, list[Any]]:
-    """What earlier phases decided, left open and warned of, cut to `budget` tokens, and what was `dropped`.
+    """Return the decisions, open questions and risks of earlier phases, cut to `budget` tokens, and the `dropped` ones.
 
-    `entries` are the summaries, oldest first; what they lack is skipped. A later record replaces an earlier one with
-    its id, a question or a risk is closed by a decision of the same or a later summary that names its id in `resolves`.
-    Then records go until the rest fits: what weighs least first, and of what weighs the same the oldest. `dropped`
-    holds mappings of `kind` and `record`, in the order of leaving.
+    `entries` are the summaries, oldest first; missing fields are skipped. A later record replaces an earlier one with
+    its id; a decision of the same or a later summary closes the questions and risks that its `resolves` names. Then
+    records are dropped until the rest fits, lowest weight first, oldest first among equal weights. `dropped` holds
+    mappings of `kind` and `record`, in the order of dropping.
     """
     current_records: dict[tuple[str, Any], tuple[str, Mapping[str, Any]]] = {}
     for age, entry in enumerate(entries):
@@ -108,7 +108,7 @@ def accumulate(entries: Iterable[Mapping[str, Any]], budget: int) -> dict[str, l
 
 
 def _weight(kind: str, record: Mapping[str, Any]) -> int:
-    """What a record counts by its own word; one without a word that is known counts as of medium weight."""
+    """Return the weight of a record by its level; without a known level it is medium."""
     word = record.get(_WORDS[kind])
     return _LEVELS.index(word) if isinstance(word, str) and word in _LEVELS else _LEVELS.index("MEDIUM")
 
@@ -130,7 +130,7 @@ def _price(piece: str) -> float:
 
 
 def _boundary(text: str, end: int) -> int:
-    """The last line end in the last fifth before `end`, or else the last word end in its second half, or else `end`."""
+    """Return the last line end in the last fifth before `end`, else the last word end in its second half, or `end`."""
     if end >= len(text) or text[end].isspace():
         return end
     line, word = text.rfind("\n", 0, end), text.rfind(" ", 0, end)
@@ -149,7 +149,7 @@ def _ids(resolves: Any) -> list[str]:
 
 
 def record_cost(record: Mapping[str, Any]) -> int:
-    """Tokens of a record as a line of a list: its values, and three for what stands around them."""
+    """Return the tokens of a record as a list item: its values, plus three for the formatting."""
     values = (
         ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value) for value in record.values()
     )

@@ -1,4 +1,4 @@
-"""How far the replies of a panel agree, by the words they use. A heuristic on text: no model is asked."""
+"""Measures how far the replies of a panel agree, with a heuristic on their words."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SETTINGS = ("agreement_weight", "overlap_weight", "high", "low", "agree", "disag
 
 
 def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Score, ratio, stability, level and counts of the replies; None for fewer than two with text.
+    """Return score, ratio, stability, level and keyword counts; None for fewer than two replies with text.
 
     Score = agreement_weight × agreement ratio + overlap_weight × stability, where the ratio is agreement words over
     agreement and disagreement words, and stability the mean pairwise Jaccard overlap. Without any such word the ratio
-    is "N/A" and the score is the stability alone. Numbers are rounded to four digits before the level is read off the
-    thresholds, so that the two never contradict each other. Weights, words and thresholds are the settings'; raises
-    ValueError when one of SETTINGS is not among them.
+    is "N/A" and the score is the stability alone. Numbers are rounded to four decimals before they are compared with
+    the thresholds, so that score and level are consistent. Weights, words and thresholds come from the settings; raises
+    ValueError if one of SETTINGS is missing.
 
-    Source: the convergence check of Mysti's brainstorm mode (`BrainstormManager._assessConvergence`), with whole words
-    counted and without its neutral 0.5 where no word speaks.
+    Source: the convergence check of Mysti's brainstorm mode (`BrainstormManager._assessConvergence`), counting whole
+    words, and without its neutral 0.5 for texts without keywords.
     """
     texts = [text for text in map(_text, replies) if text]
     if len(texts) < 2:
@@ -62,7 +62,7 @@ def _text(reply: Any) -> str:
 
 
 def _count(texts: list[str], keywords: Iterable[str]) -> int:
-    """How often whole keywords occur in all texts ("disagree" is no "agree")."""
+    """Count the occurrences of keywords in all texts, as whole words ("disagree" is not "agree")."""
     return sum(len(_keyword_pattern(word).findall(text)) for word in keywords if word.strip() for text in texts)
 
 

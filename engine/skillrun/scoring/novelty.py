@@ -1,6 +1,6 @@
-"""What the members of a panel say in a reply that they had not said in an earlier one, by words alone.
+"""Finds what the members of a panel say that they did not say in an earlier reply, by comparing words.
 
-A heuristic that finds repetitions, also nearly verbatim ones; whether something is new in substance a model says.
+This heuristic detects verbatim and near-verbatim repetition; only a model can judge whether the substance is new.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ def find_new_items(
     min_words: int = MIN_NEW_WORDS,
     clean_text: Callable[[str], str] = str,
 ) -> list[dict[str, Any]]:
-    """For each reply of `later` a record: `member`, `status`, `new` and `alike`.
+    """Return a record for each reply of `later`: `member`, `status`, `new` and `alike`.
 
-    `new` are the items of the list `field` with at least `least` words that stand nowhere in the member's own reply of
-    `earlier`; `spoken` takes out of a text what does not count. `alike` has the Jaccard overlap of each text field with
-    that of the earlier reply. Who has not answered has nothing new; who had not answered before has only what is new.
+    `new` are the items of the list `field` with at least `min_words` words that do not occur in the member's reply in
+    `earlier`; `clean_text` removes words that do not count. `alike` has the Jaccard overlap of each text field with the
+    earlier one. A failed reply has nothing new; without an earlier reply, everything is new.
     """
     earlier_by_member = {
         reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _has_answer(reply)
@@ -61,12 +61,12 @@ def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _count_new_words(item: Any, known: frozenset[str], clean_text: Callable[[str], str]) -> int:
-    """How many of an item's words are not among those known."""
+    """Count the distinct words of an item that are not known."""
     return len(words(clean_text("\n".join(_texts(item)))) - known)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a value."""
+    """Yield every text in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):

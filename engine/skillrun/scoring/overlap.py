@@ -1,4 +1,4 @@
-"""How many words two texts share, and which texts of a list say the same thing again."""
+"""Compares texts by the words they share, and removes near-duplicates from a list."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from functools import lru_cache
 from math import ceil, inf
 from typing import Any
 
-# Scripts written without spaces give one word per character; everything else is runs of letters and digits.
+# In scripts written without spaces each character is a word; otherwise words are runs of letters and digits.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
 _WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])[^\W_])+(?:['’](?:(?![{_UNSPACED}])[^\W_])+)*")
 
 
 @lru_cache(maxsize=256)
 def words(text: str) -> frozenset[str]:
-    """The distinct words of a text, case folded, without punctuation."""
+    """Return the distinct words of a text, case folded, without punctuation."""
     return frozenset(_WORD.findall(text.casefold().replace("’", "'")))
 
 
 def overlap(a: str, b: str) -> float:
-    """Jaccard similarity of the words of two texts, 0 to 1: shared words over all words (Jaccard, 1901).
+    """Return the Jaccard similarity of the words of two texts, 0 to 1: shared words over all words (Jaccard, 1901).
 
-    Two texts without any word overlap fully when they are the same text, otherwise not at all.
+    Two texts without words overlap fully if they are equal, otherwise not at all.
     """
     mine, other = words(a), words(b)
     if not mine and not other:
@@ -39,14 +39,14 @@ def dedupe(
     charge: Callable[[int], None] = lambda _: None,
     max_work: float = inf,
 ) -> list[Any]:
-    """The items whose text overlaps none kept before them by `threshold` or more; order stays, the first stays.
+    """Return the items whose text overlaps no previously kept text by `threshold` or more, in order.
 
-    `by` names the field of records that holds the text; for plain strings leave it out, the threshold may take its
-    place. An item without text is kept. `pay` hears of the work before it is done. After `most` of it, in a list that
-    floods, an item is only compared with those of exactly its words.
+    `by` names the field of records that holds the text; for plain strings omit it or pass the threshold instead. An
+    item without text is kept. `charge` is called with the work before it is done. After `max_work`, an item is only
+    compared with those that have exactly the same words.
 
-    Sources: greedy clustering around leaders (Hartigan, 1975), with `overlap` as the likeness and the leaders as
-    result; prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the pairs that can be alike.
+    Sources: greedy clustering around leaders (Hartigan, 1975), with `overlap` as the similarity and the leaders as
+    result; prefix filtering (Chaudhuri, Ganti and Kaushik, 2006) finds the candidate pairs.
     """
     if isinstance(by, (int, float)):
         threshold = by
@@ -63,17 +63,17 @@ def dedupe(
 
 
 class _Leaders:
-    """The texts kept so far, found by their rarest words.
+    """The texts kept so far, indexed by their rarest words.
 
-    Two sets of words that overlap by a threshold t share t of the words of each; so of each set, sorted the same way,
-    a word that both have is among the first ones, all but a share t.
+    Two sets of words that overlap by a threshold t share at least t of the words of each. So if both are sorted in the
+    same order, they share a word among the first words of each, all but a share t.
     """
 
     def __init__(
         self, threshold: float, times: Mapping[str, int], charge: Callable[[int], None], max_work: float
     ) -> None:
         self.threshold = threshold
-        self.times = times  # how often each word occurs
+        self.times = times  # frequency of each word
         self.charge = charge
         self.remaining_work = max_work
         self.known: set[frozenset[str]] = set()
@@ -82,8 +82,8 @@ class _Leaders:
         self.sets_by_word: dict[str, list[int]] = {}
 
     def add_if_distinct(self, text: str, mine: frozenset[str]) -> bool:
-        """Whether a text is like none kept so far; it is then kept."""
-        if self.threshold <= 0:  # everything is like everything
+        """Keep a text that is unlike all kept ones; return whether it was kept."""
+        if self.threshold <= 0:  # any two texts are alike
             alike = bool(self.sets or self.wordless)
         elif not mine:
             alike = self.threshold <= 1 and text.strip() in self.wordless
@@ -111,7 +111,7 @@ class _Leaders:
         self.sets.append(mine)
 
     def _candidates(self, mine: frozenset[str]) -> Iterator[frozenset[str]]:
-        """The sets that share one of the first words, and are of a size that allows the threshold."""
+        """Yield the sets that share one of the rarest words and whose size allows the threshold."""
         seen: set[int] = set()
         for word in self._rarest_words(mine):
             places = self.sets_by_word.get(word, ())
@@ -124,7 +124,7 @@ class _Leaders:
                         yield other
 
     def _rarest_words(self, mine: frozenset[str]) -> list[str]:
-        """The rarest words, so many that one of them is in each set that overlaps by the threshold."""
+        """Return the rarest words, enough that every set that overlaps by the threshold contains one of them."""
         count = len(mine) - ceil(self.threshold * len(mine) - _SLACK) + 1 if self.threshold <= 1 else 0
         return sorted(mine, key=lambda word: (self.times[word], word))[: max(0, count)]
 
@@ -134,4 +134,4 @@ class _Leaders:
         return shared / (len(mine) + len(other) - shared)
 
 
-_SLACK = 1e-6  # words; what floating point may add to a share of them
+_SLACK = 1e-6  # words; tolerance for floating-point errors

@@ -1,7 +1,7 @@
-"""Regular expressions that come from files and models: which are accepted, and where they occur in a text.
+"""Validates regular expressions from files and models, and searches texts with them.
 
-RE2 searches: whatever the pattern and the text are like, a search takes time in line with both, and no more memory than
-it is given. What it does not offer is refused with a reason. Why, with figures: docs/decisions/019-patterns.md.
+Uses RE2, whose search time is linear in the text for any pattern and whose memory is bounded. Unsupported syntax is
+rejected with a reason. For the rationale and measurements, see docs/decisions/019-patterns.md.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Any, Final
 
 Hit = tuple[int, str]
 TEXT_CAP: Final = 200_000
-"""Characters of a text that are searched; what stands behind them is not looked at."""
+"""Characters of a text that are searched; the rest is ignored."""
 
 MAX_PATTERN: Final = 500  # characters
-MAX_STATES: Final = 600  # of the automaton over one-byte characters: a character, a class, a round of a repetition each
+MAX_STATES: Final = 600  # of the automaton over bytes: one for each character, class and round of a repetition
 MEMORY: Final = 8 << 20  # bytes for an automaton over all characters
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _WIDE: Final = re.compile(r"[^\x00-\xff]|\\x\{[0-9a-fA-F]{3,}\}")
-_UNSUPPORTED: Final = "look-around, back references, atomic groups and possessive repeats are not offered"
-_REASONS: Final = {  # the beginning of what RE2 says, and what it means
+_UNSUPPORTED: Final = "look-around, back references, atomic groups and possessive repeats are not supported"
+_REASONS: Final = {  # the beginning of RE2's message, and an explanation
     "invalid perl operator": _UNSUPPORTED,
     "invalid escape sequence": r"there are no back references, the end of the text is `\z`, and é is `\x{e9}`",
     "bad repetition operator": _UNSUPPORTED,
-    "invalid repetition size": "a part is repeated at most 1,000 times, repetitions inside repetitions multiplied",
+    "invalid repetition size": "a part may repeat at most 1,000 times, with nested repetitions multiplied",
     "pattern too large": "it repeats too much, or has too many classes of letters",
 }
 
 
 def find_hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = True) -> list[Hit]:
-    """Place and words of each occurrence that is not empty, in the first TEXT_CAP characters.
+    """Return offset and text of each non-empty match in the first TEXT_CAP characters.
 
-    Raises ValueError for a pattern that is refused, and TimeoutError when finding them takes longer than `seconds` of
-    this thread's work.
+    Raises ValueError for an invalid pattern, and TimeoutError if the search takes longer than `seconds` of this
+    thread's CPU time.
     """
     until = time.thread_time() + seconds
     occurrences = []
@@ -48,9 +48,9 @@ def find_hits(pattern: str, text: str, seconds: float, *, ignore_case: bool = Tr
 
 
 def find_lines(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[tuple[int, str]]:
-    """Number and text of each line in whose first TEXT_CAP characters the pattern occurs; case matters.
+    """Yield number and text of each line whose first TEXT_CAP characters match the pattern; case matters.
 
-    Raises ValueError for a pattern that is refused, and TimeoutError when `seconds` have passed.
+    Raises ValueError for an invalid pattern, and TimeoutError when `seconds` have passed.
     """
     compiled, until = _compile(pattern, False), time.monotonic() + seconds
     for number, line in enumerate(lines, 1):
@@ -61,12 +61,12 @@ def find_lines(pattern: str, lines: Iterable[str], seconds: float) -> Iterator[t
 
 
 def occurs(pattern: str, text: str) -> bool:
-    """Whether the pattern occurs in the text; case matters. Raises ValueError for a pattern that is refused."""
+    """Whether the pattern occurs in the text; case matters. Raises ValueError for an invalid pattern."""
     return bool(_compile(pattern, False).search(_replace_surrogates(text)))
 
 
 def distinct_words(hits: Iterable[Hit]) -> list[str]:
-    """The words of hits in the order of their places; of words that differ in case alone, those that come first."""
+    """Return the distinct texts of hits by position; of those that differ only in case, the first."""
     words: dict[str, str] = {}
     for _, hit in sorted(hits):
         words.setdefault(hit.casefold(), hit)
@@ -74,7 +74,7 @@ def distinct_words(hits: Iterable[Hit]) -> list[str]:
 
 
 def rejection_reason(pattern: str) -> str | None:
-    """Why a regular expression is not accepted; None where it is."""
+    """Return why a regular expression is rejected; None if it is valid."""
     try:
         _compile(pattern, True)
     except ValueError as error:
@@ -84,7 +84,7 @@ def rejection_reason(pattern: str) -> str | None:
 
 @lru_cache(maxsize=512)
 def _compile(pattern: str, ignore_case: bool) -> Any:
-    """The pattern as RE2 has it. Raises ValueError with the reason why it is refused."""
+    """Return the compiled RE2 pattern. Raises ValueError with the reason if it is rejected."""
     quoted = _replace_surrogates(pattern if len(pattern) <= 60 else f"{pattern[:60]}…")
     if len(pattern) > MAX_PATTERN:
         raise ValueError(f"the pattern `{quoted}` is longer than {MAX_PATTERN} characters")
@@ -101,26 +101,26 @@ def _compile(pattern: str, ignore_case: bool) -> Any:
         raise ValueError(
             f"`{quoted}` is not a regular expression: {reason}{f'; {explanation}' if explanation else ''}"
         ) from None
-    # without counted repeats its length is bound enough
+    # without counted repeats the length limit is sufficient
     if "{" in pattern and _states(re2, pattern, compiled.programsize) > MAX_STATES:
-        message = f"`{quoted}` stands for more than {MAX_STATES} characters, classes and rounds of repetitions"
-        raise ValueError(f"{message}; repeat less, or make it two patterns")
+        message = f"`{quoted}` expands to more than {MAX_STATES} characters, classes and rounds of repetitions"
+        raise ValueError(f"{message}; repeat less, or split it into two patterns")
     return compiled
 
 
 def _states(re2: Any, pattern: str, otherwise: int) -> int:
-    """The size of the automaton where each character is a byte, so that a class of letters counts once."""
+    """Return the size of the automaton over bytes, in which a class of letters counts once."""
     narrow = _WIDE.sub("\xff", pattern).encode("latin-1")
     try:
         return int(re2.compile(narrow, _options(re2, True, latin=True)).programsize)
-    except re2.error:  # a range that has no meaning in bytes
+    except re2.error:  # a range that is invalid in bytes
         return otherwise
 
 
 def _options(re2: Any, ignore_case: bool, *, latin: bool = False) -> Any:
     options = re2.Options()
     options.case_sensitive = not ignore_case
-    options.never_capture = True  # only the whole is looked at, and groups would take a slower way
+    options.never_capture = True  # only the whole match is used, and groups are slower
     options.log_errors = False
     options.max_mem = MEMORY
     if latin:
@@ -129,37 +129,35 @@ def _options(re2: Any, ignore_case: bool, *, latin: bool = False) -> Any:
 
 
 def _replace_surrogates(text: str) -> str:
-    """The text, of the same length, without halves of characters, which no search can take."""
+    """Replace surrogates, which RE2 cannot search; the length stays the same."""
     return text if text.isascii() else _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _translate_pattern(pattern: str) -> str:
-    """The pattern with `\\w` for the letters and digits of every script, which for RE2 are ASCII's.
+    """Translate `\\w`, which is ASCII only in RE2, to the letters and digits of every script.
 
-    Raises ValueError where that cannot be said: a `\\b` beside a letter outside ASCII, `\\W` inside brackets.
+    Raises ValueError for what cannot be translated: `\\b` next to a letter outside ASCII, `\\W` inside brackets.
     """
     parts: list[str] = []
     in_brackets = False
     at = 0
     while at < len(pattern):
         piece = pattern[at : at + 2] if pattern[at] == "\\" else pattern[at]
-        if piece == "\\Q":  # up to `\E` all is text
+        if piece == "\\Q":  # literal up to `\E`
             end = pattern.find("\\E", at)
             piece = pattern[at : end + 2 if end >= 0 else None]
         elif piece == "\\b" and not in_brackets and (letter := _adjacent_non_ascii(pattern, at)):
-            message = (
-                f"a word's end `\\b` beside `{letter}` is not offered: it knows the letters a to z, digits and `_`"
-            )
-            raise ValueError(f"`{pattern}`: {message}; write `(?:^|\\W)` in front, `(?:\\W|$)` behind")
+            message = f"`\\b` next to `{letter}` is not supported: it only knows the letters a to z, digits and `_`"
+            raise ValueError(f"`{pattern}`: {message}; write `(?:^|\\W)` before, `(?:\\W|$)` after")
         elif piece == "\\W" and in_brackets:
-            raise ValueError(f"`{pattern}`: `\\W` is not offered inside brackets")
+            raise ValueError(f"`{pattern}`: `\\W` is not supported inside brackets")
         parts.append(_WORDS.get((piece, in_brackets), piece))
         if piece == "[" and not in_brackets:
             in_brackets = True
             if pattern[at + 1 : at + 2] == "^":
                 piece = "[^"
                 parts[-1] = piece
-            if pattern[at + len(piece) : at + len(piece) + 1] == "]":  # the first one is a character of the class
+            if pattern[at + len(piece) : at + len(piece) + 1] == "]":  # a first `]` is a member of the class
                 parts.append("]")
                 at += 1
         elif piece == "]":
@@ -176,6 +174,6 @@ _WORDS: Final = {
 
 
 def _adjacent_non_ascii(pattern: str, at: int) -> str:
-    """The letter outside ASCII that stands before or behind the `\\b` at a place."""
+    """Return the letter outside ASCII before or after the `\\b` at an offset, if there is one."""
     beside = (pattern[at - 1 : at], pattern[at + 2 : at + 3])
     return next((sign for sign in beside if sign and not sign.isascii() and sign.isalnum()), "")

@@ -1,6 +1,6 @@
-"""What stands in the files of a run as a name, before it is used: they may come from anybody.
+"""Validates the names of artifacts before they are used, since a run's files may be untrusted.
 
-The one guard for the names of artifacts, whether a model, an author or an earlier record gives them.
+All names pass through it, whether a model, an author or an earlier record gives them.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from skillrun.repository.paths import PathRefused
 from skillrun.store.state import STATE
 from skillrun.types.schemas import quote_value
 
-INBOX: Final = ".run/inbox"  # answers that people have left, until the run takes them
+INBOX: Final = ".run/inbox"  # answers of users, until the run takes them
 SUMMARIES: Final = "summaries"
 FORBIDDEN_NAMES: Final = frozenset({".git", ".hg", ".svn", ".bzr", ".jj", ".sl", "head"})
-"""Names in which version control finds a repository, with hooks and programs to start; `HEAD` makes a bare one."""
-MAX_PART_BYTES: Final = 240  # bytes: what a file system allows, less what a name has while it is written
+"""Names that make a folder a repository for version control, which may execute its hooks; `HEAD` makes a bare one."""
+MAX_PART_BYTES: Final = 240  # bytes: the limit of file systems, less the parts of temporary names
 
 
 def normalize_artifact_name(name: str) -> str:
-    """The one name of an artifact, however its path is written.
+    """Return the canonical name of an artifact, however its path is written.
 
-    Raises PathRefused when it would lie outside of the run, or in a file of the engine's.
+    Raises PathRefused for a path outside of the run, and for files of the engine.
     """
     if not name.isprintable():
-        raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it has a character that is not seen")
+        raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it has a non-printable character")
     if len(name) > LONGEST or any(len(part.encode(errors="replace")) > MAX_PART_BYTES for part in name.split("/")):
         raise PathRefused(f"{quote_value(name)} is not a name for an artifact: it is too long")
     if name.startswith("/"):
         raise PathRefused(
-            f"{quote_value(name)} leads out of its folder", "It is absolute; write it from the folder on."
+            f"{quote_value(name)} leads out of its folder", "It is absolute; use a path relative to the folder."
         )
     parts: list[str] = []
     for part in name.split("/"):
@@ -44,17 +44,15 @@ def normalize_artifact_name(name: str) -> str:
             parts.append(part)
     for part in parts:
         if part.casefold() in FORBIDDEN_NAMES:
-            raise PathRefused(
-                f"{quote_value(name)} is not a name for an artifact: programs take orders from a `{part}`"
-            )
-    top = "".join(parts[:1]).casefold()  # some file systems know no case
+            raise PathRefused(f"{quote_value(name)} is not a name for an artifact: version control uses `{part}`")
+    top = "".join(parts[:1]).casefold()  # some file systems ignore case
     if top in ("", ".run", SUMMARIES, STATE) or top.startswith("round-"):
         raise PathRefused(f"`{name}` is not a name for an artifact: it belongs to the run itself")
     return "/".join(parts)
 
 
 def variant_names(path: str) -> Iterator[str]:
-    """`plan.new.md`, `plan.new-2.md` and so on: what stands there already may be somebody's work."""
+    """Yield `plan.new.md`, `plan.new-2.md` and so on, since the existing file may be a user's work."""
     stem, dot, suffix = path.rpartition(".")
     for number in count(1):
         new = "new" if number == 1 else f"new-{number}"
@@ -62,7 +60,7 @@ def variant_names(path: str) -> Iterator[str]:
 
 
 def is_artifact_name(name: Any) -> bool:
-    """Whether a recorded name is one that a run has given to an artifact."""
+    """Whether a recorded name is a canonical artifact name."""
     try:
         return isinstance(name, str) and normalize_artifact_name(name) == name
     except PathRefused:

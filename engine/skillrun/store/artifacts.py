@@ -1,6 +1,6 @@
-"""Which files are the run's own work, and which a person has changed since: by the `wrote` records of the journal.
+"""Tracks which files the run has written and which a user has changed since, by the journal's `wrote` records.
 
-All names given to it are checked against escaping from the run. What was recorded is never trusted to be a name.
+Validates all names, including recorded ones, so that none leads out of the run.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from skillrun.types.schemas import quote_value
 
 WriteOutcome = Literal["written", "same", "kept", "conflict"]
 RefusalListener = Callable[[str], None]
-KEPT_PREFIX: Final = "kept/"  # where the journal notes that an edited artifact stays
+KEPT_PREFIX: Final = "kept/"  # address prefix of the notes that an edited artifact stays
 
 
 class Refusals:
-    """What was recorded and not followed, a line each, and who wants to hear of it."""
+    """Collects refused records, one line each, and passes them to listeners."""
 
     def __init__(self) -> None:
         self._lines: dict[str, None] = {}
@@ -32,7 +32,7 @@ class Refusals:
         return list(self._lines)
 
     def listen(self, listener: RefusalListener) -> None:
-        """Tell what was refused so far, and what will be."""
+        """Pass past and future refusals to the listener."""
         self._listeners.append(listener)
         for line in self._lines:
             listener(line)
@@ -45,7 +45,7 @@ class Refusals:
 
 
 class Artifacts:
-    """The artifacts of a run. Without a journal they can be looked at."""
+    """The artifacts of a run. Read-only without a journal."""
 
     def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
         self._files, self._journal, self._refusals = files, journal, refusals
@@ -57,17 +57,17 @@ class Artifacts:
                 self._written.setdefault(entry.address, []).append(entry.fingerprint)
             else:
                 refusals.refuse(
-                    f"the journal says that the run wrote {quote_value(entry.address)}, which is no artifact of it"
+                    f"the journal says that the run wrote {quote_value(entry.address)}, which is not a valid name"
                 )
 
     def name(self, name: str) -> str:
-        """The one name of an artifact. Raises PathRefused when it would lie outside, or in a file of the engine's."""
+        """Return the canonical name of an artifact. Raises PathRefused, see `normalize_artifact_name`."""
         return normalize_artifact_name(name)
 
     def text(self, name: str, number: int = 0) -> str | None:
-        """The text of an artifact, or with the number of a round that is over the one that it left.
+        """Return the text of an artifact or, with the number of a finished round, its text in that round.
 
-        None where there is none, or where it is refused, which is told.
+        None if it is missing, or if it is refused, which is reported.
         """
         try:
             content = read_content(
@@ -80,7 +80,7 @@ class Artifacts:
         return None if content is None else sanitize(content.decode("utf-8", "replace"))
 
     def has(self, name: str) -> bool:
-        """Whether an artifact is there; one that is refused is not, and that is told."""
+        """Whether an artifact exists; False if it is refused, which is reported."""
         try:
             return self._files.has(normalize_artifact_name(name))
         except PathRefused as error:
@@ -90,15 +90,15 @@ class Artifacts:
         return False
 
     def list_names(self) -> list[str]:
-        """The files that the run has written and that are there."""
+        """Return the existing files that the run has written."""
         return [name for name in self._written if self.has(name)]
 
     def list_edited(self) -> list[str]:
-        """The artifacts whose present text the run has never written."""
+        """Return the artifacts whose current text the run has never written."""
         return [name for name in self.list_names() if not self.is_unmodified(name)]
 
     def is_unmodified(self, name: str) -> bool:
-        """Whether a file is as the run has written it."""
+        """Whether a file is unchanged since the run wrote it."""
         if name not in self._written:
             return False
         try:
@@ -109,11 +109,11 @@ class Artifacts:
         return content is not None and sha256_of(content) in self._written[name]
 
     async def put(self, name: str, text: str) -> WriteOutcome:
-        """Write an artifact, unless a person has changed the file that is there.
+        """Write an artifact, unless a user has changed the existing file.
 
-        `kept`: the run has written this text before, the person has changed what became of it, and theirs stays, also
-        when the round ends.
-        `conflict`: the text is new, and nothing was written. The hash is in the ledger before the file is.
+        `kept`: the run has written this text before and the user has edited it; the user's version stays, also when the
+        round ends.
+        `conflict`: the text is new, and nothing was written. The hash is recorded before the file is written.
         """
         current = self._digest(normalize_artifact_name(name))
         self.put_now.add(name)
@@ -132,40 +132,40 @@ class Artifacts:
             await self._record_write(name, new, text)
         try:
             self._files.write(name, text, precondition=lambda: self._check_unchanged(name, current))
-        except FileChanged:  # by a person, since it was looked at
+        except FileChanged:  # changed since it was read
             return "conflict"
         return "written"
 
     async def keep_user_version(self, name: str) -> None:
-        """Have what a person has made of an artifact stay where it is when a round ends, instead of moving there."""
+        """Record that the user's version of an artifact stays in place when a round ends, instead of being moved."""
         content = read_content(self._files, name)
         if self._journal is not None and content is not None and not self._has_keep_note(name, content):
             await self._journal.record("note", f"{KEPT_PREFIX}{name}", sha256_of(content), {})
 
     async def replace(self, name: str, text: str) -> None:
-        """Write an artifact over whatever is there; noted when it is, or a kill between would let the old one stand."""
+        """Overwrite an artifact. Recorded after the write, so that a kill in between does not keep the old text."""
         self.write_user_file(name, text)
         await self._record_write(name, sha256_of(text), text)
 
     def write_user_file(self, name: str, text: str) -> None:
-        """Write a file that belongs to the person from then on."""
+        """Write a file that belongs to the user afterwards."""
         self._files.write(normalize_artifact_name(name), text)
 
     def create_form(self, name: str, text: str) -> bool:
-        """Write a file for the person to fill in, unless one is there; whether it was written."""
+        """Write a file for the user to fill in, unless it exists; returns whether it was written."""
         return self._files.write_new(normalize_artifact_name(name), text)
 
     def remove(self, name: str) -> None:
-        """Remove an artifact, where it is there."""
+        """Remove an artifact, if it exists."""
         if self._files.has(normalize_artifact_name(name)):
             self._files.remove(name)
 
     def make_folder(self, name: str) -> None:
-        """Make a folder for files that a person brings."""
+        """Make a folder for files that the user provides."""
         self._files.make_folder(normalize_artifact_name(name))
 
     def prune(self, current: set[str]) -> None:
-        """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
+        """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a user changed them."""
         for name in self.list_names():
             if name not in current and self.is_unmodified(name):
                 self._files.remove(name)
@@ -173,8 +173,8 @@ class Artifacts:
     # rounds
 
     def move(self, name: str, target: str, *, copy: bool = False) -> None:
-        """Move a file to a round that ends. It is copied where it `stays`, or where a person has changed and keeps it;
-        what a person has put at `target` gets a name beside it."""
+        """Move a file to a finished round. It is copied with `copy`, and if a user has changed and keeps it; a user's
+        file at `target` is renamed."""
         try:
             exists = self._files.has(name)
         except PathRefused as error:
@@ -191,7 +191,7 @@ class Artifacts:
             self._files.move(name, target)
 
     def restore_from_round(self, path: str, round_folder: str) -> None:
-        """Give a file in the round `past` its place in the run again, where a person has made or changed it."""
+        """Move a file of a finished round back into the run, if a user has created or changed it."""
         name = path.removeprefix(f"{round_folder}/")
         if not self._files.is_file(path) or not is_artifact_name(name) or self._is_run_output(path):
             return
@@ -202,7 +202,7 @@ class Artifacts:
         self._files.move(path, name)
 
     def _is_run_output(self, path: str) -> bool:
-        """Whether a file in a round holds what the run has written as that artifact or, below `summaries`, at all."""
+        """Whether a file in a round holds a text that the run wrote, or is a summary."""
         name = path.partition("/")[2]
         if name.startswith(f"{SUMMARIES}/"):
             return True

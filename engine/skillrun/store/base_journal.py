@@ -1,6 +1,6 @@
-"""What every journal does, wherever its records are kept: chain them, commit together what comes together, find them.
+"""The base of all journals: chains records, commits concurrent ones together, and finds them.
 
-A subclass keeps rows (`_keep`) and gives one back (`_row`). It says nothing of files or databases.
+A subclass stores rows (`_persist`) and returns one (`_row`). Knows nothing of files or databases.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from skillrun.store.rows import TEXT, body_from_bytes, body_to_bytes, chain_hash
 from skillrun.syntax.diagnostics import SkillrunError
 
 RESTORE_HINT: Final = (
-    "Nothing was changed. Put `.run` back from a backup to go on with this run, or start a new one; "
-    "the artifacts, summaries and state.md of this one are kept."
+    "Nothing was changed. Restore `.run` from a backup to resume this run, or start a new one; "
+    "the artifacts, summaries and state.md of this run are kept."
 )
-DISK_HINT: Final = "look at the permissions of its folder and at the room on the disk"
+DISK_HINT: Final = "check the permissions of its folder and the free disk space"
 _EXTERNAL_KINDS: Final = frozenset({"tried", "reply", "failed", "tool", "answer"})
-"""What has come from outside and would have to be asked for again; kept also when the journal could not be written."""
+"""Results from outside that would have to be requested again; kept even if the journal could not be written."""
 
 
 def accept_any_body(_kind: str, _body: Body) -> bool:
@@ -43,42 +43,42 @@ def accept_any_body(_kind: str, _body: Body) -> bool:
 class ChainedJournal(ABC):
     """A `Journal` whose records are linked by their hashes.
 
-    Once a record could not be written nothing new is taken, so that no call goes out. What calls bring that are under
-    way is kept, and written, with what could not be, as soon as it can; nothing once the run is lost.
+    After a failed write it refuses new records, so that no call is sent. Results of running calls are still kept, and
+    written with the failed records as soon as possible, unless the run is lost.
     """
 
     def __init__(self, index: Index, fits: BodyCheck = accept_any_body, warning: str = "") -> None:
-        """`fits` looks at every body that is read: a journal from anybody may have a chain that is whole."""
+        """`fits` checks every body that is read: an untrusted journal may have an intact chain."""
         self._index, self._fits = index, fits
         self.warning = warning
         self._pending: list[JournalRow] = []
         self._commits = 0
         self._failure = ""
         self._lost: LeaseLost | None = None
-        self._torn = False  # by an interrupt or a bug in a commit: how far it came is unknown
+        self._torn = False  # by an interrupt or a bug in a commit: how much was written is unknown
 
     @abstractmethod
     def _persist(self, rows: Sequence[JournalRow]) -> None:
-        """Make rows durable, all or none. Raises OSError where that failed, LeaseLost where it must not be."""
+        """Make rows durable, all or none. Raises OSError if that fails, LeaseLost if it is not allowed."""
 
     @abstractmethod
     def _row(self, seq: int) -> JournalRow:
-        """A row that is durable. Raises JournalDamaged where it cannot be had."""
+        """Return a durable row. Raises JournalDamaged if it cannot be read."""
 
-    def _check_place(self) -> None:  # noqa: B027 (not every journal has to)
-        """Before a call goes out: raises LeaseLost where the run is not where it was."""
+    def _check_place(self) -> None:  # noqa: B027 (optional)
+        """Called before a call is sent. Raises LeaseLost if the run has moved."""
 
-    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (not every journal has to)
-        """Before rows are kept: raises LeaseLost where they may not be any more."""
+    def _check_rows(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
+        """Called before rows are stored. Raises LeaseLost if they must not be."""
 
-    def _attest(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (not every journal has to)
-        """After rows were kept, and are in the index: note how many there are."""
+    def _attest(self, rows: Sequence[JournalRow]) -> None:  # noqa: B027 (optional)
+        """Called after rows were stored and indexed: record how many there are."""
 
-    def _undo(self) -> None:  # noqa: B027 (not every journal has to)
-        """After a commit that has failed: leave nothing of it half done."""
+    def _undo(self) -> None:  # noqa: B027 (optional)
+        """Called after a failed commit: roll it back."""
 
     def close(self) -> None:
-        """Commit what is pending."""
+        """Commit pending records."""
         self._flush()
 
     async def record(self, kind: Kind, address: str, fingerprint: str, body: Body) -> None:
@@ -86,14 +86,14 @@ class ChainedJournal(ABC):
         self._append(kind, address, fingerprint, body)
         commit = self._commits
         try:
-            await asyncio.sleep(0)  # whoever else has something to record in this turn does it now
+            await asyncio.sleep(0)  # other tasks of this loop iteration add their records
         finally:
             if commit == self._commits:
                 self._flush()
         self.check()
 
     def check(self) -> None:
-        """Raises JournalUnwritable when a record could not be written, LeaseLost when none may be any more."""
+        """Raises JournalUnwritable if a record could not be written, LeaseLost if none may be written."""
         if self._lost is not None:
             raise LeaseLost(self._lost.message, self._lost.next_step)
         if self._failure:
@@ -102,7 +102,7 @@ class ChainedJournal(ABC):
             )
 
     def write_error(self) -> SkillrunError | None:
-        """Why the journal could not be written, what became of what was received, and what to do; None where it could.
+        """Return why the journal could not be written, whether replies are lost, and a hint; None if it could.
 
         Tries once more to write it.
         """
@@ -110,16 +110,16 @@ class ChainedJournal(ABC):
             return self._lost
         self._flush()
         lost_answers = sum(row.kind in ("reply", "answer") for row in self._pending)
-        consequence = "all that was answered is on record"
+        consequence = "all replies are recorded"
         if lost_answers:
-            noun = "answers" if lost_answers > 1 else "answer"
-            consequence = f"{lost_answers} {noun} that came could not be kept: what was asked is asked again"
+            noun = "replies" if lost_answers > 1 else "reply"
+            consequence = f"{lost_answers} {noun} could not be stored and will be requested again"
         return JournalUnwritable(f"the journal could not be written ({self._failure}); {consequence}", DISK_HINT)
 
     def restore(self, rows: Sequence[JournalRow]) -> None:
-        """Take over the records of another journal as they are, whose chain was verified; this one must be empty.
+        """Copy the verified records of another journal unchanged; this one must be empty.
 
-        Raises JournalUnwritable, LeaseLost, and then nothing is kept.
+        Raises JournalUnwritable, LeaseLost, and then keeps nothing.
         """
         assert self.is_empty
         self._pending = list(rows)
@@ -127,25 +127,25 @@ class ChainedJournal(ABC):
         self.check()
 
     def find(self, kind: Kind, address: str, fingerprint: str) -> Body | None:
-        """The body of the latest such record, as it was put in."""
+        """Return the body of the latest such record."""
         seq = self._index.latest.get((kind, address, fingerprint))
         return None if seq is None else self._entry(seq).body
 
     def entries(self, kind: Kind) -> Iterator[JournalEntry]:
-        """All records of a kind, oldest first."""
+        """Return all records of a kind, oldest first."""
         return map(self._entry, tuple(self._index.of_kind.get(kind, ())))
 
     def pending_calls(self) -> list[tuple[str, str]]:
-        """(address, fingerprint) of calls that were sent and of which nothing has come since, oldest first."""
+        """Return (address, fingerprint) of calls that were sent and have no result since, oldest first."""
         return list(self._index.unanswered)
 
     def latest_fingerprint(self, address: str) -> str:
-        """The fingerprint of the prompt that was asked at an address last, or taken up again since; empty for none."""
+        """Return the fingerprint of the prompt that was last sent or reused at an address; empty for none."""
         return self._index.present.get(address, "")
 
     @property
     def call_count(self) -> int:
-        """How many calls were sent; one that was tried again counts once."""
+        """The number of calls that were sent; a retried call counts once."""
         return self._index.calls
 
     @property
@@ -215,5 +215,5 @@ class ChainedJournal(ABC):
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
         if not self._fits(row.kind, body):
-            raise JournalDamaged(f"record {seq} of the journal is no `{row.kind}` of a run", RESTORE_HINT)
+            raise JournalDamaged(f"record {seq} of the journal is not a valid `{row.kind}`", RESTORE_HINT)
         return JournalEntry(seq, row.address, row.fingerprint, body)

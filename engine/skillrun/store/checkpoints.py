@@ -1,4 +1,4 @@
-"""Named points around everything that must survive a kill: commits, renames, model calls. They act in crash tests only.
+"""Named points around everything that must survive a kill: commits, renames, model calls. Active only in crash tests.
 
 SKILLRUN_KILL_AT=<n> kills the process with SIGKILL at the n-th point; SKILLRUN_KILL_LOG=<file> lists those reached.
 """

@@ -1,8 +1,8 @@
-"""The time as what a run keeps says it."""
+"""Timestamps for the records of a run."""
 
 from datetime import UTC, datetime
 
 
 def utc_timestamp() -> str:
-    """Now, in UTC, to the second."""
+    """Return the current time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,6 +1,6 @@
-"""What a journal holds of each member's conversation: what was sent, what tools answered, what came back.
+"""Reads the conversations of members from a journal: requests, tool results and replies.
 
-For who looks at a run from outside. Needs none of its files, and changes nothing; a request that is none is not shown.
+For views of a run. Needs none of its files, changes nothing, and leaves out invalid requests.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from skillrun.store.journal_bodies import SentBody
 from skillrun.types.records import matches_record
 
 PER_ROUND_SUFFIX: Final = re.compile(r"@[\d.]+$")
-"""How the address of a step ends that asks anew in each round."""
+"""The end of the address of a step that asks again in each round."""
 _ADDRESS: Final = re.compile(r"(.+)/(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True)
 class ToolUse:
-    """A tool that a model has called; `result` is None where none is on record."""
+    """A tool call of a model; `result` is None if it is not recorded."""
 
     call: ToolCall
     result: str | None
@@ -33,8 +33,8 @@ class ToolUse:
 class ConversationTurn:
     """One call of a conversation.
 
-    `times`: how often it was asked and answered, in runs that ask again; the last reply is here. `is_exact`: the
-    request has the fingerprint that it was recorded with.
+    `times` counts its replies, in runs that repeat calls; `reply` is the last one. `is_exact`: the request has the
+    fingerprint that it was recorded with.
     """
 
     address: str
@@ -49,7 +49,7 @@ class ConversationTurn:
     tried: tuple[str, ...] = ()
     tools: tuple[ToolUse, ...] = ()
     asks_again: str = ""
-    """Of a turn that asks for a better reply than the one before: what it says."""
+    """The text of a turn that asks for a better reply than the previous one."""
 
     @property
     def status(self) -> str:
@@ -59,14 +59,14 @@ class ConversationTurn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """The turns of one attempt of a member, from its first prompt on.
+    """The turns of one attempt of a member, from its first prompt.
 
     An address may have had several first prompts, in later rounds and after edits: this is number `version` of them, in
-    the order in which they were used last.
+    order of last use.
     """
 
     address: str
-    """That of its calls, without turn and attempt."""
+    """The address of its calls, without turn and attempt."""
     attempt: int
     turns: tuple[ConversationTurn, ...]
     version: int = 1
@@ -78,7 +78,7 @@ class Conversation:
 
     @property
     def path(self) -> str:
-        """Its place in the workflow, the member last."""
+        """Its path in the workflow, with the member last."""
         return self.address.partition("/")[2]
 
     @property
@@ -96,7 +96,7 @@ class Conversation:
 
     @property
     def _member_index(self) -> int:
-        """A member on a model of its own has it behind an `@`, and its name may have slashes."""
+        """A member with its own model has it after an `@`, and the model's name may contain slashes."""
         segments = self._segments
         on_models = (
             at for at, segment in enumerate(segments) if "@" in segment and not PER_ROUND_SUFFIX.search(segment)
@@ -117,9 +117,9 @@ class Conversation:
 
 
 def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
-    """All of them by when they began, and how many records of requests are none. Raises SkillrunError."""
+    """Return all conversations in order of their start, and the number of invalid requests. Raises SkillrunError."""
     sent: dict[tuple[str, str], JournalEntry] = {}
-    used: dict[tuple[str, str], int] = {}  # where the journal says last that a prompt is the present one
+    used: dict[tuple[str, str], int] = {}  # the last record that makes a prompt the current one
     for entry in journal.entries("sent"):
         sent.setdefault((entry.address, entry.fingerprint), entry)
         used[entry.address, entry.fingerprint] = entry.seq
@@ -154,7 +154,7 @@ def read_conversations(journal: Journal) -> tuple[list[Conversation], int]:
 
 
 def _is_continuation(first: ConversationTurn, turn: ConversationTurn) -> bool:
-    """Whether a turn is a later one of the conversation that begins with `first`."""
+    """Whether a turn continues the conversation that begins with `first`."""
     before, after = first.request, turn.request
     return (
         turn.number > first.number
@@ -169,7 +169,7 @@ def _message_texts(messages: Sequence[Message]) -> list[tuple[str, list[str]]]:
 
 
 def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn, ...]:
-    """The turns in their order, with what tools answered where only the next turn's prompt has it, and repairs."""
+    """Return the turns in order, with tool results that only the next prompt contains, and texts of repair turns."""
     ordered = sorted(turns, key=lambda turn: turn.number)
     completed = []
     for previous, turn, following in zip([None, *ordered], ordered, [*ordered[1:], None], strict=False):
@@ -185,7 +185,7 @@ def _complete_turns(turns: Sequence[ConversationTurn]) -> tuple[ConversationTurn
 
 
 def _tool_results(request: Request) -> Iterator[tuple[str, str]]:
-    """What tools have answered by what a prompt says, by the id of the call."""
+    """Yield the tool results in a prompt, by the id of the call."""
     for message in request.messages:
         if message.role == "tool":
             yield message.call_id, "\n\n".join(block.text for block in message.blocks)
@@ -193,7 +193,7 @@ def _tool_results(request: Request) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _CallOutcomes:
-    """What came of calls, by address and fingerprint."""
+    """The results of calls, by address and fingerprint."""
 
     journal: Journal
     times: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A run goes from one place to another, record by record and byte by byte: journal, files and transcript."""
+"""Copies a run between stores, record by record and byte by byte: journal, files and transcript."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from skillrun.syntax.diagnostics import UsageError
 
 
 def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
-    """The run as it is in its new place, under that name; the old one stays. Nobody runs either meanwhile.
+    """Copy a run to another store under this name; the original stays. Both runs are held meanwhile.
 
-    Raises UsageError where the name is taken, SkillrunError where the run is being run or cannot be read whole.
+    Raises UsageError if the name is taken, SkillrunError if another process holds the run or it cannot be read.
     """
     run.check()
     run.check_engine_files()
@@ -24,7 +24,7 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
             raise UsageError(f"the run `{name}` already exists in {target.location}", "choose another `--name`")
         with copy.lease.hold(), copy.rollback_on_failure(), closing(copy.open_or_create_journal()) as copied_journal:
             if not copied_journal.is_empty:
-                raise UsageError(f"something of a run `{name}` is in {target.location}", "choose another `--name`")
+                raise UsageError(f"parts of a run `{name}` exist in {target.location}", "choose another `--name`")
             copied_journal.restore(journal.rows)
             transcript = copy.open_transcript()
             transcript.restore(run.transcript_lines())
@@ -33,7 +33,7 @@ def copy_run(run: StoredRun, target: Store, name: str) -> StoredRun:
                 raise error
             files, source_files = copy.data(copied_journal, shared=shared).files, run.data().files
             run.copy_files(files)
-            for path in source_files.matching(f"{INBOX}/*"):  # answers that were left and not taken yet
+            for path in source_files.matching(f"{INBOX}/*"):  # answers that the run has not taken yet
                 files.write(path, source_files.read(path))
             copy.apply_permissions(shared=shared)
     return copy

@@ -1,4 +1,4 @@
-"""Events as a transcript keeps them: a line of JSON each. What is read back is only what can be an event."""
+"""Events as lines of JSON in a transcript. Only valid events are read back."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from skillrun.events import Event
 from skillrun.types.records import field_checks, is_text
 
 Record = dict[str, Any]
-_encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII: `cat` shows it as it is
+_encode = json.JSONEncoder(default=str, check_circular=False).encode  # ASCII, for `cat`
 
 
 def format_event_line(event: Event) -> str:
-    """An event that happens now, as a line without its end."""
+    """Format an event, with the current time, as a line without a newline."""
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     return _encode({"at": at, **event.to_dict()})
 
 
 def parse_event_line(line: bytes | str) -> Record | None:
-    """The event of a line; None for what is none, and for one that lacks what its kind has."""
+    """Parse the event of a line; None if it is not an event, or lacks a field of its kind."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):
@@ -46,7 +46,7 @@ def parse_event_line(line: bytes | str) -> Record | None:
 
 
 def event_timestamp(at: object) -> float | None:
-    """When an event happened, in seconds since 1970; None if its `at` cannot be read."""
+    """Return the time of an event in seconds since 1970; None if its `at` is invalid."""
     try:
         return datetime.fromisoformat(str(at)).timestamp() if is_text(at) else None
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
 """The files of a run: artifacts, summaries, rounds and state by name, each written whole or not at all.
 
-A protocol; `disk/folder.py` keeps them in the folder of the run, `memory.py` in memory. The contract is
-`tests/contract/test_files.py`. Knows not what is in a file, nor whose work it is.
+A protocol; `local/local_files.py` keeps them in the folder of the run, `memory.py` in memory. The contract is
+`tests/contract/test_files.py`. Knows neither the content of a file nor who wrote it.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from skillrun.repository.paths import PathRefused
 from skillrun.syntax.diagnostics import SkillrunError, did_you_mean
 from skillrun.types.schemas import quote_value
 
-LARGEST: Final = 50_000_000  # bytes of a file that is read
+LARGEST: Final = 50_000_000  # bytes of a file
 
 
 class FileChanged(Exception):
-    """A file is another one than it was when its new content was made."""
+    """A file has changed since its new content was made."""
 
 
 class Files(Protocol):
-    """Files and folders below a run's own, by names written from there on with `/`, and without a `..` on the way.
+    """Files and folders in a run's folder, by names relative to it, with `/` and without `..`.
 
-    A name that leads out of the run, or to what may be no part of it, raises PathRefused; one that a file system cannot
-    have, or that stands for something of another kind, raises OSError. What was written is there when `write` has
-    returned, and after a kill at any moment a name has its old content or its new one. No write and no move is done for
-    a process that has lost the run: they raise LeaseLost.
+    A name that leads out of the run, or to a file that cannot be part of it, raises PathRefused; one that a file system
+    does not allow, or that belongs to another kind of entry, raises OSError. A file is stored when `write` returns, and
+    after a kill at any moment a name has its old content or its new one. Writes and moves raise LeaseLost if the
+    process has lost the run.
     """
 
     path: Path
-    """Where people find them, for messages; nothing is opened by it but through this."""
+    """Their location, for messages only: nothing is opened by it."""
 
     def has(self, name: str) -> bool:
-        """Whether there is a file. Raises IsADirectoryError for a folder, PathRefused for what is neither."""
+        """Whether a file exists. Raises IsADirectoryError for a folder, PathRefused for any other kind of entry."""
         ...
 
     def is_file(self, name: str) -> bool:
-        """Whether there is a file that could be read."""
+        """Whether a readable file exists."""
         ...
 
     def is_folder(self, name: str) -> bool: ...
@@ -51,28 +51,28 @@ class Files(Protocol):
         ...
 
     def read(self, name: str, limit: int = LARGEST) -> bytes:
-        """The content of a file: at most `limit` bytes, and one more where it is larger. FileNotFoundError if none."""
+        """Return the content of a file: at most `limit` bytes, plus one if it is larger. Raises FileNotFoundError."""
         ...
 
     def entries(self, name: str = ".") -> list[tuple[str, EntryKind]]:
-        """The names in a folder, sorted, and what each is."""
+        """Return the names in a folder, sorted, with their kinds."""
         ...
 
     def matching(self, pattern: str) -> list[str]:
-        """The names of the files that match a glob, or that it names, sorted by their parts; none of a link."""
+        """Return the files that match a glob or have that name, sorted by their parts; links are left out."""
         ...
 
     def write(self, name: str, content: str | bytes, *, precondition: Callable[[], None] = lambda: None) -> None:
-        """Replace a file, or make it and the folders on the way to it. `last` is asked at the last moment; where it
+        """Replace a file, or create it and its parent folders. `precondition` is called at the last moment; if it
         raises FileChanged, the file stays."""
         ...
 
     def write_new(self, name: str, content: str | bytes) -> bool:
-        """The same where nothing has the name; one that is there is left as it is, and then this is False."""
+        """Write a file unless the name is taken; returns whether it was written."""
         ...
 
     def move(self, name: str, target: str) -> None:
-        """Give a file another name, in place of a file that has it."""
+        """Rename a file, replacing any file at `target`."""
         ...
 
     def remove(self, name: str) -> None:
@@ -80,42 +80,42 @@ class Files(Protocol):
         ...
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, and those on the way to it, where nothing has the name."""
+        """Make a folder and its parents, unless they exist."""
         ...
 
     def open_other_run(self, name: str) -> ConfinedFolder:
-        """The folder of another run beside this one, open. Raises SkillrunError where there is none."""
+        """Open the folder of another run in the same store. Raises SkillrunError if it does not exist."""
         ...
 
     def remove_leftovers(self) -> None:
-        """Remove what killed writes have left behind. For the holder of the run only."""
+        """Remove the leftovers of killed writes. Only for the holder of the run."""
         ...
 
 
 def read_content(files: Files, name: str) -> bytes | None:
-    """The content of a file; None where there is none. Raises PathRefused for one that no run has written."""
+    """Return the content of a file; None if it does not exist. Raises PathRefused if it is too large."""
     try:
         content = files.read(name, LARGEST)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
     if len(content) > LARGEST:
         raise PathRefused(
-            f"{quote_value(name)} is larger than {LARGEST:,} bytes", "No run writes that much: move it away."
+            f"{quote_value(name)} is larger than {LARGEST:,} bytes", "No run writes files of this size; move it away."
         )
     return content
 
 
 def check_run_exists(runs: Path, name: str) -> None:
-    """Raises SkillrunError where there is no such run."""
+    """Raises SkillrunError if the run does not exist."""
     if runs.is_dir() and not (runs / name).is_dir():
         known = sorted(run.name for run in runs.iterdir() if run.is_dir())
-        raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
+        raise SkillrunError(f"no run is named `{name}`; {did_you_mean(name, known)}".rstrip("; "))
 
 
 def walk_folders(folder: SearchableFolder) -> Iterator[str]:
-    """The folder of a run itself and all below it; none that a link leads to, and nothing of a run that lies inside.
+    """Yield the folder of a run and all folders below it, without links and without nested runs.
 
-    Raises PathRefused where they never end.
+    Raises PathRefused if they are nested too deep.
     """
     pending = ["."]
     while pending:
@@ -130,10 +130,10 @@ def walk_folders(folder: SearchableFolder) -> Iterator[str]:
 
 
 def sha256_of(content: str | bytes) -> str:
-    """SHA-256 as 64 hexadecimal digits; of a text, that of the bytes that would be written."""
+    """Return the SHA-256 as 64 hexadecimal digits; a text is hashed as it would be written."""
     return hashlib.sha256(encode(content)).hexdigest()
 
 
 def encode(content: str | bytes) -> bytes:
-    """UTF-8. What is no character (half a surrogate pair, which a model's reply can hold) becomes a question mark."""
+    """Encode as UTF-8. A lone surrogate, which a model's reply can contain, becomes a question mark."""
     return content.encode("utf-8", "replace") if isinstance(content, str) else content

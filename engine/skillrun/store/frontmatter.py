@@ -1,4 +1,4 @@
-"""Frontmatter as the interpreter writes and reads it: any plain data comes back as it was."""
+"""Writes and reads frontmatter, so that plain data is read back unchanged."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skillrun.types.schemas import quote_value
 
 SHORT: Final = 200  # characters
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-_ENDS: Final = re.compile(r"(?<![ \t])[ \t]++$", re.MULTILINE)  # in time that is in line with the text's length
+_ENDS: Final = re.compile(r"(?<![ \t])[ \t]++$", re.MULTILINE)  # in linear time
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -36,7 +36,7 @@ class _Dumper(yaml.CSafeDumper):
         return True
 
 
-# What the reader refuses, a terminal obeys or nobody sees: it stands as an escape between double quotes.
+# Characters that the reader refuses, a terminal interprets or a user cannot see; escaped between double quotes.
 _ESCAPED: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\uffff]"
     r"|[\U000e0000-\U000e007f]"
@@ -44,7 +44,7 @@ _ESCAPED: Final = re.compile(
 
 
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
-    """Quote whatever YAML 1.2 would take for something else than text, and print long texts as blocks."""
+    """Quote texts that YAML 1.2 would read as another type, and print long texts as blocks."""
     value = replace_surrogates(value)
     style = _short_style(value) if len(value) <= SHORT else _style(value)
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
@@ -58,11 +58,11 @@ def _style(value: str) -> str | None:
     return None
 
 
-_short_style = lru_cache(maxsize=4096)(_style)  # the state is written many times, and most of it stays
+_short_style = lru_cache(maxsize=4096)(_style)  # the state is written often, and most of it stays the same
 
 
 def _needs_quotes(value: str) -> bool:
-    """Whether YAML 1.2 takes it for something else than text, be it a number that is too large."""
+    """Whether YAML 1.2 reads it as another type, even as a number that is too large."""
     return not isinstance(plain_value(value), str) or is_numeral(value)
 
 
@@ -70,9 +70,9 @@ _Dumper.add_representer(str, _text)
 
 
 class FrontmatterHandler(BaseHandler):
-    """Frontmatter as python-frontmatter has it taken apart and put together, by our own YAML and byte for byte.
+    """A handler for python-frontmatter with skillrun's own YAML, which preserves every byte.
 
-    One that loads has the `source` of the file, and keeps the places of what it has loaded.
+    For loading it needs the `source` of the file, and keeps the positions of the loaded values.
     """
 
     FM_BOUNDARY = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
@@ -85,7 +85,7 @@ class FrontmatterHandler(BaseHandler):
         self.front: Nodes | None = None
 
     def load(self, fm: str) -> dict[str, Any]:
-        """The frontmatter that `split` has given. What is wrong with it is among the problems."""
+        """Load the frontmatter that `split` returned. Errors are added to `problems`."""
         assert self.source is not None
         opening = self.FM_BOUNDARY.match(self.source.text)
         start = opening.end() if opening is not None else 0
@@ -97,34 +97,34 @@ class FrontmatterHandler(BaseHandler):
         return "".join(_entry(marshal.dumps(entry, 2)) for entry in plain_data(metadata).items()) or "{}\n"
 
     def format(self, post: Post, **_: object) -> str:
-        """Without a blank line between frontmatter and body, and with the blanks at the ends of both."""
+        """Format without a blank line between frontmatter and body, and keep the whitespace at the ends of both."""
         return f"{self.START_DELIMITER}\n{self.export(post.metadata)}{self.END_DELIMITER}\n{post.content}"
 
 
 def to_frontmatter(data: Mapping[str, Any], body: str = "") -> str:
-    """A markdown file of frontmatter and body."""
+    """Return a markdown file with frontmatter and body."""
     post = Post(body)
     post.metadata = dict(data)  # not by keyword: a key may be called `content`
     return dumps(post, FrontmatterHandler())
 
 
-@lru_cache(maxsize=64)  # most of a state is what it was when it was last written
+@lru_cache(maxsize=64)  # most of a state stays the same
 def _entry(marshalled: bytes) -> str:
-    """The lines of one entry of a frontmatter, which stand for themselves."""
+    """Return the lines of one frontmatter entry, which do not depend on the others."""
     entry = marshal.loads(marshalled)  # noqa: S302 (it was dumped above)
     front = yaml.dump(dict([entry]), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return _ESCAPED.sub(lambda match: f"\\U{ord(match[0]):08x}", front)
 
 
 def as_yaml(data: Any) -> str:
-    """Plain data as the text of a YAML document, which nobody reads back."""
+    """Format plain data as a YAML document that is not read back."""
     return yaml.dump(plain_data(data), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20).rstrip()
 
 
 def format_json_text(text: str) -> str:
-    """A text that is a JSON object or list, laid out as YAML; any other as it is.
+    """Format a text that is a JSON object or list as YAML; return any other text unchanged.
 
-    Blanks at the ends of lines are left out: with them no text of several lines could stand as it is.
+    Spaces at line ends are left out, since YAML could not show a text that contains them as a block.
     """
     if not text.lstrip().startswith(("{", "[")):
         return text
@@ -135,7 +135,7 @@ def format_json_text(text: str) -> str:
 
 
 def _unique_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of an object. Raises ValueError where one stands twice: nothing of a text is left out."""
+    """Return the fields of an object. Raises ValueError for a duplicate, which would be lost."""
     entries = dict(fields)
     if len(entries) < len(fields):
         raise ValueError
@@ -151,14 +151,14 @@ def _strip_line_ends(value: Any) -> Any:
 
 
 def from_frontmatter(path: Path, content: bytes | None = None) -> tuple[dict[str, Any], str]:
-    """What `to_frontmatter` wrote; `content` where it has been read. Raises SkillrunError when it cannot be read."""
+    """Read a file of `to_frontmatter`, or its `content` if given. Raises SkillrunError if it is invalid."""
     file = RunFile.read(path, content)
     return file.data, file.body
 
 
 @dataclass(frozen=True)
 class RunFile:
-    """A file of frontmatter and body, with the places of its values."""
+    """A file of frontmatter and body, with the positions of its values."""
 
     front: Nodes
     data: dict[str, Any]
@@ -166,13 +166,13 @@ class RunFile:
 
     @classmethod
     def read(cls, path: Path, content: bytes | None = None, problems: Problems | None = None) -> RunFile:
-        """The file; `content` where it has been read. Raises SkillrunError when it cannot be."""
+        """Read the file, or its `content` if given. Raises SkillrunError if it is invalid."""
         problems, name = Problems() if problems is None else problems, str(path)
         source = read_source(path, name, problems) if content is None else decode_source(content, path, name, problems)
         file = cls._parse(source, problems) if source is not None else None
         if file is None or problems.has_errors:
             raise SkillrunError(
-                f"{path} cannot be read:\n{render_problems(problems)}", "mend or restore the file; nothing was changed"
+                f"{path} cannot be read:\n{render_problems(problems)}", "fix or restore the file; nothing was changed"
             )
         return file
 
@@ -190,7 +190,7 @@ class RunFile:
         return None if handler.front is None else cls(handler.front, data, body)
 
     def check(self, record: type, problems: Problems) -> None:
-        """Report what the record needs and the frontmatter lacks, and the values that its fields do not allow."""
+        """Report missing required keys, and values that the record's fields do not allow."""
         for key in sorted(required_fields(record) - self.data.keys()):
             problems.report(
                 self.front.span, "missing-key", f"`{key}` is missing", f"it is {describe_field(record, key)}"
@@ -200,7 +200,7 @@ class RunFile:
             problems.report(self.span_of(key), "type", f"`{key}` is {quote_value(self.data[key])}", hint)
 
     def span_of(self, *path: str | int) -> Span:
-        """Where the value stands to which keys, and the numbers of items, lead."""
+        """Return the position of the value at a path of keys and item numbers."""
         node: Node = self.front
         for step in path:
             if isinstance(step, str) and isinstance(node, Nodes):
@@ -215,12 +215,12 @@ def render_problems(problems: Problems) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text as it is read back once it is written: halves of characters become U+FFFD."""
+    """Return the text as it is read back after it was written: lone surrogates become U+FFFD."""
     return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def plain_data(value: Any) -> Any:
-    """The same with plain dicts and lists, so that it can be stored."""
+    """Convert to plain dicts and lists, so that it can be stored."""
     if isinstance(value, Mapping):
         return {str(key): plain_data(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -1,7 +1,7 @@
-"""Answers from outside of the process that has a run: which questions wait, and a file for each list that was answered.
+"""Answers from outside of the process that holds a run: which questions wait, and a file for each answered list.
 
-Owns these files: whoever writes one first has answered, and nobody writes over it. Asks nobody; what becomes of answers
-is for `asking`.
+Owns these files: the first writer of a file has answered, and no other overwrites it. `asking` asks the questions and
+uses the answers.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from skillrun.syntax.source import MAX_BYTES
 
 T = TypeVar("T")
 
-POLL: Final = 0.3  # seconds between two looks for an answer, while somebody is asked here
+POLL: Final = 0.3  # seconds between checks for an answer, while a user is asked here
 KEYS: Final = ("answer", "answered_by", "confidence", "comment")
 
 
 @dataclass(frozen=True)
 class PendingQuestions:
-    """Questions of one step that have no answer yet. `where` and `fingerprint` are those of the answers' record."""
+    """Unanswered questions of one step. `address` and `fingerprint` are those of the answers' record."""
 
     address: str
     fingerprint: str
@@ -43,12 +43,12 @@ class PendingQuestions:
 
     @property
     def key(self) -> str:
-        """What prepared answers call them: phase and step."""
+        """Their key in prepared answers: phase and step."""
         return self.address.partition("/")[2].rpartition("@")[0]
 
 
 def pending_questions(events: Iterable[Mapping[str, Any]]) -> list[PendingQuestions]:
-    """What the last evaluation of a run has asked and nobody has answered, by the events of its transcript."""
+    """Return the unanswered questions of a run's last evaluation, by the events of its transcript."""
     waiting: dict[str, PendingQuestions] = {}
     for event in events:
         match event.get("event"):
@@ -73,13 +73,13 @@ def pending_questions(events: Iterable[Mapping[str, Any]]) -> list[PendingQuesti
 
 
 class AnswerInbox:
-    """The answers that were left in a run's folder."""
+    """The answers that wait in a run's folder."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
 
     def put(self, waiting: PendingQuestions, answers: Sequence[Answer]) -> bool:
-        """Leave the answers, an entry for each question; False, and nothing is changed, where somebody was first."""
+        """Store the answers, one for each question; False if they are already answered, and then nothing changes."""
         kept = [{name: value for name, value in answer.items() if value not in (None, "")} for answer in answers]
         text = json.dumps({"address": waiting.address, "answers": kept}, ensure_ascii=False, indent=1)
         return self._files.write_new(_name(waiting.address, waiting.fingerprint), text + "\n")
@@ -88,18 +88,18 @@ class AnswerInbox:
         return self._files.is_file(_name(where, fingerprint))
 
     def answers(self, where: str, fingerprint: str, questions: Sequence[Question]) -> list[Answer]:
-        """The answers to these questions that somebody has left. Raises Waiting where the file holds none."""
+        """Return the stored answers to these questions. Raises WaitingForUser if the file holds none."""
         name = _name(where, fingerprint)
         try:
             body = json.loads(self._files.read(name, MAX_BYTES)[:MAX_BYTES])
             return list(_validate_answers(body, where, questions))
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError, PathRefused) as error:
             place = self._files.path / name
-            message = f"{place} holds no answers to `{where}` ({error})"
+            message = f"{place} contains no valid answers to `{where}` ({error})"
             raise WaitingForUser(message, NextStep.of("remove it, answer again, and ", RESUME_RUN)) from None
 
     async def run_until_arrival(self, where: str, fingerprint: str, asking: Callable[[], Awaitable[T]]) -> T | None:
-        """What `asking` gives; None where somebody has left answers, or does so first: it is broken off then."""
+        """Return the result of `asking`; None if stored answers exist or arrive first, which cancels it."""
         if self.has(where, fingerprint):
             return None
         arrival = asyncio.create_task(self._wait_for_arrival(where, fingerprint))
@@ -125,7 +125,7 @@ def _name(where: str, fingerprint: str) -> str:
 
 
 def _validate_answers(body: Any, where: str, questions: Sequence[Question]) -> Iterator[Answer]:
-    """The answers as the questions take them. Raises ValueError, LookupError, TypeError or SkillrunError."""
+    """Yield the answers as the questions accept them. Raises ValueError, LookupError, TypeError or SkillrunError."""
     if body["address"] != where or len(body["answers"]) != len(questions):
         raise ValueError("it is for other questions")
     for question, given in zip(questions, body["answers"], strict=True):
@@ -134,8 +134,8 @@ def _validate_answers(body: Any, where: str, questions: Sequence[Question]) -> I
             continue
         answer = {name: given[name] for name in KEYS if name in given}
         if answer.get("answered_by", PERSON) not in (PERSON, PREPARED):
-            raise ValueError("nobody else answers here")
+            raise ValueError("`answered_by` is invalid")
         if "answer" in answer:
-            with suppress(SkillrunError):  # a person's own words, where the terminal takes them
+            with suppress(SkillrunError):  # free text, where the terminal accepts it
                 answer["answer"] = validate_answer(question, answer["answer"])
         yield cast(Answer, sanitize(answer))

@@ -1,4 +1,4 @@
-"""Where the records of a journal are, by what they are looked up by, and how far the chain has come."""
+"""An index of a journal's records by their lookup keys, with the head of the chain."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from skillrun.store.journal import JournalRow
 from skillrun.store.rows import NO_CHAIN, TEXT
 
 REUSED_SUFFIX = "/again"
-"""How the address of a note ends that says which of the earlier prompts at an address is the present one again."""
+"""The end of the address of a note that makes an earlier prompt at an address the current one again."""
 
 
 class Index:
-    """Where the records are, and how far the chain has come."""
+    """The numbers of the records, and the head of the chain."""
 
     def __init__(self) -> None:
         self.count, self.chain = 0, NO_CHAIN

@@ -1,4 +1,4 @@
-"""What the bodies of journal records hold, by their kind: a run writes these, and a journal from elsewhere may not."""
+"""The bodies of journal records by kind, to validate journals, which may be untrusted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Verdict = Literal["found", "missing", "withheld"]
 
 @forbid_extra_keys
 class CallBody(TypedDict):
-    """A call of a tool that a model asks for; see `models.messages.ToolCall`."""
+    """A tool call of a model; see `models.messages.ToolCall`."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class ToolSpecBody(TypedDict):
 
 
 class SentBody(TypedDict):
-    """A request before it goes out; see `models.messages.Request`. Only who shows it looks whether it fits."""
+    """A request before it is sent; see `models.messages.Request`. Validated only where it is shown."""
 
     model: str
     system: list[BlockBody]
@@ -71,7 +71,7 @@ class UsageBody(TypedDict, total=False):
 
 @forbid_extra_keys
 class ReplyBody(TypedDict):
-    """What a model said; see `models.messages.Reply`."""
+    """A reply of a model; see `models.messages.Reply`."""
 
     text: str
     calls: list[CallBody]
@@ -84,7 +84,7 @@ class ReplyBody(TypedDict):
 
 @forbid_extra_keys
 class FailedBody(TypedDict):
-    """A call that got no reply; see `models.messages.ModelError`."""
+    """A failed call; see `models.messages.ModelError`."""
 
     kind: str
     message: str
@@ -94,7 +94,7 @@ class FailedBody(TypedDict):
 
 
 class TriedBody(TypedDict, total=False):
-    """An attempt of a call that got no reply."""
+    """A failed attempt of a call."""
 
     kind: str
     message: str
@@ -103,7 +103,7 @@ class TriedBody(TypedDict, total=False):
 
 
 class ToolBody(TypedDict, total=False):
-    """What a tool, or a step that looks outside of the run, has found; each gives some of it."""
+    """The result of a tool, or of a step that reads outside of the run; each sets some of the keys."""
 
     tool: str
     arguments: Mapping[str, object]
@@ -125,7 +125,7 @@ class ToolBody(TypedDict, total=False):
 
 @forbid_extra_keys
 class FormBody(TypedDict):
-    """How a form stood when it was read; see `runtime/asking/forms`."""
+    """A form as it was read; see `runtime/asking/forms`."""
 
     name: str
     hash: str
@@ -143,7 +143,7 @@ class AnswerBody(TypedDict):
 
 
 class VoidBody(TypedDict):
-    """The attempts of a phase in a round that do not count any more."""
+    """The attempts of a phase in a round that no longer count."""
 
     round: NonNegativeInt
     tries: dict[str, NonNegativeInt]
@@ -156,7 +156,7 @@ class NoteBody(TypedDict, total=False):
 
 
 class WroteBody(TypedDict, total=False):
-    """An artifact as it was written; journals of an older skillrun have its hash alone."""
+    """An artifact as it was written; journals of older versions have only its hash."""
 
     text: str
 
@@ -174,7 +174,7 @@ BODIES: Final[Mapping[str, type]] = {
 
 
 def body_fits(kind: str, body: object) -> bool:
-    """Whether a run can have written a record of this kind with this body."""
+    """Whether the body is valid for a record of this kind."""
     record = BODIES.get(kind)
     return isinstance(body, dict) and (
         record is None or (records.matches_record(record, body) and _is_consistent(kind, body))
@@ -182,6 +182,6 @@ def body_fits(kind: str, body: object) -> bool:
 
 
 def _is_consistent(kind: str, body: Mapping[str, Any]) -> bool:
-    """Whether the parts of a body go together."""
+    """Whether the parts of a body are consistent."""
     form = body.get("form") if kind == "answer" else None
     return (kind != "answer" or bool(body["answers"])) and (form is None or len(form["why"]) == len(form["read"]))

@@ -1,4 +1,4 @@
-"""A run that nobody keeps: its journal, files and lease in memory, for what is walked through, looked at or tested."""
+"""A run in memory: its journal, files and lease, for dry runs, views and tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 class MemoryJournal(ChainedJournal):
-    """A `Journal` that lasts as long as the process: empty, or one that was read from elsewhere, `rows` and index."""
+    """A `Journal` in memory: empty, or with the `rows` and the index of another journal."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class MemoryJournal(ChainedJournal):
 
     @property
     def rows(self) -> Sequence[JournalRow]:
-        """The records as they are kept, in their order."""
+        """The stored records, in order."""
         return self._rows
 
     def _check_place(self) -> None:
@@ -50,12 +50,12 @@ class MemoryJournal(ChainedJournal):
 
     def _row(self, seq: int) -> JournalRow:
         if not 0 < seq <= len(self._rows):
-            raise JournalDamaged(f"record {seq} of the journal is not there", RESTORE_HINT)
+            raise JournalDamaged(f"record {seq} of the journal is missing", RESTORE_HINT)
         return self._rows[seq - 1]
 
 
 class MemoryFiles(NamedFiles):
-    """The `Files` of a run in memory. Other runs are those in the folder `runs`, or none."""
+    """The `Files` of a run in memory. Other runs are those in the folder `runs`, if given."""
 
     def __init__(self, runs: Path | None = None, *, guard: WriteGuard | None = None) -> None:
         super().__init__(Path("run"))
@@ -73,7 +73,7 @@ class MemoryFiles(NamedFiles):
 
     def open_other_run(self, name: str) -> ConfinedFolder:
         if self._runs is None:
-            raise SkillrunError(f"there is no run `{name}` beside this one")
+            raise SkillrunError(f"no run is named `{name}`")
         check_run_exists(self._runs.resolve(), name)
         return ConfinedFolder(self._runs.resolve() / name)
 
@@ -98,7 +98,7 @@ class MemoryFiles(NamedFiles):
 
 
 class MemoryLease:
-    """The `Lease` of a run that one process has, and the guard of its journal and files."""
+    """The `Lease` of a run within a process, and the guard of its journal and files."""
 
     def __init__(self) -> None:
         self._is_held = self._is_lost = False
@@ -106,7 +106,7 @@ class MemoryLease:
     @contextmanager
     def hold(self) -> Iterator[MemoryLease]:
         if self.is_held():
-            raise SkillrunError("the run is held in this process", "Let it go first.")
+            raise SkillrunError("the run is held in this process", "Release it first.")
         self._is_held, self._is_lost = True, False
         try:
             yield self
@@ -117,9 +117,9 @@ class MemoryLease:
         return self._is_held
 
     def lose(self) -> None:
-        """Take the run from who has it."""
+        """Take the run from its holder."""
         self._is_held, self._is_lost = False, True
 
-    def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (it is nowhere)
+    def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (it has no path)
         if self._is_lost:
-            raise LeaseLost("the run was taken from who had it", "hold it again")
+            raise LeaseLost("the run was taken from its holder", "hold it again")

@@ -1,6 +1,6 @@
-"""Files of a run that are kept by their names, without a file system: what a name means, and what stands where.
+"""Files of a run that are stored by name, without a file system: resolves names, and keeps files and folders apart.
 
-A subclass says what is there and changes it; `memory.py` and `postgres/files.py` do.
+A subclass stores and changes them, such as `memory.py` and `postgres/files.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skillrun.types.schemas import quote_value
 
 
 class NamedFiles(ABC):
-    """The `Files` of a run by their names. Every change is asked of `check`, and done whole or not at all."""
+    """The `Files` of a run by name. Every change calls `_check` first, and is made completely or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -29,36 +29,36 @@ class NamedFiles(ABC):
     @property
     @abstractmethod
     def _contents(self) -> Mapping[str, bytes]:
-        """The files that are there now."""
+        """The current files."""
 
     @property
     @abstractmethod
     def _folders(self) -> AbstractSet[str]:
-        """The folders that are there now, `.` among them."""
+        """The current folders, including `.`."""
 
     @abstractmethod
     def _check(self) -> None:
-        """Raises LeaseLost where the run is another's."""
+        """Raises LeaseLost if another process has claimed the run."""
 
     @abstractmethod
     def _put(self, key: str, content: bytes, precondition: Callable[[], None]) -> None:
-        """Have a file be this; `last` is asked before. The folders on its way are there."""
+        """Write a file, whose parent folders exist, after calling `precondition`."""
 
     @abstractmethod
     def _rename(self, key: str, new: str) -> None:
-        """Have a file be another, in place of what is there."""
+        """Rename a file, replacing any file at `new`."""
 
     @abstractmethod
     def _drop(self, files: Iterable[str], folders: Iterable[str]) -> None:
-        """Have them be gone."""
+        """Remove files and folders."""
 
     @abstractmethod
     def _add_folder(self, key: str) -> None:
-        """Have a folder be there."""
+        """Add a folder."""
 
     @abstractmethod
     def open_other_run(self, name: str) -> ConfinedFolder:
-        """The folder of another run beside this one, open. Raises SkillrunError where there is none."""
+        """Open the folder of another run in the same store. Raises SkillrunError if it does not exist."""
 
     def has(self, name: str) -> bool:
         key = _key(name)
@@ -135,11 +135,11 @@ class NamedFiles(ABC):
         if key not in self._contents and key not in self._folders:
             self._add_folder(key)
 
-    def remove_leftovers(self) -> None:  # noqa: B027 (nothing to do is right for all)
-        """A write that is killed leaves nothing here."""
+    def remove_leftovers(self) -> None:  # noqa: B027 (no subclass needs it)
+        """Nothing to remove: a killed write leaves nothing."""
 
     def _prepare_key(self, name: str) -> str:
-        """The key to write at, its folders made."""
+        """Return the key to write at, after making its parent folders."""
         key = _key(name)
         if key in self._folders:
             raise _error(errno.EISDIR, self.path / name)
@@ -148,7 +148,7 @@ class NamedFiles(ABC):
         return key
 
     def _make(self, folder: str, name: str) -> None:
-        """A folder on the way to a name."""
+        """Make a parent folder of a name."""
         if folder in self._contents:
             raise _error(errno.ENOTDIR, self.path / name)
         if folder not in self._folders:
@@ -160,12 +160,12 @@ class NamedFiles(ABC):
 
 
 def _key(name: str) -> str:
-    """The one spelling of a name. Raises PathRefused for one that leads out."""
+    """Return the canonical spelling of a name. Raises PathRefused for one that leads out."""
     if "\0" in name or len(name) > LONGEST:
-        raise PathRefused(f"{quote_value(name)} is no path")
+        raise PathRefused(f"{quote_value(name)} is not a valid path")
     if name.startswith("/"):
         raise PathRefused(
-            f"{quote_value(name)} leads out of its folder", "It is absolute; write it from the folder on."
+            f"{quote_value(name)} leads out of its folder", "It is absolute; use a path relative to the folder."
         )
     parts: list[str] = []
     for part in name.split("/"):
@@ -187,7 +187,7 @@ def _parent(key: str) -> str:
 
 
 def _parent_folders(key: str) -> list[str]:
-    """The folders on the way to a name, the outermost first."""
+    """Return the parent folders of a name, the outermost first."""
     return [key[:at] for at, sign in enumerate(key) if sign == "/"]
 
 

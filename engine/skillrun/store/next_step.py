@@ -1,6 +1,6 @@
-"""What a person may do next: words, in which the command that goes on with the run is known as one.
+"""The next step for the user: a text in which the command that resumes the run is marked.
 
-The only place that words the command. The run's name, and the flags that bring the same people back, come last.
+The only place that words the command. The run's name, and the flags for the same source of answers, are added last.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ _WORDED: Final = re.compile(r"`skillrun resume RUN([^`]*)`")
 
 @dataclass(frozen=True)
 class ResumeCommand:
-    """The command that goes on with the run, with `flags` of its own as they are typed."""
+    """The command that resumes the run, with its own `flags`."""
 
     flags: str = ""
 
     def render(self, run: str, flags: Mapping[str, str]) -> str:
-        """The command for a run, with those of the flags that it has not itself; each may have a value."""
+        """Format the command for a run, with those of the flags that it does not have itself; each may have a value."""
         more = (" ".join(filter(None, flag)) for flag in flags.items() if flag[0] not in self.flags)
         return f"`{' '.join(['skillrun resume', run, *more, *filter(None, [self.flags])])}`"
 
 
 @dataclass(frozen=True)
 class NextStep:
-    """Words and commands as they follow each other; none of either where there is nothing to say."""
+    """A sequence of texts and commands; empty if there is nothing to do."""
 
     parts: tuple[str | ResumeCommand, ...] = ()
 
     @classmethod
     def of(cls, *parts: str | ResumeCommand | NextStep) -> NextStep:
-        """These parts, one behind the other."""
+        """Join parts and other steps, in order."""
         several = (part.parts if isinstance(part, NextStep) else (part,) for part in parts)
         return cls(tuple(part for some in several for part in some if part != ""))
 
     @classmethod
     def parse(cls, words: str) -> NextStep:
-        """What an error says that has come with words alone, from a model or out of the journal."""
-        texts = _WORDED.split(words)  # words and flags in turn
+        """Parse the next step of an error that has only text, from a model or the journal."""
+        texts = _WORDED.split(words)  # texts and flags alternate
         return cls.of(*(ResumeCommand(text.strip()) if at % 2 else text for at, text in enumerate(texts)))
 
     def __bool__(self) -> bool:
@@ -51,20 +51,20 @@ class NextStep:
 
     @property
     def has_resume_command(self) -> bool:
-        """Whether it says how to go on with the run."""
+        """Whether it says how to resume the run."""
         return any(isinstance(part, ResumeCommand) for part in self.parts)
 
     def then_resume(self, between: str = "; ") -> NextStep:
-        """The same without a full stop, and how to go on behind it; said once, also where it is said already."""
+        """Append how to resume, without a full stop before it, unless that is included already."""
         last = self.parts[-1] if self.parts else ""
         words = last.rstrip(". ") if isinstance(last, str) else last
         step = NextStep.of(*self.parts[:-1], words)
         return (
-            step if step.has_resume_command else NextStep.of(step or "fix what is wrong", f"{between}then ", RESUME_RUN)
+            step if step.has_resume_command else NextStep.of(step or "fix the problem", f"{between}then ", RESUME_RUN)
         )
 
     def render(self, run: str, flags: Mapping[str, str] = {}) -> str:
-        """The words as a person reads them, who types them for this run."""
+        """Format the text for the user, with the commands for this run."""
         return "".join(part if isinstance(part, str) else part.render(run, flags) for part in self.parts)
 
 

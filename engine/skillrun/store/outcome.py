@@ -1,4 +1,4 @@
-"""How a run ended, or where it stands."""
+"""How a run ended, or its current status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EXIT: Final[Mapping[Status, int]] = {"completed": 0, "failed": 1, "waiting": 75,
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, or where it stands: status, reason, and what to type next."""
+    """How a run ended, or its current status: status, reason and next step."""
 
     status: Status
     reason: str = ""

@@ -1,5 +1,5 @@
-"""Measures finished runs by their journals: how long the replies of each step were, and what was looked up before; of a
-`find` with `show` how long what it showed was."""
+"""Measures the replies and lookups of each step from the journals of finished runs, and for a `find` with `show` the
+length of the shown text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillrun.store.journal import Journal
 
 
 def measure_sizes(journals: Iterable[Journal]) -> dict[str, ReplySize]:
-    """The medians of each step, over members, passes and runs; a reply that was cut off does not count."""
+    """Return the medians of each step, over members, passes and runs; truncated replies do not count."""
     replies: defaultdict[str, list[int]] = defaultdict(list)
     turns: defaultdict[str, list[int]] = defaultdict(list)
     results: defaultdict[str, list[int]] = defaultdict(list)

@@ -1,6 +1,6 @@
-"""What one journal record is: its kind, its link in the hash chain, how its body becomes bytes and back. No files here.
+"""The encoding of a journal record: its kind, its link in the hash chain, and its body as bytes. Knows no files.
 
-Long strings of bodies are cut into pieces, and a piece that the journal has seen before (a prompt prefix shared by many
+Long strings in bodies are cut into pieces, and a piece that the journal already has (a prompt prefix shared by many
 calls, a reply quoted in the next turn) is stored once, as a record of kind `text`, and referred to by its number.
 """
 
@@ -17,28 +17,28 @@ TEXT = "text"
 NO_CHAIN = bytes(32)
 
 _PIECE = 2048  # characters, cut from the start of a string, so that equal prefixes give equal pieces
-_LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without end
-_INLINE = 512  # what is shorter is not worth a record of its own
+_LONGEST = 100_000_000  # characters of one body; references to texts could multiply them without limit
+_INLINE = 512  # shorter strings are not worth a separate record
 _MARK = "\0"
 _COMPRESSED_PREFIX = b"\xff"  # no text in UTF-8 begins with it
 _MAX_PIECE_BYTES = 4 * _PIECE + 1  # bytes; every piece has fewer
-_SCALAR_TYPES = frozenset({int, float, bool, type(None)})  # most values of a body; looked at before anything else
+_SCALAR_TYPES = frozenset({int, float, bool, type(None)})  # most values of a body; checked first
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
 
 
 def chain_hash(previous: bytes, kind: str, address: str, fingerprint: str, body: bytes) -> bytes:
-    """SHA-256 over the previous link and the fields, each behind its length."""
+    """Return the SHA-256 over the previous link, the lengths of the fields, and the fields."""
     fields = (kind.encode(), address.encode(), fingerprint.encode(), body)
     return hashlib.sha256(b"".join((previous, struct.pack(">4Q", *map(len, fields)), *fields))).digest()
 
 
 def body_to_bytes(body: Body, number_of: Callable[[bytes], int]) -> bytes:
-    """Compact JSON in the body's own key order, which templates see; `number_of` stores a text and gives its number."""
+    """Encode as compact JSON in key order, which templates see; `number_of` stores a text and returns its number."""
     return _bytes(_encode(_replace_long_strings(body, number_of)))
 
 
 def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
-    """What `body_to_bytes` was given. Raises ValueError for what it has not written."""
+    """Decode a body that `body_to_bytes` encoded. Raises ValueError for anything else."""
     length = 0
 
     def restore_strings(mapping: dict[str, Any]) -> Any:
@@ -58,13 +58,13 @@ def body_from_bytes(data: bytes, text_of: Callable[[int], bytes]) -> Body:
 
 
 def compress_piece(piece: bytes) -> bytes:
-    """A piece of text as it is stored: compressed where that makes it shorter."""
+    """Return a piece of text as it is stored: compressed if that makes it shorter."""
     compressed = _COMPRESSED_PREFIX + zlib.compress(piece)
     return compressed if len(compressed) < len(piece) else piece
 
 
 def decompress_piece(data: bytes) -> bytes:
-    """The piece that was stored. Raises ValueError for what `packed` has not given."""
+    """Return the stored piece. Raises ValueError for anything that `compress_piece` does not return."""
     if not data.startswith(_COMPRESSED_PREFIX):
         return data
     stream = zlib.decompressobj()
@@ -73,12 +73,12 @@ def decompress_piece(data: bytes) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if not stream.eof or stream.unused_data:
-        raise ValueError("a piece of text is longer than any")
+        raise ValueError("a piece of text is too long")
     return piece
 
 
 def _replace_long_strings(value: Any, number_of: Callable[[bytes], int]) -> Any:
-    """The value with long strings as {MARK: [number, …, rest]}; keys of its own that start with MARK get one more."""
+    """Return the value with long strings as {MARK: [number, …, rest]}; keys that start with MARK get one more."""
     if isinstance(value, str):
         if len(value) < _INLINE:
             return value
@@ -97,7 +97,7 @@ def _replace_long_strings(value: Any, number_of: Callable[[bytes], int]) -> Any:
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8; half a surrogate pair, which a model's reply can hold, goes there and back unchanged."""
+    """Encode as UTF-8; a lone surrogate, which a model's reply can contain, is preserved."""
     return text.encode("utf-8", "surrogatepass")
 
 

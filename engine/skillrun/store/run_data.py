@@ -1,6 +1,6 @@
-"""What a run keeps beside its journal, made of three: the ledger of its artifacts, its summaries and its state.
+"""The data of a run besides its journal: its artifacts, summaries and state.
 
-What concerns more than one of them is here: rounds that end, beginning again, which files a pattern means.
+Operations on more than one of them are here: end a round, reset the run, match files.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from skillrun.syntax.source import MAX_BYTES
 
 LIST_RUNS_HINT: Final = "`skillrun runs` lists the runs"
 REPORT: Final = "report.html"
-"""Where people have the run told, if they want that."""
+"""The report, which the user may create."""
 
 
 class StateFile:
-    """`state.md`, where a run stands."""
+    """`state.md`, with the status of a run."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._last = ""  # as it was last written
+        self._last = ""  # as last written
 
     def write(self, state: State, log: Iterable[str]) -> None:
         text = format_state(state, log)
@@ -39,14 +39,14 @@ class StateFile:
             self._last = text
 
     def read(self) -> tuple[State, list[str]]:
-        """Raises SkillrunError when there is no state, or one of another version."""
+        """Read the state and its log. Raises SkillrunError if it is missing or has another version."""
         if not self._files.has(STATE):
-            raise SkillrunError(f"{self._files.path} is no run: it has no {STATE}", LIST_RUNS_HINT)
+            raise SkillrunError(f"{self._files.path} is not a run: it has no {STATE}", LIST_RUNS_HINT)
         return parse_state(self._files.path / STATE, self._files.read(STATE, MAX_BYTES))
 
 
 class RunData:
-    """The files of one run, and what its journal says of them; without a journal they can be looked at."""
+    """The files of one run, and what its journal records about them. Read-only without a journal."""
 
     def __init__(self, files: Files, journal: Journal | None = None) -> None:
         self.files, self.refusals = files, Refusals()
@@ -55,28 +55,27 @@ class RunData:
         self.state = StateFile(files)
 
     def inline(self, address: str) -> InlineRunData:
-        """What the workflow keeps that the step at `address` runs: in the same ledger, with summaries of its own."""
+        """Return the data of the workflow that the step at `address` runs: the same artifacts, separate summaries."""
         return InlineRunData(self, InlineSummaries(self.summaries.texts, address))
 
     @property
     def name(self) -> str:
-        """What the run is called."""
         return self.files.path.name
 
     def location(self, name: str = "") -> str:
-        """Where people find the run, or a file of it."""
+        """Return the location of the run, or of one of its files, for messages."""
         return str(self.files.path / name)
 
     def command_argument(self, project: Path) -> str:
-        """What a command takes for this run when it is typed in the project."""
+        """Return the argument for this run in a command that is run in the project."""
         return format_run_argument(self.files.path, project)
 
     def matching(self, pattern: str) -> list[str]:
-        """The names of the files that a pattern matches, sorted: those of this evaluation and those of other people.
+        """Return the names of the files that match a pattern, sorted: those of this evaluation and those of users.
 
-        Not the engine's own or another run's, and nothing that an earlier evaluation wrote and this one may or may not
-        write again; the report that a person has made only where it is named. As in a shell, a wildcard stands for no
-        dot that a name begins with: `._a.md` is an editor's or a system's own.
+        Leaves out files of the engine and of other runs, and files of an earlier evaluation, which this one may write
+        again or not. Includes a user's report only if the pattern names it. As in a shell, a wildcard does not match a
+        leading dot: files such as `._a.md` belong to an editor or the system.
         """
         current = self._current_artifacts()
         hidden = pattern.startswith(".") or "/." in pattern
@@ -91,31 +90,31 @@ class RunData:
         ]
 
     def content(self, name: str) -> bytes:
-        """The bytes of a file that `matching` has found."""
+        """Return the bytes of a file that `matching` has found."""
         content = read_content(self.files, name)
         if content is None:
-            raise SkillrunError(f"there is no file `{name}` in {self.files.path} any more")
+            raise SkillrunError(f"the file `{name}` no longer exists in {self.files.path}")
         return content
 
     def edited_files(self) -> list[str]:
-        """The artifacts, and the summaries of all rounds, whose present text the run has never written."""
+        """Return the artifacts, and the summaries of all rounds, whose current text the run has never written."""
         return [*self.artifacts.list_edited(), *self.summaries.list_edited()]
 
     def missing_artifacts(self) -> list[str]:
-        """The artifacts that this round's summaries name and that are not there any more."""
+        """Return the artifacts that this round's summaries name and that no longer exist."""
         summaries = filter(None, map(self.summaries.find_readable, self.summaries.phases()))
         names = dict.fromkeys(name for summary in summaries for name in summary.artifacts)
         return list(filter(self._is_missing, names))
 
     def prune(self) -> None:
-        """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a person changed them."""
+        """Remove the artifacts that an earlier evaluation wrote and this one did not, unless a user changed them."""
         self.artifacts.prune(self._current_artifacts())
 
     def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:
-        """Move the summaries and artifacts of `phases` to `round-<number>/`; doing it again does nothing more.
+        """Move the summaries and artifacts of `phases` to `round-<number>/`. Idempotent.
 
-        An artifact is copied that one of the phases `staying` has written too, because they are not evaluated again, or
-        that a person has changed and keeps. Given are those that a person has changed and that were moved all the same.
+        Copies an artifact that one of the `retained` phases has written too, because those are not evaluated again, and
+        one that a user has changed and keeps. Returns the artifacts that a user has changed and that were moved anyway.
         """
         retained_artifacts = {
             name for summary in self.summaries.completed_summaries(retained).values() for name in summary.artifacts
@@ -128,8 +127,8 @@ class RunData:
         return sorted(name for name in edited if not self.artifacts.has(name))
 
     def reset(self) -> None:
-        """Forget summaries and rounds, so that everything is evaluated from the start; artifacts stay, and so does what
-        a person has changed in a round: it becomes the artifact again, or stands beside one that was changed too."""
+        """Remove summaries and rounds, so that everything is evaluated from the start. Artifacts stay; a file that a
+        user has changed in a round becomes the artifact again, under another name if that was changed too."""
         rounds = past_round_folders(self.files)
         for past in sorted(rounds, key=lambda name: -int(name.rpartition("-")[2])):
             for folder in [name for name in walk_folders(self.files) if name == past or name.startswith(f"{past}/")]:
@@ -139,23 +138,23 @@ class RunData:
             self.summaries.texts.remove(name)
 
     def _current_artifacts(self) -> set[str]:
-        """The artifacts that this evaluation has written: so far, and in the phases that are over."""
+        """Return the artifacts that this evaluation has written so far, including those of finished phases."""
         return self.artifacts.put_now | self.summaries.artifacts()
 
     def _is_in_nested_run(self, name: str) -> bool:
-        """Whether a file is that of a run that lies inside this one."""
+        """Whether a file belongs to a run inside of this one."""
         above = [name[:at] for at, sign in enumerate(name) if sign == "/"]
         return any(self.files.is_folder(f"{folder}/.run") for folder in above)
 
     def _is_missing(self, name: str) -> bool:
         try:
             return not self.files.has(name)
-        except (PathRefused, IsADirectoryError):  # something else stands there
+        except (PathRefused, IsADirectoryError):  # another kind of entry has the name
             return False
 
 
 class InlineRunData(RunData):
-    """What a workflow keeps that runs inside a phase: its artifacts stay to be written again, whatever its round."""
+    """The data of a workflow inside a phase: its artifacts stay in place in all rounds, to be written again."""
 
     def __init__(self, outer: RunData, summaries: InlineSummaries) -> None:
         self.files, self.refusals, self.artifacts, self.state = (
@@ -167,11 +166,11 @@ class InlineRunData(RunData):
         self.summaries = self._inline = summaries
 
     def end_round(self, number: int, phases: Iterable[str], retained: Iterable[str]) -> list[str]:  # noqa: ARG002
-        """Remember the summaries of `phases` as those of a round that is over."""
+        """Remember the summaries of `phases` as those of a finished round."""
         self._inline.archive_round(number, phases)
         return []
 
 
 def format_run_argument(folder: Path, project: Path) -> str:
-    """What a command takes for a run when it is typed in the project: its name, or the path of its folder."""
+    """Return the argument for a run in a command that is run in the project: its name, or the path of its folder."""
     return folder.name if folder.parent == project.resolve() / "runs" else quote(str(folder))

@@ -1,8 +1,8 @@
 """The seal of a run: shows that its `state.md` was written by this user, on this machine.
 
-A run folder that was cloned or sent keeps its records and has no powers: which project and files it reads, which
-models it pays, what it may spend, who may read it. These are sealed with a key of the user's own, and a state whose
-seal does not fit decides none of them.
+A run folder that was cloned or received keeps its records but has no privileges: which project and files it reads,
+which models it calls, what it may spend, who may read it. These are sealed with the user's key, and a state with an
+invalid seal decides none of them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from skillrun.types.schemas import quote_value
 if TYPE_CHECKING:
     from skillrun.models.catalogue import Catalogue
 
-CHANGE_INPUT_HINT: Final = "change the path below `inputs` in its state.md"
+CHANGE_INPUT_HINT: Final = "change the path under `inputs` in its state.md"
 
 
 def compute_seal(program: Program, state: State, key: bytes) -> str:
-    """The seal of what the state decides, as hexadecimal digits."""
+    """Return the seal of the state's privileges, as hexadecimal digits."""
     privileges = json.dumps(
         _privileges(program, state), sort_keys=True, separators=(",", ":"), default=str, ensure_ascii=False
     )
@@ -38,17 +38,17 @@ def compute_seal(program: Program, state: State, key: bytes) -> str:
 
 
 def is_sealed(program: Program, state: State, project: Path, key: bytes | None) -> bool:
-    """Whether this user's own run has written the state, in this project; by the user's key."""
+    """Whether a run of this user, by the user's key, wrote the state in this project."""
     if replace_surrogates(os.path.realpath(state.project)) != replace_surrogates(os.path.realpath(project)):
-        return False  # the workflow of its name is another one here
+        return False  # the workflow's name may mean another one here
     return key is not None and hmac.compare_digest(compute_seal(program, state, key).encode(), state.seal.encode())
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What the state of a run folder from elsewhere would decide, were it this user's own.
+    """What the state of a run folder from another user or machine would decide if it were this user's own.
 
-    `paths`: inputs that lead out of the project. `models`: what names mean there and not here, as (name, there, here).
+    `paths`: inputs outside of the project. `models`: names with another meaning here, as (name, there, here).
     """
 
     paths: Mapping[str, str]
@@ -56,7 +56,7 @@ class Claims:
 
     @property
     def has_claims(self) -> bool:
-        """Whether somebody has to decide about them."""
+        """Whether the user has to decide about them."""
         return bool(self.paths or self.models)
 
     @property
@@ -64,13 +64,16 @@ class Claims:
         paths = [
             f"`{name}` is {quote_value(path)}, which is outside of this project" for name, path in self.paths.items()
         ]
-        return [*paths, *(f"`{name}` is the model {there} there, and {here} here" for name, there, here in self.models)]
+        return [
+            *paths,
+            *(f"`{name}` means the model {there} in the run, and {here} here" for name, there, here in self.models),
+        ]
 
 
 def find_claims(
     program: Program, state: State, catalogue: Catalogue, environ: Mapping[str, str], project: Path
 ) -> Claims:
-    """What would have to be decided before going on; the override of this command line is none of the state's."""
+    """Return what must be decided before resuming; an override on this command line is not part of the state."""
     project_root = project.resolve()
     paths = {
         name: value
@@ -94,12 +97,12 @@ def find_claims(
 
 
 def revoke_claims(state: State, program: Program, claims: Claims, project: Path) -> None:
-    """Take from a state what it may not decide; its records stay. Raises SkillrunError for an input that it needs."""
+    """Remove the privileges from a state; its records stay. Raises SkillrunError for an input that it needs."""
     if claims.paths:
         names = ", ".join(f"`{name}`" for name in claims.paths)
         raise SkillrunError(
-            f"the run has come from elsewhere, and {names} would let it read outside of this project",
-            f"{CHANGE_INPUT_HINT}, or take it over with `--adopt`",
+            f"the run is from another user or machine, and {names} would let it read outside of this project",
+            f"{CHANGE_INPUT_HINT}, or adopt the run with `--adopt`",
         )
     for name, _, _ in claims.models:
         del state.models[name]
@@ -121,7 +124,7 @@ def _privileges(program: Program, state: State) -> dict[str, Any]:
 
 
 def _paths(program: Program, state: State) -> dict[str, list[str]]:
-    """The inputs that are paths, and what they are."""
+    """Return the path inputs and their values."""
     typed: dict[str, list[str]] = {}
     for field in program.workflow.inputs:
         value = state.inputs.get(field.name)

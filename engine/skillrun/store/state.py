@@ -1,4 +1,4 @@
-"""`state.md`: where a run stands, as a file and as values. What does not fit is refused before anything reads it."""
+"""`state.md`: the status of a run, as a file and as values. Invalid values are refused before anything reads them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from skillrun.types.schemas import quote_value
 SCHEMA_VERSION: Final = 2
 STATE: Final = "state.md"
 MAX_ROUNDS: Final = 10_000
-RESTORE_STATE_HINT: Final = "restore the file; the journal beside it is untouched"
+RESTORE_STATE_HINT: Final = "restore the file; the journal is unchanged"
 
 
 @dataclass
 class State:
-    """What `state.md` holds: where the run stands. Everything else follows from the journal and the files."""
+    """The content of `state.md`: the status of the run. Everything else follows from the journal and the files."""
 
     workflow: str
     started_at: str
@@ -42,7 +42,7 @@ class State:
     budget: dict[str, NonNegativeFloat] = field(default_factory=dict)
     project: str = ""
     override: str = ""
-    typed: list[str] = field(default_factory=list)  # inputs that the user typed and that are paths
+    typed: list[str] = field(default_factory=list)  # path inputs that the user gave
     share: bool = False
     seal: str = ""
     schema_version: NonNegativeInt = SCHEMA_VERSION
@@ -52,25 +52,25 @@ def format_state(state: State, log: Iterable[str]) -> str:
     record, needed = plain_data(vars(state)), required_fields(State)
     data = {key: value for key, value in record.items() if key in needed or value not in (None, "", {}, [], False)}
     ordered = {"schema_version": data.pop("schema_version"), **data}
-    lines = (" ".join(make_printable(line).split()) for line in log)  # a reason may be a model's words
+    lines = (" ".join(make_printable(line).split()) for line in log)  # a reason may contain a model's text
     return to_frontmatter(ordered, "# Log\n\n" + "".join(f"- {line}\n" for line in lines))
 
 
 def parse_state(path: Path, content: bytes) -> tuple[State, list[str]]:
-    """The state, and the lines of its log. Raises SkillrunError when it is no state, or one of another version."""
+    """Return the state and the lines of its log. Raises SkillrunError if it is invalid, or has another version."""
     problems = Problems()
     file = RunFile.read(path, content, problems)
     version = file.data.get("schema_version")
     if version == 1:
         command = f"skillrun resume {quote(str(path.parent))}"
-        raise SkillrunError(f"{path} is of schema version 1", f"`{command}` brings the run forward")
+        raise SkillrunError(f"{path} has schema version 1", f"`{command}` migrates the run")
     if version is None:
         raise SkillrunError(f"{path} has no frontmatter with a `schema_version`", RESTORE_STATE_HINT)
     if not is_whole(version) or version > SCHEMA_VERSION:
         version_text = version if is_whole(version) else quote_value(version)
         raise SkillrunError(
-            f"{path} has the schema version {version_text}; this skillrun knows {SCHEMA_VERSION}",
-            "use the skillrun that wrote it",
+            f"{path} has schema version {version_text}; this skillrun supports version {SCHEMA_VERSION}",
+            "use the skillrun version that wrote it",
         )
     file.check(State, problems)
     if problems.has_errors:

@@ -1,6 +1,6 @@
-"""Where runs are, and one of them from outside: what beginning it, going on with it and looking at it ask of its place.
+"""Stores and their runs: the operations that are needed to start, resume and view a run.
 
-Protocols; `disk/run_folder.py` has runs in folders, `postgres/stored_run.py` in a store that many machines share.
+Protocols; `local/local_run.py` has runs in folders, `postgres/stored_run.py` in a store that several machines share.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from skillrun.templates.functions import slug
 
 
 def slug_from_request(request: str) -> str:
-    """The slug of a request; a run that finds it taken has a number behind it."""
+    """Return the slug of a request; a run appends a number if it is taken."""
     return (slug(request)[:40].strip("-") or "run") if re.search(r"[A-Za-z0-9]", request) else "run"
 
 
 class RunNotStarted(UsageError):
-    """A run is there, and somebody has yet to begin it."""
+    """A submitted run that no worker has started yet."""
 
 
 class Transcript(Protocol):
-    """What hears every event of a run and keeps it."""
+    """Stores every event of a run."""
 
     what: str
 
@@ -44,16 +44,16 @@ class Transcript(Protocol):
     def write_event(self) -> Listener: ...
 
     def restore(self, lines: Iterable[str]) -> None:
-        """Take over the lines of another transcript."""
+        """Add the lines of another transcript."""
         ...
 
     def close(self) -> Exception | None:
-        """Keep what is left; why not all of it was kept, where it was not."""
+        """Write the remaining events; returns the error if some could not be written."""
         ...
 
 
 class StoredRun(Protocol):
-    """One run. Nobody holds it by this alone."""
+    """One run. Opening it does not hold it."""
 
     @property
     def lease(self) -> Lease: ...
@@ -63,20 +63,20 @@ class StoredRun(Protocol):
 
     @property
     def location(self) -> str:
-        """Where people find it."""
+        """Its location, for messages."""
         ...
 
     @property
     def folder(self) -> Path | None:
-        """The folder that it is in; None where it is in none."""
+        """Its folder; None if it is not in a folder."""
         ...
 
     def command_argument(self, project: Path) -> str:
-        """What a command takes for this run when it is typed in the project."""
+        """Return the argument for this run in a command that is run in the project."""
         ...
 
     def belongs_to(self, project: Path) -> bool:
-        """Whether it is kept where that project keeps its runs."""
+        """Whether it is stored where that project stores its runs."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -85,92 +85,92 @@ class StoredRun(Protocol):
 
     @property
     def has_state(self) -> bool:
-        """Whether the run has begun."""
+        """Whether the run has started."""
         ...
 
     @property
     def has_journal(self) -> bool: ...
 
     def check(self) -> None:
-        """Raises SkillrunError where something stands there that no run has written."""
+        """Raises SkillrunError if it contains files of a kind that no run writes."""
         ...
 
     def check_engine_files(self) -> None:
-        """Raises SkillrunError where a run that has begun lacks what the engine keeps of it."""
+        """Raises SkillrunError if a started run lacks the files of the engine."""
         ...
 
     def check_lease(self) -> None:
-        """Raises LeaseLost where this process held the run and has lost it."""
+        """Raises LeaseLost if this process held the run and has lost it."""
         ...
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether a run of this user's own, or of the store that both share, has written the state in this project."""
+        """Whether a run of this user, or of the shared store, wrote the state in this project."""
         ...
 
     def sealing_key(self) -> bytes | None:
-        """What the state is sealed with; None where its place vouches for it. Raises OSError, SkillrunError."""
+        """Return the key that seals the state; None if the store vouches for it. Raises OSError, SkillrunError."""
         ...
 
-    # what is in it
+    # contents
 
     def open_or_create_journal(self) -> Journal:
-        """The journal, made when there is none."""
+        """Open the journal, or create it if missing."""
         ...
 
     def open_journal(self) -> Journal:
-        """The journal, for who holds the run. Raises SkillrunError where it is not whole."""
+        """Open the journal, for the holder of the run. Raises SkillrunError if it is damaged."""
         ...
 
     def read_only_journal(self) -> MemoryJournal:
-        """The journal for who only looks. Raises SkillrunError, also while another process has the run."""
+        """Return the journal for reading only. Raises SkillrunError, also while another process holds the run."""
         ...
 
     def journal_snapshot(self) -> MemoryJournal:
-        """The journal for who only looks, as far as it has come where a process has the run. Raises SkillrunError."""
+        """Return the journal so far for reading only, also while a process holds the run. Raises SkillrunError."""
         ...
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-        """Artifacts, summaries and state; without a journal they can be looked at."""
+        """Return artifacts, summaries and state; read-only without a journal."""
         ...
 
     def state(self) -> State:
-        """The state that `state.md` holds. Raises SkillrunError."""
+        """Return the state in `state.md`. Raises SkillrunError."""
         ...
 
     def status(self, state: State) -> str:
-        """The status: what the state says, unless its place knows better; `interrupted` for one that was cut off."""
+        """Return the status: that of the state, unless the store knows better; `interrupted` for an aborted run."""
         ...
 
     def copy_files(self, target: Files) -> None:
-        """Copy what it holds, but for what the engine keeps. Raises SkillrunError where that is too much."""
+        """Copy its files, except the engine's own. Raises SkillrunError if they are too large."""
         ...
 
     def open_transcript(self) -> Transcript:
-        """What hears the events of the run from now on."""
+        """Open the transcript for further events."""
         ...
 
     def transcript_lines(self) -> Iterator[str]:
-        """The events so far, as they are kept. Raises OSError, SkillrunError."""
+        """Yield the stored lines of the events so far. Raises OSError, SkillrunError."""
         ...
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
-        """The events so far, and with `follow` those that come until the run ends."""
+        """Yield the events so far; with `follow`, continue until the run ends."""
         ...
 
-    # while it is begun, or gone on with
+    # starting and resuming
 
     def rollback_on_failure(self) -> AbstractContextManager[None]:
-        """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
+        """If starting a run fails before it has a state, remove what it created; earlier files stay."""
         ...
 
     def apply_permissions(self, *, shared: bool) -> None:
-        """Have the run be its owner's alone or, with `shared`, readable by others, where the place knows owners."""
+        """Make the run private to its owner or, with `shared`, readable by others, if the store has owners."""
         ...
 
 
 @dataclass(frozen=True)
 class RunListing:
-    """A run in a list of runs. `unreadable` says why nothing more is known of it."""
+    """A run in a list of runs. `unreadable` is the reason if it cannot be read."""
 
     name: str
     status: str
@@ -186,47 +186,47 @@ class RunListing:
 
 
 class Store(Protocol):
-    """A place that holds runs by their names."""
+    """Holds runs by name."""
 
     @property
     def location(self) -> str:
-        """Where people find it."""
+        """Its location, for messages."""
         ...
 
     def create_run(self, name: str, *, shared: bool) -> StoredRun:
-        """A run that begins, under a name that may be taken for it. Raises UsageError where it cannot be had."""
+        """Return a run to start, under a free or reserved name. Raises UsageError if the name cannot be used."""
         ...
 
     def open_run(self, name: str) -> StoredRun:
-        """A run that has begun. Raises UsageError where there is none."""
+        """Return a run that has started. Raises UsageError if it does not exist."""
         ...
 
     def list_runs(self) -> Iterator[tuple[str, StoredRun | Exception]]:
-        """The runs that have begun; or why one cannot be looked at."""
+        """Yield the runs that have started, or the error of one that cannot be read."""
         ...
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """The newest runs, of one status where one is named, at most so many where `most` is not 0."""
+        """Return the newest runs, with this status if given, and at most `most` unless it is 0."""
         ...
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:
-        """A name that no run has yet, made from the request, and nobody else's until `give_back`."""
+        """Reserve a free name made from the request, until `release_name`."""
         ...
 
     def release_name(self, name: str) -> None:
-        """Let a name be taken again that no run was begun under."""
+        """Release a name under which no run has started."""
         ...
 
     def has(self, name: str) -> bool:
-        """Whether a run of that name has begun."""
+        """Whether a run of that name has started."""
         ...
 
     def run_location(self, name: str) -> str:
-        """Where people find that run, also when it is there no more."""
+        """Return the location of that run, even if it no longer exists."""
         ...
 
     def command_argument(self, name: str, project: Path) -> str:
-        """What a command takes for that run when it is typed in the project."""
+        """Return the argument for that run in a command that is run in the project."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""The summaries of phases, of this round and of those that are over, and which of them a person has changed.
+"""The summaries of phases, of this and of finished rounds, and which of them a user has changed.
 
-Those of a workflow that runs inside a phase are its own: `summaries/<address of the step>/`.
+A workflow inside a phase has separate summaries: `summaries/<address of the step>/`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ ROUND: Final = re.compile(r"round-[0-9]+")
 
 
 def past_round_folders(files: Files) -> list[str]:
-    """The folders of rounds that are over."""
+    """Return the folders of finished rounds."""
     return [name for name, kind in files.entries() if kind == "folder" and ROUND.fullmatch(name)]
 
 
 class SummaryFiles:
-    """Summaries by the names of their files: what is in one, and whether the run has written it so.
+    """Summaries by file name: their contents, and whether the run wrote them.
 
-    The `summary` records of the journal say which texts the run itself has written.
+    The `summary` records of the journal list the texts that the run has written.
     """
 
     def __init__(self, files: Files, journal: Journal | None, refusals: Refusals) -> None:
@@ -41,7 +41,7 @@ class SummaryFiles:
             self._written.setdefault(entry.address, set()).add(entry.fingerprint)
 
     def summary(self, name: str) -> Summary:
-        """What a summary says, without what no run can have written there, which is told."""
+        """Return a summary without its invalid values, which are reported."""
         if name not in self._read:
             file = RunFile.read(self.files.path / name, self.files.read(name, MAX_BYTES))
             self._read[name], invalid_fields = read_summary(file.data)
@@ -51,7 +51,7 @@ class SummaryFiles:
         return self._read[name]
 
     async def put(self, name: str, text: str) -> None:
-        """Write a summary; its hash is in the journal before, so that an edit is noticed."""
+        """Write a summary; its hash is recorded first, so that an edit is noticed."""
         written_hashes, new = self._written.setdefault(name, set()), sha256_of(text)
         if new not in written_hashes:
             written_hashes.add(new)
@@ -77,14 +77,14 @@ class SummaryFiles:
         self._refusals.refuse(line)
 
     def list_edited(self, folder: str = "") -> list[str]:
-        """The summaries whose present text the run has never written, of this round or in the folder of another."""
+        """Return the summaries whose current text the run has never written, in this round or in another's `folder`."""
         return [place for name in self._written if self.is_edited(name, place := f"{folder}{name}")]
 
     def is_edited(self, name: str, place: str = "") -> bool:
         written_hashes = self._written.get(name)
         try:
             content = read_content(self.files, place or name) if written_hashes is not None else None
-        except PathRefused:  # told by who reads it
+        except PathRefused:  # reported when it is read
             return False
         return written_hashes is not None and content is not None and sha256_of(content) not in written_hashes
 
@@ -96,21 +96,21 @@ class Summaries:
         self.texts, self._folder = texts, folder
 
     def file_name(self, phase: str) -> str:
-        """The name of the file that has the summary of a phase."""
+        """Return the name of the summary file of a phase."""
         return f"{self._folder}/{phase}.md"
 
     def find(self, phase: str) -> Summary | None:
-        """The record of a phase that is over or waits. Raises SkillrunError where the file cannot be read."""
+        """Return the record of a finished or waiting phase. Raises SkillrunError if the file is invalid."""
         name = self.file_name(phase)
         return self.texts.summary(name) if self.texts.files.has(name) else None
 
     def find_completed(self, phase: str) -> Summary | None:
-        """That of a phase that is over."""
+        """Return the record of a finished phase."""
         summary = self.find(phase)
         return summary if summary is not None and summary.is_over else None
 
     def find_readable(self, phase: str) -> Summary | None:
-        """The record of a phase, for who only looks; None also where it cannot be read, which is told."""
+        """Return the record of a phase, for views; None also if it is invalid, which is reported."""
         try:
             return self.find(phase)
         except SkillrunError as error:
@@ -118,15 +118,15 @@ class Summaries:
             return None
 
     def completed_summaries(self, phases: Iterable[str]) -> dict[str, Summary]:
-        """The summaries of this round, of those phases that are over."""
+        """Return this round's summaries of those phases that are finished."""
         return {name: summary for name in phases if (summary := self.find_completed(name)) is not None}
 
     def phases(self) -> list[str]:
-        """The phases that have a summary in this round, sorted."""
+        """Return the phases that have a summary in this round, sorted."""
         return [_stem(name) for name in self.texts.files.matching(f"{self._folder}/*.md")]
 
     def history(self, rounds: int) -> list[PastRound]:
-        """The summaries of the rounds that are over, oldest first."""
+        """Return the summaries of finished rounds, oldest first."""
         past = []
         for number in range(1, rounds):
             names = self.texts.files.matching(f"round-{number}/{SUMMARIES}/*.md")
@@ -139,12 +139,12 @@ class Summaries:
         return past
 
     def all_summaries(self, rounds: int, phases: Iterable[str]) -> list[Summary]:
-        """Every summary: those of the rounds that are over, and of this one those of `phases`."""
+        """Return all summaries of finished rounds, and those of `phases` in this round."""
         past = [summary for over in self.history(rounds) for summary in over.phases.values()]
         return [*past, *self.completed_summaries(phases).values()]
 
     def artifacts(self) -> set[str]:
-        """What the summaries of this round name as written, those of workflows that phases run included."""
+        """Return the artifacts that this round's summaries name, including those of workflows inside phases."""
         names = self.texts.files.matching(f"{SUMMARIES}/**/*.md")
         return {artifact for name in names for artifact in self.texts.summary(name).artifacts}
 
@@ -154,11 +154,11 @@ class Summaries:
         await self.texts.put(self.file_name(phase), to_frontmatter(summary.record, body))
 
     def quarantine(self, phase: str) -> None:
-        """Keep a summary that cannot be used under a name that nothing reads."""
+        """Rename an invalid summary, so that nothing reads it."""
         self.texts.move(self.file_name(phase), f"{self.file_name(phase)}.invalid")
 
     async def rename(self, new_names: Mapping[str, str]) -> None:
-        """Give the summaries of phases, of all rounds, the names that their phases have now."""
+        """Rename the summaries of all rounds to the current names of their phases."""
         files = self.texts.files
         for folder in (SUMMARIES, *(f"{past}/{SUMMARIES}" for past in past_round_folders(files))):
             for old, new in new_names.items():
@@ -169,24 +169,24 @@ class Summaries:
                     self.texts.remove(name)
 
     def end_round(self, phase: str, number: int) -> None:
-        """Move the summary of a phase to the round that is over."""
+        """Move the summary of a phase to a finished round."""
         self.texts.move(self.file_name(phase), f"round-{number}/{self.file_name(phase)}")
 
     def is_edited(self, phase: str) -> bool:
-        """Whether the summary of a phase is other than the run has written it."""
+        """Whether the summary of a phase differs from what the run wrote."""
         return self.texts.is_edited(self.file_name(phase))
 
     def list_edited(self) -> list[str]:
-        """The summaries of all rounds whose present text the run has never written."""
+        """Return the summaries of all rounds whose current text the run has never written."""
         return [*self.texts.list_edited(), *self.list_edited_in_past_rounds()]
 
     def list_edited_in_past_rounds(self) -> list[str]:
-        """The same, of the rounds that are over."""
+        """Return the edited summaries of finished rounds."""
         return [name for past in past_round_folders(self.texts.files) for name in self.texts.list_edited(f"{past}/")]
 
 
 class InlineSummaries(Summaries):
-    """Those of a workflow that runs inside a phase: none is written yet, and earlier rounds are only remembered."""
+    """The summaries of a workflow inside a phase: initially empty, with earlier rounds in memory only."""
 
     def __init__(self, texts: SummaryFiles, address: str) -> None:
         super().__init__(texts, f"{SUMMARIES}/{address.replace('/', '.')}")
@@ -194,11 +194,11 @@ class InlineSummaries(Summaries):
         for name in texts.files.matching(f"{self._folder}/*.md"):
             texts.remove(name)
 
-    def history(self, rounds: int) -> list[PastRound]:  # noqa: ARG002 (all that are over)
+    def history(self, rounds: int) -> list[PastRound]:  # noqa: ARG002 (returns all finished rounds)
         return self._over
 
     def archive_round(self, number: int, phases: Iterable[str]) -> None:
-        """Remember the summaries of `phases` as those of a round that is over, and remove their files."""
+        """Remember the summaries of `phases` as those of a finished round, and remove their files."""
         moving = self.completed_summaries(phases)
         self._over.append(PastRound(number, moving))
         for phase in moving:

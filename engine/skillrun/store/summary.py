@@ -1,6 +1,6 @@
-"""The record of a phase that is over or waits: the frontmatter of `summaries/<phase>.md`.
+"""The record of a finished or waiting phase: the frontmatter of `summaries/<phase>.md`.
 
-Templates, and whoever writes the file, take the `record` as it is, with the keys that a person has put there.
+Templates, and code that writes the file, use the whole `record`, with the keys that a user has added.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from skillrun.types.schemas import quote_value
 
 Count = Annotated[int, Bounds(0, MAX_ROUNDS)]
 WAITING_STATUS: Final = "needs-user-input"
-"""The status of a phase that waits for a person."""
+"""The status of a phase that waits for the user."""
 REQUIRED_KEYS: Final = ("phase", "number", "checkpoint", "artifacts", "summary", "flags")
-"""What every summary says that a run has written."""
+"""The keys of every summary that a run writes."""
 
 
 class UsageRecord(TypedDict, total=False):
-    """What a phase has used; see `runtime.run.Spent`."""
+    """The usage of a phase; see `runtime.usage_totals.UsageTotals`."""
 
     calls: NonNegativeFloat
     input: NonNegativeFloat
@@ -43,7 +43,7 @@ TOKENS: Final[tuple[Literal["input", "output", "cache_read", "cache_write"], ...
 
 
 class Goto(TypedDict):
-    """Where a phase goes back to, and the step that said so."""
+    """The phase to go back to, and the step that decided it."""
 
     target: str
     step: str
@@ -51,7 +51,7 @@ class Goto(TypedDict):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a phase has come to. What its record does not say, or says in a way that no run does, has the default."""
+    """The result of a phase. Missing and invalid values of its record have the defaults."""
 
     phase: str = ""
     number: Count = 0
@@ -76,16 +76,16 @@ class Summary:
     usage: UsageRecord = field(default_factory=UsageRecord)
     goto: Goto | None = None
     record: Mapping[str, object] = field(default_factory=dict, repr=False)
-    """As it stands in the file, or will: with the keys that a person has put there."""
+    """The complete record of the file, with the keys that a user has added."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, object]) -> Summary:
-        """The summary of a record that fits."""
+        """Create the summary of a valid record."""
         known: Any = {key: value for key, value in record.items() if key in FIELDS}
         return cls(**known, record=record)
 
     def with_fields(self, **more: object) -> Summary:
-        """The same with these fields."""
+        """Return a copy with these fields."""
         return Summary.from_record({**self.record, **more})
 
     @property
@@ -94,28 +94,28 @@ class Summary:
 
     @property
     def missing_keys(self) -> list[str]:
-        """What a run writes into every summary and this one does not have."""
+        """The required keys that the record lacks."""
         return [key for key in REQUIRED_KEYS if self.record.get(key, "") == ""]
 
 
 @dataclass(frozen=True)
 class PastRound:
-    """A round that is over: its number, and its summaries by phase."""
+    """A finished round: its number, and its summaries by phase."""
 
     round: int
     phases: Mapping[str, Summary]
 
     def template_value(self) -> dict[str, object]:
-        """As templates see it."""
+        """Return the value that templates see."""
         return {"round": self.round, "phases": {name: dict(summary.record) for name, summary in self.phases.items()}}
 
 
 InvalidFields = list[tuple[tuple[str | int, ...], str]]
-"""What does not fit in a record, by the way to where it stands: keys, and the numbers of items."""
+"""The invalid values of a record: the path to each, of keys and item numbers, and a message."""
 
 
 def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
-    """A summary without what no run can have written there; and what that was."""
+    """Return a summary without invalid values, and the invalid values."""
     valid: dict[str, object] = {}
     invalid: InvalidFields = []
     for key, value in data.items():
@@ -124,14 +124,14 @@ def read_summary(data: Mapping[str, object]) -> tuple[Summary, InvalidFields]:
         if key == "artifacts" and isinstance(value, list):
             valid[key] = [name for name in value if is_artifact_name(name)]
             invalid += [
-                ((key, at), f"{quote_value(name)} is no artifact of this run")
+                ((key, at), f"{quote_value(name)} is not a valid artifact name")
                 for at, name in enumerate(value)
                 if not is_artifact_name(name)
             ]
         elif key not in FIELDS or field_checks(Summary)[key](value):
             valid[key] = value
         else:
-            invalid.append(((key,), f"`{key}` is {quote_value(value)}, and that is not what a run writes there"))
+            invalid.append(((key,), f"`{key}` has the invalid value {quote_value(value)}"))
     return Summary.from_record(valid), invalid
 
 

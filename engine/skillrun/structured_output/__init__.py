@@ -1,4 +1,4 @@
-"""Reads structured data from a model's reply: one JSON value, every valid item, broken JSON, or a trailing record.
+"""Parses structured data from a model's reply: one JSON value, every valid item, broken JSON, or a trailing record.
 
-Never calls a model, and does not decide what happens when data is missing.
+Never calls a model, and does not decide what happens if data is missing.
 """

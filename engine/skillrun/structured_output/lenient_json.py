@@ -1,7 +1,6 @@
-"""Reads what is left of JSON in a text: comments, trailing commas, other quotes, values that break off. Never raises.
+"""Parses JSON in a text leniently: comments, trailing commas, other quotes, truncated values. Never raises.
 
-For replies of which every readable part counts; where one value is the reply, `replies` reads it. Takes time in line
-with the text.
+For replies of which every readable part counts; `values` parses replies that are one value. Runs in linear time.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from typing import Any, Final
 
 MAX_DEPTH: Final = 25
 MAX_STARTS: Final = 2_000
-MAX_REPORTED: Final = 100  # places that could not be read
+MAX_REPORTED: Final = 100  # unreadable parts
 _LONGEST_NUMBER: Final = 300
 _BLANK: Final = re.compile(r"(?:\s++|//[^\n]*+|#[^\n]*+)++")
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|\'(?:[^\'\\]|\\.)*+\'', re.DOTALL)
-_BEHIND: Final = re.compile(r"[ \t]*+[^\s,:\]}\[{\"'/#]")  # a text does not end before this
+_BEHIND: Final = re.compile(r"[ \t]*+[^\s,:\]}\[{\"'/#]")  # a string does not end before this
 _ENDS: Final = r"""\s*+(?:,\s*+["'{\[\]}]|[\]}])"""
 _QUOTING: Final = {
     quote: re.compile(rf"{quote}(?:[^{quote}\\\n]|\\.|{quote}(?!{_ENDS}|\s*+:))*+{quote}(?={_ENDS})") for quote in "\"'"
 }
-"""A text on one line with quotes of its own in it that are not escaped."""
+"""A string on one line that contains unescaped quotes."""
 MAX_QUOTING_LENGTH: Final = 1_000  # characters
-MAX_QUOTING_TEXTS: Final = 1_000  # that are looked for in a text
+MAX_QUOTING_TEXTS: Final = 1_000  # per text
 _NAME: Final = re.compile(r"[A-Za-z_$][\w$-]*+")
 _NUMBER: Final = re.compile(r"-?\d++(?:\.\d++)?(?:[eE][+-]?\d++)?(?![\w.])")
 _WORD: Final = re.compile(r"(?:true|false|null|True|False|None)(?!\w)")
@@ -33,17 +32,17 @@ _WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "Fals
 _ESCAPE: Final = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _START: Final = re.compile(r"[\[{]")
-_REST: Final = re.compile(r"[ \t`*_.)]*+(?:\n|\Z)")  # of a line, with nothing in it
+_REST: Final = re.compile(r"[ \t`*_.)]*+(?:\n|\Z)")  # the rest of a line, without content
 _NEXT: Final = re.compile(r"[,\]}\[{\n]")
 
 
 class ObjectFields(list[tuple[str, Any]]):
-    """The fields of an object in their order; a name may be there twice."""
+    """The fields of an object in order; a name may occur twice."""
 
 
 @dataclass
 class UnreadablePart:
-    """A place where JSON had begun and could not be read: what stands there, and why."""
+    """A place where JSON starts but cannot be parsed: its offset and the reason."""
 
     offset: int
     reason: str
@@ -51,17 +50,17 @@ class UnreadablePart:
 
 @dataclass
 class LenientParser:
-    """The values of a text, outermost ones only, and the places where one breaks off."""
+    """Parses the outermost values of a text, and records the unreadable parts."""
 
     text: str
     unreadable: list[UnreadablePart] = field(default_factory=list)
-    _unclosed: bool = False  # a comment that has no end
-    _quoting: int = 0  # texts that were looked at for quotes of their own
+    _unclosed: bool = False  # a comment is not closed
+    _quoting: int = 0  # strings checked for unescaped quotes
 
     def parse_values(self) -> list[Any]:
-        """Every list and object, as `list` and `ObjectFields`, with what of it can be read.
+        """Return the readable parts of every list and object, as `list` and `ObjectFields`.
 
-        Brackets with nothing in them are a list where nothing stands behind them on their line: `- [ ] do` has none.
+        Empty brackets are a list only at the end of a line: `- [ ] do` contains no list.
         """
         values: list[Any] = []
         place = 0
@@ -72,11 +71,11 @@ class LenientParser:
             value, place, whole = self._container(start.start(), 1)
             if value or (whole and _REST.match(self.text, place)):
                 values.append(value)
-        self.unreadable.insert(0, UnreadablePart(place, "there are too many brackets to read on"))
+        self.unreadable.insert(0, UnreadablePart(place, "the text has too many brackets"))
         return values
 
     def _container(self, at: int, depth: int) -> tuple[Any, int, bool]:
-        """An object or a list, where it ends, and whether it is whole. What breaks off has what came before."""
+        """Return an object or list, its end, and whether it is complete. A truncated one has the preceding values."""
         is_object = self.text[at] == "{"
         value: Any = ObjectFields() if is_object else []
         if depth > MAX_DEPTH:
@@ -89,19 +88,19 @@ class LenientParser:
             while self.text[at : at + 1] == ",":
                 at = self._skip_blanks(at + 1)
             if at >= len(self.text):
-                self._report_break(value, at, "it breaks off", depth)
+                self._report_break(value, at, "the JSON is truncated", depth)
                 return value, at, False
             if self.text[at] == close:
                 return value, at + 1, True
             if self.text[at] in "]}":
-                self._report_break(value, at, f"`{self.text[at]}` stands where `{close}` would end it", depth)
+                self._report_break(value, at, f"found `{self.text[at]}`, expected `{close}`", depth)
                 return value, at + 1, True
             at, whole = self._field(value, at, depth) if is_object else self._item(value, at, depth)
             if not whole:
                 return value, at, False
 
     def _field(self, value: ObjectFields, at: int, depth: int) -> tuple[int, bool]:
-        """One field of an object; where it ends, and whether the object goes on behind it."""
+        """Parse a field of an object; return its end, and whether the object continues."""
         start, name = at, ""
         if text := _TEXT.match(self.text, at):
             name, at = _decode_string(text[0]), text.end()
@@ -109,11 +108,13 @@ class LenientParser:
             name, at = word[0], word.end()
         colon = self._skip_blanks(at)
         if at == start or self.text[colon : colon + 1] != ":":
-            self._report_break(value, start, "it breaks off" if colon >= len(self.text) else "this is no field", depth)
+            self._report_break(
+                value, start, "the JSON is truncated" if colon >= len(self.text) else "this is not a field", depth
+            )
             return max(at, start), False
         at = self._skip_blanks(colon + 1)
         if at >= len(self.text):
-            self._report(start, "it breaks off")
+            self._report(start, "the JSON is truncated")
             return at, False
         member, at, whole = self._value(at, depth)
         if member is not _NOTHING:
@@ -121,14 +122,14 @@ class LenientParser:
         return at, whole
 
     def _item(self, value: list[Any], at: int, depth: int) -> tuple[int, bool]:
-        """One item of a list; where it ends, and whether the list goes on behind it."""
+        """Parse an item of a list; return its end, and whether the list continues."""
         item, at, whole = self._value(at, depth)
         if item is not _NOTHING:
             value.append(item)
         return at, whole
 
     def _value(self, at: int, depth: int) -> tuple[Any, int, bool]:
-        """A value, where it ends, and whether what is around it can go on; _NOTHING for what is none."""
+        """Return a value or _NOTHING, its end, and whether the enclosing value can continue."""
         if self.text[at] in "{[":
             return self._container(at, depth + 1)
         if text := self._match_string(at):
@@ -140,14 +141,14 @@ class LenientParser:
         elif word := _WORD.match(self.text, at):
             return _WORDS[word[0]], word.end(), True
         if self.text[at] == '"':
-            self._report(at, "the text breaks off")
+            self._report(at, "the string is truncated")
             return _NOTHING, len(self.text), False
-        self._report(at, "this is no value")
+        self._report(at, "this is not a value")
         following = _NEXT.search(self.text, at)
         return _NOTHING, following.start() if following else len(self.text), True
 
     def _match_string(self, at: int) -> re.Match[str] | None:
-        """A text, up to the quote that ends it; a quote within a word of prose begins none."""
+        """Match a string up to its closing quote; a quote within a word does not start a string."""
         plain = _TEXT.match(self.text, at)
         if plain is None or not _BEHIND.match(self.text, plain.end()):
             return plain
@@ -156,7 +157,7 @@ class LenientParser:
         return _QUOTING[quote].match(self.text, at, end) or (plain if quote == '"' else None)
 
     def _report_break(self, value: Any, at: int, why: str, depth: int) -> None:
-        """Note it, unless nothing was there yet: brackets in prose are no loss."""
+        """Report an unreadable part, unless it is an outermost value without content, such as brackets in prose."""
         if value or depth > 1:
             self._report(at, why)
 
@@ -165,7 +166,7 @@ class LenientParser:
             self.unreadable.append(UnreadablePart(at, why))
 
     def _skip_blanks(self, at: int) -> int:
-        """The place behind blanks and comments."""
+        """Return the offset after white space and comments."""
         while True:
             if blank := _BLANK.match(self.text, at):
                 at = blank.end()
@@ -182,7 +183,7 @@ _NOTHING: Final = object()
 
 
 def _decode_string(written: str) -> str:
-    """What a text in quotes says, whatever escapes it has."""
+    """Decode a quoted string with any escapes."""
     if written[0] == '"':
         try:
             return str(json.loads(written, strict=False))
@@ -197,7 +198,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _number(written: str) -> int | float | None:
-    """The number; None where it is larger than a computer's."""
+    """The number; None if it is too large."""
     if len(written) > _LONGEST_NUMBER:
         return None
     if written.lstrip("-").isdecimal():

@@ -1,6 +1,6 @@
-"""The schema of the record that comes with a document: one merged of several, and the answers to points in it.
+"""Builds the schema of the record that accompanies a document, including the answers to points.
 
-Of schemas and made-up values alone; which of it is read is `check`'s.
+Handles only schemas and sample values; `checker` determines which fields are read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ANSWER_STATES: Final = ("changed", "kept")
 
 
 def merge_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """One record with the fields of all."""
+    """Merge record schemas into one with all their fields."""
     schema: dict[str, Any] = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     for part in schemas:
         schema["properties"] |= part.get("properties", {})
@@ -23,13 +23,13 @@ def merge_schemas(schemas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def select_fields(schema: Mapping[str, Any], names: AbstractSet[str]) -> dict[str, Any]:
-    """The record with these fields alone."""
+    """The record schema with only these fields."""
     properties = {name: rules for name, rules in schema["properties"].items() if name in names}
     return {**schema, "properties": properties, "required": [n for n in schema["required"] if n in properties]}
 
 
 def answers_schema(ids: Iterable[str] | None = None) -> dict[str, Any]:
-    """The field in which an author answers points; without `ids` those that only the run knows."""
+    """The schema of the field that answers points; without `ids`, the ids are only known during the run."""
     known = {"type": "string"} | ({} if ids is None else {"enum": list(ids)})
     fields = {"id": known, "done": {"type": "string", "enum": list(ANSWER_STATES)}, "how": {"type": "string"}}
     item = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
@@ -37,7 +37,7 @@ def answers_schema(ids: Iterable[str] | None = None) -> dict[str, Any]:
 
 
 def answer_each_point(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A made-up record in which every point is answered once."""
+    """Return a sample record in which every point is answered once."""
     item = schema.get("properties", {}).get(ANSWERS, {}).get("items", {}).get("properties", {})
     sample_answers = value.get(ANSWERS) if isinstance(value, dict) and item.keys() == {"id", "done", "how"} else None
     ids = item["id"].get("enum") if sample_answers is not None else None

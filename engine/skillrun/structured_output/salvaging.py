@@ -1,6 +1,6 @@
-"""A reply of which every valid item counts, wherever it stands: several values add up. Never raises.
+"""Collects every valid item from a reply with one or more JSON values. Never raises.
 
-For `invalid: gather`. What is not taken is named, so that it can be put on record.
+Used for `invalid: gather`. Dropped values are returned with reasons, so that the journal can record them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from skillrun.structured_output.values import MAX_REPLY
 from skillrun.syntax.sanitizing import sanitize
 from skillrun.types.schemas import DroppedValue, Shape, ShapeError
 
-MAX_EXCERPT: Final = 200  # characters of what could not be read
+MAX_EXCERPT: Final = 200  # characters of an unreadable part
 DEFINITION_PREFIXES: Final = ("#/$defs/", "#/definitions/")
 _TWICE: Final = "a field is given twice"
 
 
 class SalvageResult(NamedTuple):
-    """The value, what is not in it, and why there is none."""
+    """The value, the dropped parts, and the errors if there is no value."""
 
     value: dict[str, Any] | None
     dropped: list[DroppedValue]
@@ -28,8 +28,8 @@ class SalvageResult(NamedTuple):
 
 
 def find_list_field(schema: dict[str, Any]) -> str:
-    """The name of the only field of a record, where that is a list; empty for other shapes, and for one whose parts
-    refer to each other but by its definitions."""
+    """Return the name of a record's only field if it is a list, else "". Also "" if the schema has references outside
+    its definitions."""
     fields: dict[str, Any] = schema.get("properties") or {}
     if len(fields) != 1 or any(not reference.startswith(DEFINITION_PREFIXES) for reference in _references(schema)):
         return ""
@@ -37,9 +37,9 @@ def find_list_field(schema: dict[str, Any]) -> str:
 
 
 def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
-    """The items of a reply whose shape is a record with one list: in a record, in a list, or each by itself.
+    """Collect the items of a reply whose shape is a record with one list: from records, lists or single items.
 
-    An item that is there twice counts once. What breaks off counts up to there.
+    Duplicates count once. A truncated value counts up to where it ends.
     """
     if len(text) > MAX_REPLY:
         return SalvageResult(None, [], [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")])
@@ -55,7 +55,7 @@ def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
     errors = Shape(schema).check(value)
     if not collector.items and not collector.lists:
         errors = [ShapeError(problem.path, problem.reason) for problem in dropped] or [
-            ShapeError("", "there is no JSON in the reply")
+            ShapeError("", "the reply contains no JSON")
         ]
     elif not collector.items:
         errors = errors or [ShapeError(problem.path, problem.reason) for problem in dropped]
@@ -63,7 +63,7 @@ def salvage_items(text: str, schema: dict[str, Any]) -> SalvageResult:
 
 
 class _ItemCollector:
-    """The items that were found, each once, and those that are none."""
+    """Collects distinct valid items, and the dropped values."""
 
     def __init__(self, name: str, shape: Shape) -> None:
         self.name, self.shape = name, shape
@@ -74,7 +74,7 @@ class _ItemCollector:
         self._seen: set[str] = set()
 
     def collect(self, values: list[Any]) -> None:
-        """Take the items of values in their order. A list of lists or of records is looked into."""
+        """Collect the items of values in order, including those in nested lists and records."""
         pending = values[::-1]
         while pending:
             value = pending.pop()
@@ -88,14 +88,16 @@ class _ItemCollector:
                 pending += value[::-1]
 
     def _collect_record(self, fields: ObjectFields) -> Iterator[Any]:
-        """Take the items of a record that has the list, or is an item; give what is in any other to look at."""
+        """Collect the items of a record that has the list or is an item; yield the values of any other record."""
         lists = [value for name, value in fields if _is_same_name(name, self.name) and isinstance(value, list)]
         if lists:
             for items in lists:
                 self._add_list(items)
             for name, value in fields:
                 if not _is_same_name(name, self.name):
-                    self.dropped.append(DroppedValue(sanitize(name), "nobody asked for it", _json(_plain(value))))
+                    self.dropped.append(
+                        DroppedValue(sanitize(name), "the field was not requested", _json(_plain(value)))
+                    )
         elif any(name in self.known for name, _ in fields):
             self._add_item(fields)
         else:
@@ -107,7 +109,7 @@ class _ItemCollector:
             self._add_item(item)
 
     def _add_item(self, item: Any) -> None:
-        """An item, without what nobody asked for; dropped where it does not fit."""
+        """Add an item without its invalid optional parts, or drop it if it is invalid."""
         value, place = self.shape.normalize(sanitize(_plain(item))), f"{self.name}[{len(self.items)}]"
         if isinstance(item, ObjectFields) and len({sanitize(name) for name, _ in item}) < len(item):
             self.dropped.append(DroppedValue(place, _TWICE, _json(value)))
@@ -153,6 +155,6 @@ def _json(value: Any) -> str:
 
 
 def _unreadable_part(text: str, at: int, why: str) -> DroppedValue:
-    """What stands around a place that could not be read."""
+    """The text around an unreadable place."""
     start = max(0, at - MAX_EXCERPT // 2)
     return DroppedValue(f"line {text.count(chr(10), 0, at) + 1}", why, sanitize(text[start : start + MAX_EXCERPT]))

@@ -1,6 +1,6 @@
-"""The record at the end of a document: one fenced block, marked `record`, that holds one JSON object.
+"""Splits the record off the end of a document: one fenced block, marked `record`, with one JSON object.
 
-Taking it off never loses what was written: where nobody can say which block is meant, the text stays as it is.
+Never loses text: if it is ambiguous which block is the record, the text stays unchanged.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from skillrun.structured_output.values import parse_reply
 from skillrun.types.schemas import Shape, ShapeError
 
 RECORD_MARK: Final = "record"
-MAX_BLOCKS: Final = 8  # that are looked at, from the end on
+MAX_BLOCKS: Final = 8  # blocks to check, from the end
 
 _FENCE: Final = re.compile(r"^ {0,3}(?P<marks>`{3,}(?=[^`\n]*$)|~{3,})[ \t]*(?P<info>[^\n]*)$", re.MULTILINE)
 _WRAPPERS: Final = ("", "markdown", "md")
 
 
 class FencedBlock(NamedTuple):
-    """What stands in front of a block at the end of a text, and what stands in it."""
+    """A block at the end of a text: the text before it, and its content."""
 
     text_before: str
     content: str
@@ -28,7 +28,7 @@ class FencedBlock(NamedTuple):
 
 
 class SplitReply(NamedTuple):
-    """A reply taken apart. With errors there is no value, or one that has the shape and lacks something else."""
+    """A reply split into document and record. With errors, the value is missing, or valid but incomplete."""
 
     document: str
     value: Any = None
@@ -36,22 +36,20 @@ class SplitReply(NamedTuple):
 
 
 def append_record(document: str, value: Any) -> str:
-    """The document with a record at its end."""
+    """Append a record to a document."""
     written = json.dumps(value, ensure_ascii=False, indent=1)
     return f"{document.rstrip()}\n\n```{RECORD_MARK}\n{written}\n```\n"
 
 
 def split_record(text: str, shape: Shape) -> SplitReply:
-    """The document of a reply and its record, or what is wrong with that one.
+    """Split a reply into its document and its record, or the errors of the record.
 
-    Two blocks at the end that both have the shape and do not say the same are none: which is meant is not guessed. An
-    earlier one that has not the shape is text of the document, and so is every block that text follows.
+    Two different valid blocks at the end are an error, because it is ambiguous which one is the record. An earlier
+    invalid block, and any block followed by text, belongs to the document.
     """
     block = find_last_block(text)
     if block is None:
-        return SplitReply(
-            text.strip(), None, (ShapeError("", f"no block `{RECORD_MARK}` stands at the end of the reply"),)
-        )
+        return SplitReply(text.strip(), None, (ShapeError("", f"the reply does not end with a `{RECORD_MARK}` block"),))
     document, value, errors = block.text_before, *parse_reply(block.content, shape.schema)
     for _ in range(MAX_BLOCKS):
         earlier = _find_block(document)
@@ -62,20 +60,20 @@ def split_record(text: str, shape: Shape) -> SplitReply:
             break
         document = earlier.text_before
         if errors or other != value:
-            message = f"two blocks `{RECORD_MARK}` that differ stand at the end of the reply"
+            message = f"the reply ends with two different `{RECORD_MARK}` blocks"
             value, errors = None, [*errors, ShapeError("", message)]
     return SplitReply(document, None if errors else value, tuple(errors))
 
 
 def find_last_block(text: str) -> FencedBlock | None:
-    """The block that ends the text, also of one that stands in a fence of its own as a whole."""
+    """Find the block that ends the text, even if the whole text is inside a fence."""
     return _find_block(text) or _find_block(_unwrap_fence(text))
 
 
 def _find_block(text: str) -> FencedBlock | None:
-    """A fence that the document has left open in front of the block is a slip, and does not swallow the record.
+    """Find the record block at the end of a text.
 
-    A block inside a fence that is closed behind it is an example.
+    An unclosed fence before the block does not hide it; a block inside a fence that is closed after it is an example.
     """
     fences = list(_FENCE.finditer(text))
     opening = next((fence for fence in reversed(fences) if _is_record(fence)), None)
@@ -98,7 +96,7 @@ def _find_block(text: str) -> FencedBlock | None:
 
 
 def _is_record(fence: re.Match[str]) -> bool:
-    """Also ```` ```json record ````."""
+    """Whether a fence is marked as a record, including ```` ```json record ````."""
     return RECORD_MARK in fence["info"].lower().split()[:2]
 
 
@@ -107,7 +105,7 @@ def _closes(fence: re.Match[str], marks: str) -> bool:
 
 
 def _open_fence_marks(fences: list[re.Match[str]]) -> str:
-    """The marks of the fence that is open behind these; empty where none is."""
+    """The marks of the fence that is still open after these fences; else ""."""
     marks = ""
     for fence in fences:
         if not marks:
@@ -118,7 +116,7 @@ def _open_fence_marks(fences: list[re.Match[str]]) -> str:
 
 
 def _unwrap_fence(text: str) -> str:
-    """What stands in a fence that holds the whole text; otherwise nothing."""
+    """The content of a fence that encloses the whole text; else ""."""
     text = text.strip()
     first, _, rest = text.partition("\n")
     inside, _, last = rest.rpartition("\n")

@@ -1,6 +1,6 @@
-"""The one JSON value that a reply to a shape is, whatever prose stands around it, and checking it. Never raises.
+"""Parses and checks the one JSON value of a reply, ignoring surrounding prose. Never raises.
 
-A text that holds more than one value that could be meant is an error: which of them is the reply is not guessed.
+A reply with more than one plausible value is an error.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ from skillrun.syntax.sanitizing import sanitize
 from skillrun.types.schemas import Shape, ShapeError, quote_value
 
 MAX_REPLY: Final = 1_000_000
-"""Characters of a reply that is parsed; a longer one is an error."""
+"""Maximum characters of a reply; a longer reply is an error."""
 MAX_DEPTH: Final = 25
-"""Levels of a reply's value; frontmatter, in which it may end up, takes 40."""
+"""Maximum levels of a reply's value; frontmatter, which may contain it, allows 40."""
 
-_TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
+_TOO_DEEP: Final = f"the value is nested more than {MAX_DEPTH} levels deep"
 _MOST_STARTS: Final = 1000
 _LONGEST_NUMBER: Final = 300
 _FENCED: Final = re.compile(r"(`{3,}|~{3,})[^\n`{[]*\n(?P<inside>.*)\n[ \t]*\1[`~]*", re.DOTALL)
-# A bracket behind which a value may begin; others, such as those of `{this}` or `[see]`, are prose.
+# A bracket that may start a value; others, as in `{this}` or `[see]`, are prose.
 _START: Final = re.compile(
     r"""\{\s*+(?:(?P<object>["}])|(?P<almost>['“”‘’]|//|/\*|[\w$-]+\s*+:))|\[\s*+(?=[\]\[{"\d\-tfn])"""
 )
 
 
 class JsonCandidate(NamedTuple):
-    """A JSON value in a text; `alone` where nothing else stands on its lines."""
+    """A JSON value in a text; `is_alone` if its lines contain nothing else."""
 
     value: Any
     is_alone: bool
 
 
 class _Unreadable(Exception):
-    """JSON begins in the text and cannot be read, so that nobody knows what it was to say."""
+    """The text contains JSON that cannot be parsed, no JSON, or more than one plausible value."""
 
 
 def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError]]:
-    """The value of a reply and what is wrong with it; no value when there is not exactly one that can be read.
+    """Return the value of a reply and its errors; the value is None unless exactly one can be parsed.
 
-    The value is the whole text or one fence, or stands on lines of its own. Said twice it counts once. Letter case of
-    an enum, numbers in quotes and whole numbers such as `3.0` are read; an optional field that is null is left out.
-    A text that only repeats the form is wrong.
+    The value is the whole text, one fence, or on separate lines. Duplicates count once. The letter case of enum values,
+    quoted numbers and integers such as `3.0` are corrected, and optional nulls dropped. A text that only repeats the
+    form is an error.
     """
     if len(text) > MAX_REPLY:
         return None, [ShapeError("", f"the reply is longer than {MAX_REPLY:,} characters")]
@@ -59,7 +59,7 @@ def parse_reply(text: str, schema: dict[str, Any]) -> tuple[Any, list[ShapeError
 
 
 def _single_value(text: str, shape: Shape) -> Any:
-    """The one value of the text. Raises _Unreadable where there is none, or more than one that could be meant."""
+    """Return the one value of the text. Raises _Unreadable if there is none, or more than one plausible value."""
     fenced = _FENCED.fullmatch(text.strip())
     for whole in (text.strip(), *([fenced["inside"].strip()] if fenced else [])):
         try:
@@ -70,24 +70,24 @@ def _single_value(text: str, shape: Shape) -> Any:
             raise _Unreadable(_describe_error(error)) from None
     distinct_values: dict[str, JsonCandidate] = {}
     for candidate in _iter_candidates(text, shape):
-        key = json.dumps(candidate.value, sort_keys=True)  # in which true is not 1
+        key = json.dumps(candidate.value, sort_keys=True)  # as JSON, true differs from 1
         distinct_values[key] = JsonCandidate(
             candidate.value, candidate.is_alone or (key in distinct_values and distinct_values[key].is_alone)
         )
     if not distinct_values:
-        raise _Unreadable("there is no JSON in the reply")
+        raise _Unreadable("the reply contains no JSON")
     if len(distinct_values) > 1:
         raise _Unreadable(
-            f"the reply holds {len(distinct_values)} different JSON values; send the one that is meant alone"
+            f"the reply contains {len(distinct_values)} different JSON values; send only the intended one"
         )
     single = next(iter(distinct_values.values()))
     if not single.is_alone:
-        raise _Unreadable("the JSON stands within a sentence, like a quotation; send it alone")
+        raise _Unreadable("the JSON is part of a sentence, like a quotation; send only the JSON")
     return single.value
 
 
 def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
-    """Every JSON value of the text that could be meant, outermost ones only. Raises _Unreadable."""
+    """Yield every plausible outermost JSON value of the text. Raises _Unreadable."""
     place = 0
     for number in range(_MOST_STARTS + 1):
         start = _START.search(text, place)
@@ -97,37 +97,37 @@ def _iter_candidates(text: str, shape: Shape) -> Iterator[JsonCandidate]:
             break
         at = start.start()
         if start["almost"]:
-            raise _Unreadable(f"the JSON cannot be read: {_at(text, at)} begins an object whose names are not quoted")
+            raise _Unreadable(f"the JSON is invalid: {_at(text, at)} starts an object with unquoted names")
         try:
             value, place = _decoder().raw_decode(text, at)
             value = _sanitize_value(value)
         except json.JSONDecodeError as error:
             if start["object"] or shape.accepts_lists or "{" in text[at : error.pos + 1]:
                 raise _Unreadable(_describe_error(error)) from None
-            place = max(error.pos, at + 1)  # a list of single values, which can neither be meant nor hold what is
+            place = max(error.pos, at + 1)  # a list of single values cannot be or contain the reply
         except (ValueError, RecursionError) as error:
             raise _Unreadable(_describe_error(error)) from None
         else:
             if _is_plausible(value, shape):
                 yield JsonCandidate(value, not _surrounding_text(text, at, place))
-    raise _Unreadable("the reply has too many brackets to tell which JSON is meant; send it alone")
+    raise _Unreadable("the reply has too many brackets to find the intended JSON; send only the JSON")
 
 
 def _surrounding_text(text: str, start: int, end: int) -> str:
-    """What else stands on the lines of a value."""
+    """The other text on the lines of a value."""
     line_end = text.find("\n", end)
     return (text[text.rfind("\n", 0, start) + 1 : start] + text[end : line_end if line_end >= 0 else None]).strip()
 
 
 def _is_plausible(value: Any, shape: Shape) -> bool:
-    """Any object with something in it; a list of single values, such as that of `arr[0]`, only where lists are."""
+    """Whether a value may be the reply: a nonempty object, but a list of single values only if lists are allowed."""
     if isinstance(value, dict):
         return bool(value) or not shape.check(value)
     return shape.accepts_lists or "{" in json.dumps(value)
 
 
 def _sanitize_value(value: Any) -> Any:
-    """The value with its texts made valid. Raises ValueError where it is too deep."""
+    """Return the value with sanitized texts. Raises ValueError if it is too deep."""
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
         layer = [
@@ -144,7 +144,7 @@ def _sanitize_value(value: Any) -> Any:
 @lru_cache(maxsize=1)
 def _decoder() -> json.JSONDecoder:
     return json.JSONDecoder(
-        strict=False,  # a line break within a text is one
+        strict=False,  # allow literal line breaks in strings
         parse_constant=_reject_constant,
         parse_float=_float,
         parse_int=_integer,
@@ -153,7 +153,7 @@ def _decoder() -> json.JSONDecoder:
 
 
 def _reject_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _float(written: str) -> float:
@@ -169,7 +169,7 @@ def _integer(written: str) -> int:
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of its fields; one that is given twice could mean either."""
+    """Build an object from its fields. Raises ValueError if a field is given twice."""
     value = dict(pairs)
     if len(value) < len(pairs) or (not "".join(value).isprintable() and len(set(map(sanitize, value))) < len(pairs)):
         names = [sanitize(name) for name, _ in pairs]
@@ -180,8 +180,8 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _describe_error(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"the JSON cannot be read: {error.msg}, line {error.lineno}, column {error.colno}"
-    return f"the JSON cannot be read: {_TOO_DEEP if isinstance(error, RecursionError) else error}"
+        return f"the JSON is invalid: {error.msg}, line {error.lineno}, column {error.colno}"
+    return f"the JSON is invalid: {_TOO_DEEP if isinstance(error, RecursionError) else error}"
 
 
 def _at(text: str, place: int) -> str:

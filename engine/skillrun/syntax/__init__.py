@@ -1,4 +1,4 @@
-"""Text with exact positions: source files, YAML, markdown documents, and the problems shown in them.
+"""Parses source files, YAML and markdown with exact positions, and reports problems in them.
 
-Knows no kind of file and no key, and imports no other package of the language.
+Knows no file kinds and no keys, and imports no other package of the language.
 """

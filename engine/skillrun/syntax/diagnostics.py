@@ -1,6 +1,6 @@
-"""What is wrong in an author's file, and how it is shown; errors that a user can act on.
+"""Problems in an author's files and how they are shown, and errors that a user can act on.
 
-Owns `Problem`, its rendering and the wording of suggestions. Reads no file and decides nothing about the language.
+Owns `Problem`, its rendering and the wording of suggestions. Reads no files and knows no language rules.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning"]
 
 SHOWN_WIDTH: Final = 110  # characters of a source line; a longer one is cut around the caret
-MAX_NAME_LENGTH: Final = 80  # a longer one is no misspelt name, and comparing it is slow
+MAX_NAME_LENGTH: Final = 80  # a longer name is not a typo, and comparing it is slow
 MAX_OPTIONS_SHOWN: Final = 30
 MIN_SIMILARITY: Final = (
-    0.66  # least similarity of a suggestion; at 0.6, `start` is close to `store`, and `amount` to `unit`
+    0.66  # lowest similarity of a suggestion; at 0.6, `start` is close to `store`, and `amount` to `unit`
 )
-MIN_ABBREVIATION: Final = 3  # letters of an abbreviation, such as `int` of `integer`
-MAX_COMPARED: Final = 1_000  # names that a misspelt one is compared with; nobody looks for it among more
-MAX_ERRORS: Final = 100  # of one file; what has more is no file that somebody wrote
-# Escape sequences with what belongs to them: CSI, then strings such as a window's title, then the short ones.
+MIN_ABBREVIATION: Final = 3  # letters of an abbreviation, such as `int` for `integer`
+MAX_COMPARED: Final = 1_000  # names that a misspelled name is compared with
+MAX_ERRORS: Final = 100  # per file; a file with more was not written by an author
+# Complete escape sequences: CSI, then strings such as a window title, then the short ones.
 ESCAPE_SEQUENCE: Final = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
@@ -38,13 +38,13 @@ _UNSEEN: Final = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
     r"\U000e0000-\U000e007f]"
 )
-# So many blanks could push what follows them to the edge of the next row.
+# This many spaces could push the following text to the start of the next terminal row.
 _GAP: Final = re.compile(r"[ \t\xa0\u115f\u1160\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]{12,}")
 _HIDDEN: Final = re.compile(f"{_UNSEEN.pattern}|[\\t\\n]|{_LINE_END.pattern}")
 
 
 class Suggestion(str):
-    """A hint that says what was meant instead of what is written."""
+    """A hint that suggests the name `meant` instead of the name `written`."""
 
     __slots__ = ("meant", "written")
     meant: str
@@ -59,7 +59,7 @@ class Suggestion(str):
 
 @dataclass(frozen=True)
 class Replacement:
-    """What would mend a line: this text for what is written there from the column on, which counts from 1."""
+    """A fix for a line: `text` replaces `written` at `column`, counted from 1."""
 
     line: int
     column: int
@@ -68,7 +68,7 @@ class Replacement:
 
 
 class RelatedLocation(NamedTuple):
-    """Another place that a problem is about: where the same name is given first, what is in the way."""
+    """Another place that a problem refers to, such as the first use of a duplicate name."""
 
     path: str
     line: int
@@ -77,7 +77,7 @@ class RelatedLocation(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake at one place; line and column count from 1. `mending` is there where a name was meant that is."""
+    """One mistake at one place; line and column count from 1. `mending` is set if a similar name exists."""
 
     path: str
     line: int
@@ -92,14 +92,14 @@ class Problem:
 
 
 class ParsingStopped(Exception):
-    """A file is not worth reading on; why, is reported."""
+    """Parsing of a file ended early; the reason has been reported."""
 
 
 class Problems:
-    """All problems of one run, without repetitions, in the order of their positions."""
+    """All problems of one run, without duplicates, in the order of their positions."""
 
     def __init__(self, max_errors: int = MAX_ERRORS) -> None:
-        """`most` is the number of errors after which a file is given up."""
+        """Parsing of a file stops after `max_errors` errors."""
         self.max_errors = max_errors
         self._found: dict[tuple[str, int, int, str, str], Problem] = {}
         self._errors: Counter[str] = Counter()
@@ -119,7 +119,7 @@ class Problems:
         severity: Severity = "error",
         elsewhere: Span | None = None,
     ) -> None:
-        """Add a problem; too many warnings are cut. Raises ParsingStopped where the file has too many errors."""
+        """Add a problem; excess warnings are dropped. Raises ParsingStopped if the file has too many errors."""
         line, column = span.source.position(span.offset)
         source_line = span.source.line(line)
         if severity == "warning":
@@ -141,13 +141,13 @@ class Problems:
             raise ParsingStopped
 
     def report_and_stop(self, span: Span, code: str, message: str, hint: str = "") -> NoReturn:
-        """Add what makes it useless to read on. Raises ParsingStopped."""
+        """Add a problem after which parsing cannot continue. Raises ParsingStopped."""
         self.report(span, code, message, hint)
         raise ParsingStopped
 
     @staticmethod
     def without_limit() -> Problems:
-        """Those of a trial: nobody is told, so they are never too many."""
+        """Return a collection without a limit, for trial parses whose problems are not shown."""
         return Problems(sys.maxsize)
 
     @property
@@ -162,7 +162,7 @@ class Problems:
 
 
 class SkillrunError(Exception):
-    """What a user can act on: what happened, and what to do or type next."""
+    """An error that a user can act on: what happened, and the next step."""
 
     exit_code = 1
 
@@ -173,13 +173,13 @@ class SkillrunError(Exception):
 
 
 class UsageError(SkillrunError):
-    """The command line was not understood."""
+    """The command line is invalid."""
 
     exit_code = 2
 
 
 def render_problem(problem: Problem) -> str:
-    """The problem as text: where and what, the source line with a caret under the column, and the hint."""
+    """The problem as text: position, message, source line with a caret under the column, and hint."""
     place = f"{problem.path}:{problem.line}:{problem.column}"
     lines = [f"{place}: {problem.severity}[{problem.code}]: {problem.message}"]
     if problem.source_line.strip():
@@ -191,7 +191,7 @@ def render_problem(problem: Problem) -> str:
 
 
 def did_you_mean(name: str, options: Iterable[str], suffix: str = "") -> str:
-    """A Suggestion of the option that is nearest to the name, and what else is said, or nothing when none is near."""
+    """Return a Suggestion of the option closest to `name`, followed by `suffix`, or "" if none is close."""
     if not name or len(name) > MAX_NAME_LENGTH:
         return ""
     candidates = {_fold_name(option): option for option in islice(options, MAX_COMPARED)}
@@ -207,9 +207,9 @@ def did_you_mean(name: str, options: Iterable[str], suffix: str = "") -> str:
 
 
 def _find_replacement(suggestion: Suggestion, line: int, column: int, source_line: str) -> Replacement | None:
-    """The replacement of the name that is written at a place of a line, or behind it; None where it is not there.
+    """Return the replacement of the name at or after a column of a line; None if the line does not contain it.
 
-    Of a name such as `area/name` it may be the last part alone that is written.
+    For a name such as `area/name`, the line may contain only the last part.
     """
     names = [(suggestion.written, suggestion.meant)]
     (area, _, last), (other, _, meant) = (name.rpartition("/") for name in names[0])
@@ -223,7 +223,7 @@ def _find_replacement(suggestion: Suggestion, line: int, column: int, source_lin
 
 
 def allowed_hint(options: Iterable[str]) -> str:
-    """ "allowed: a, b, c", in the order given; the end of a long list is only counted."""
+    """Return "allowed: a, b, c" in the given order; a long list ends with the number of omitted names."""
     names = [name or '""' for name in options]
     rest = len(names) - MAX_OPTIONS_SHOWN
     if rest > 0:
@@ -232,13 +232,13 @@ def allowed_hint(options: Iterable[str]) -> str:
 
 
 def suggest(name: str, options: Iterable[str], fallback: str = "") -> str:
-    """What to write instead of a name: the option that is near it, or else what is said, or all there is."""
+    """Return a hint for an unknown name: the closest option, else `fallback`, else all options."""
     known = list(dict.fromkeys(options))
     return did_you_mean(name, known) or fallback or allowed_hint(known)
 
 
 def near_miss(name: str, options: Collection[str]) -> str | None:
-    """The option that differs from `name` by one slip: a letter left out, added or changed, or two swapped."""
+    """The option that differs from `name` by one typo: a letter omitted, added or changed, or two swapped."""
     if len(options) > MAX_COMPARED:
         return None
     return next(
@@ -264,12 +264,12 @@ def _fold_name(name: str) -> str:
 
 
 def escape_line(line: str) -> str:
-    """What a file or a path contains must not steer the terminal or reorder the line."""
+    """Escape characters that could control the terminal or reorder the line."""
     return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), line)
 
 
 def _excerpt(line: str, at: int) -> tuple[str, int]:
-    """A part of the line that holds the place `at`, and the screen column of that place in it."""
+    """Return a part of the line that contains the offset `at`, and the screen column of that offset in it."""
     from rich.cells import cell_len
 
     start = max(0, min(at - SHOWN_WIDTH * 2 // 3, len(line) - SHOWN_WIDTH)) if len(line) > SHOWN_WIDTH else 0
@@ -280,12 +280,12 @@ def _excerpt(line: str, at: int) -> tuple[str, int]:
 
 
 def make_printable(text: str) -> str:
-    """The text without control, bidirectional and invisible characters; every kind of line end is a `\\n`."""
+    """The text without control, bidirectional and invisible characters, with all line ends as `\\n`."""
     if text.isascii() and text.isprintable():
         return text
     return _UNSEEN.sub("", ESCAPE_SEQUENCE.sub("", _LINE_END.sub("\n", text)))
 
 
 def indent_continuation(text: str) -> str:
-    """The text with all lines but the first one indented, so that none looks like a line of the program's own."""
+    """The text with all lines after the first indented, so that none looks like output of the program itself."""
     return _GAP.sub("  ", make_printable(text)).replace("\n", "\n    ")

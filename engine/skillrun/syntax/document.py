@@ -1,6 +1,6 @@
-"""A markdown file: frontmatter between two `---` lines, and the sections of the body under its level-2 headings.
+"""Splits a markdown file into frontmatter between two `---` lines and body sections under level-2 headings.
 
-Owns where they start and end; what they mean is for others.
+Does not interpret their content.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from skillrun.syntax.yaml import parse_yaml
 Read = TypeVar("Read")
 _OPENING: Final = re.compile(r"---[ \t]*(?:\n|\Z)")
 _CLOSING: Final = re.compile(r"^---[ \t]*(?:\n|\Z)", re.MULTILINE)
-_DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line meant as `---`, as it seems
+_DAMAGED: Final = re.compile(r"^[ \t]*(--\S*|[–—]\S*)[ \t]*$", re.MULTILINE)  # a line probably meant as `---`
 _MARKED: Final = re.compile(r"^(?P<heading>\\?##)(?=[ \t\n]|\Z)", re.MULTILINE)
-_CONFLICT: Final = re.compile(r"^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)  # what git leaves where a merge did not fit
+_CONFLICT: Final = re.compile(r"^(?:<<<<<<<|>>>>>>>) ", re.MULTILINE)  # git's conflict markers
 _LOOSE: Final = re.compile(r"^description:[ \t]+([^\s\"'|>\[{&*!%@`#].*)$", re.MULTILINE)
-_COLON: Final = ":\N{NO-BREAK SPACE}"  # as long as what it stands for, so that everything stays in its place
+_COLON: Final = ":\N{NO-BREAK SPACE}"  # as long as the `: ` it replaces, so that offsets stay valid
 
 
 class Heading(NamedTuple):
-    """A level-2 heading: where its line starts, and where the text under it does."""
+    """A level-2 heading: the offsets of its line and of the text under it."""
 
     name: str
     start: int
@@ -38,10 +38,10 @@ class Heading(NamedTuple):
 
 
 def parse_document(source: Source, problems: Problems, *, foreign: bool = False) -> Document | None:
-    """The parts of a markdown file; nothing when its frontmatter is broken, or a merge has left marks in it."""
+    """Parse a markdown file; None if its frontmatter is broken or it contains conflict markers."""
     if marks := find_conflict_marks(source.text):
-        hint = "keep what is right of both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
-        problems.report(Span(source, marks[0]), "conflict", "a merge has left its marks here", hint)
+        hint = "merge both sides, and remove the lines `<<<<<<<`, `=======` and `>>>>>>>`"
+        problems.report(Span(source, marks[0]), "conflict", "this is a merge conflict marker", hint)
         return None
     front, start = parse_frontmatter(source, problems, foreign=foreign)
     headings, escapes = find_headings(source.text, start)
@@ -57,7 +57,7 @@ def parse_document(source: Source, problems: Problems, *, foreign: bool = False)
 
 
 def find_conflict_marks(text: str) -> list[int]:
-    """Where a merge has left marks, outside of fences; none where it is not both beginnings and ends."""
+    """Return the offsets of conflict markers outside fences; empty unless there are both start and end markers."""
     places = [match.start() for match in _CONFLICT.finditer(text)]
     if places:
         fences = Fences(text)
@@ -66,17 +66,17 @@ def find_conflict_marks(text: str) -> list[int]:
 
 
 def parse_foreign(source: Source, problems: Problems) -> Document | None:
-    """The parts of a file that other tools read as well, and less strictly."""
+    """Parse a file that other tools also read, less strictly."""
     return parse_document(source, problems, foreign=True)
 
 
 def parse_config(source: Source, problems: Problems) -> Mapping | None:
-    """A YAML file, which holds a mapping or nothing."""
+    """Parse a YAML file that contains a mapping or nothing."""
     return as_mapping(parse_yaml(source, 0, len(source.text), problems), problems)
 
 
 def read_yaml(path: Path, problems: Problems, read: Callable[[Node, Problems], Read]) -> Read | None:
-    """What `read` makes of a file of YAML that somebody typed the name of; None where the file is given up."""
+    """Return what `read` makes of a YAML file named by the user; None if the file cannot be parsed."""
     source = read_source(path, str(path), problems)
     node = parse_yaml(source, 0, len(source.text), problems) if source is not None else None
     if node is not None:
@@ -86,9 +86,9 @@ def read_yaml(path: Path, problems: Problems, read: Callable[[Node, Problems], R
 
 
 def find_headings(text: str, start: int) -> tuple[list[Heading], list[int]]:
-    """The headings of the body that begins at `start`, and the places of the backslashes that only escape one.
+    """Return the headings of the body that starts at `start`, and the offsets of backslashes that escape a heading.
 
-    Both count in the first column and outside fences only.
+    Both are recognized only in the first column and outside fences.
     """
     headings: list[Heading] = []
     escapes: list[int] = []
@@ -108,13 +108,13 @@ def find_headings(text: str, start: int) -> tuple[list[Heading], list[int]]:
 
 
 def _name(line: str) -> str:
-    """A heading without the signs that may close it."""
+    """A heading without its optional closing `#` characters."""
     name = line.rstrip("#")
     return name.rstrip(" \t") if name != line and name[-1:] in ("", " ", "\t") else line
 
 
 def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = False) -> tuple[Mapping | None, int]:
-    """The frontmatter, and where the body starts. In a `foreign` file a description may have colons in it."""
+    """The frontmatter, and the offset of the body. In a `foreign` file, a description may contain colons."""
     opening = _OPENING.match(source.text)
     if not opening:
         return Mapping({}, Span(source, 0)), 0
@@ -133,14 +133,16 @@ def parse_frontmatter(source: Source, problems: Problems, *, foreign: bool = Fal
 
 
 def report_missing_end(source: Source, problems: Problems) -> None:
-    """Say that the frontmatter of a source that begins with one has no end, or where a line was meant as it."""
+    """Report that the frontmatter has no end, or the line that was probably meant to end it."""
     opening = _OPENING.match(source.text)
     if damaged := _DAMAGED.search(source.text, opening.end() if opening else 0):
         message = f"`{damaged[1][:20]}` does not end the frontmatter"
-        problems.report(Span(source, damaged.start(1)), "frontmatter", message, "write `---` from the first column on")
+        problems.report(
+            Span(source, damaged.start(1)), "frontmatter", message, "write `---`, starting in the first column"
+        )
     else:
-        message = "the frontmatter that starts here has no end"
-        problems.report(Span(source, 0), "frontmatter", message, "put a line `---` below the last key")
+        message = "the frontmatter that starts here is not closed"
+        problems.report(Span(source, 0), "frontmatter", message, "add a line `---` after the last key")
 
 
 def _replace_range(text: str, start: int, stretch: str) -> str:
@@ -148,7 +150,7 @@ def _replace_range(text: str, start: int, stretch: str) -> str:
 
 
 def _restore_description(front: Mapping | None) -> Mapping | None:
-    """The frontmatter with the description as it was written."""
+    """The frontmatter with the original description."""
     entry = front.entries.get("description") if front is not None else None
     if front is None or entry is None or not isinstance(entry.value, Scalar) or entry.value.text is None:
         return front
@@ -159,19 +161,19 @@ def _restore_description(front: Mapping | None) -> Mapping | None:
 
 
 def as_mapping(node: Node | None, problems: Problems) -> Mapping | None:
-    """What holds keys and values, or nothing; a problem where it is something else."""
+    """Return the node as a mapping, which is empty for null; report any other kind of node."""
     match node:
         case None | Mapping():
             return node
         case Scalar(value=None):
             return Mapping({}, node.span)
     kind = "a list" if isinstance(node, Sequence) else "a single value"
-    problems.report(node.span, "yaml", f"this is {kind}, and keys with values belong here", "write `key: value`")
+    problems.report(node.span, "yaml", f"this is {kind}; expected keys with values", "write `key: value`")
     return None
 
 
 def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
-    """A stretch of the body without blank lines at its end, and without the backslashes that escape a heading."""
+    """A range of the body without trailing blank lines and without the backslashes that escape a heading."""
     end = start + len(source.text[start:end].rstrip(" \t\n"))
     inside = escapes[bisect_left(escapes, start) : bisect_left(escapes, end)]
     starts = [start, *(place + 1 for place in inside)]
@@ -179,7 +181,7 @@ def _text(source: Source, start: int, end: int, escapes: list[int]) -> Text:
 
 
 def check_sections(document: Document, problems: Problems) -> None:
-    """Sections that are looked up by their names have one each."""
+    """Report sections without a name and duplicate names."""
     headings: dict[str, Span] = {}
     for section in document.sections:
         if not section.name:

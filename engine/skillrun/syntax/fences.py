@@ -1,4 +1,4 @@
-"""Where the code fences of a markdown text are, as CommonMark has it: what stands in one is no heading."""
+"""Finds the code fences of a markdown text, as CommonMark defines them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FENCE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*)", re.MULT
 
 
 class Fences:
-    """The code fences of a text from a place on; one that is not closed goes on to the end."""
+    """The code fences of a text after an offset; an unclosed fence extends to the end of the text."""
 
     def __init__(self, text: str, start: int = 0) -> None:
         self._starts: list[int] = []
@@ -19,7 +19,7 @@ class Fences:
         for match in _FENCE.finditer(text, start):
             marks, info = match["fence"], match["info"]
             if not fence:
-                if marks[0] == "~" or "`" not in info:  # with a backtick behind it, it is code within a line
+                if marks[0] == "~" or "`" not in info:  # a further backtick makes it inline code
                     fence = marks
                     self._starts.append(match.start())
             elif marks.startswith(fence) and not info.strip():
@@ -29,6 +29,6 @@ class Fences:
             self._ends.append(len(text))
 
     def contains(self, place: int) -> bool:
-        """Whether a place of the text is inside one."""
+        """Whether an offset is inside a fence."""
         count = bisect_right(self._starts, place)
         return count > 0 and place < self._ends[count - 1]

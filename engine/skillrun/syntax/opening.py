@@ -1,6 +1,6 @@
-"""How a file of a project is opened: a regular file, within one folder, whatever links and pipes stand in the way.
+"""Opens regular files safely: never blocks on a pipe, and never follows a link out of a given folder.
 
-Owns no path and no text. Imports nothing that the start of the command line would feel.
+Imports only modules that do not slow down the start of the command line.
 """
 
 import errno
@@ -17,23 +17,23 @@ _BY_FOLDER = os.open in os.supports_dir_fd and bool(_UNFOLLOWED)
 
 
 class PathEscapes(OSError):
-    """A link in a folder leads out of it."""
+    """A link leads out of the allowed folder."""
 
 
 class NotAFile(OSError):
-    """A folder, a device, a pipe: nothing that is read."""
+    """The path is a folder, a device or a pipe."""
 
 
 def is_outside(path: Path, boundary: Path | None) -> bool:
-    """Whether a path, its links followed, is outside the folder `inside`."""
+    """Whether a path, with links resolved, is outside the folder `boundary`."""
     return boundary is not None and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(boundary))
 
 
 def open_file(path: Path, boundary: Path | None = None) -> BinaryIO:
-    """A regular file, opened so that no pipe makes anybody wait.
+    """Open a regular file without blocking on a pipe.
 
-    With `inside`, from that folder down and by what its links lead to, so that no link that is put in the way meanwhile
-    is followed. Raises PathEscapes, NotAFile, or another OSError.
+    With `boundary`, links are resolved within that folder, and a link created in the meantime is not followed.
+    Raises PathEscapes, NotAFile, or another OSError.
     """
     descriptor = os.open(path, _FILE) if boundary is None else _open_confined_file(path, boundary)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -60,7 +60,7 @@ def _open_confined_file(path: Path, boundary: Path) -> int:
 
 
 def _walk(base: str | Path, parts: Sequence[str]) -> int:
-    """A descriptor of what the parts name below a folder; no link among them is followed."""
+    """Open the file at the parts of a path below a folder, without following links; return its descriptor."""
     *folders, name = parts
     above = os.open(base, _FOLDER)
     try:

@@ -1,4 +1,4 @@
-"""Reading an author's file: its bytes as a source, and what is wrong where there is none."""
+"""Reads an author's file as a source, and reports why a file cannot be read."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from skillrun.syntax.diagnostics import Problem, Problems
 from skillrun.syntax.opening import NotAFile, PathEscapes, open_file
 from skillrun.syntax.source import MAX_BYTES, Source, normalize_newlines
 
-_SAVE: Final = "save the file with the encoding UTF-8"
+_SAVE: Final = "save the file as UTF-8"
 
 
 def read_source(
     path: Path, label: str, problems: Problems, max_bytes: int = MAX_BYTES, boundary: Path | None = None
 ) -> Source | None:
-    """Read a UTF-8 file of at most so many bytes; whatever is in the way is a problem, and then there is no source.
+    """Read a UTF-8 file of at most `max_bytes` bytes; on failure, report a problem and return None.
 
-    With `inside`, a link that leads out of that folder is in the way.
+    With `boundary`, a link that leads out of that folder is a failure.
     """
     try:
         with open_file(path, boundary) as file:
             size = min(os.fstat(file.fileno()).st_size, max_bytes) + 1
-            content = file.read(size)  # with a room that is no larger than it has to be, which takes half the time
-            if len(content) == size:  # it has grown
+            content = file.read(size)  # a buffer of the exact size takes half the time
+            if len(content) == size:  # the file has grown
                 content += file.read(max_bytes + 1 - size)
     except PathEscapes:
         problems.add(outside_problem(label))
@@ -41,7 +41,7 @@ def read_source(
 def decode_source(
     content: bytes, path: Path, label: str, problems: Problems, max_bytes: int = MAX_BYTES
 ) -> Source | None:
-    """The source of a file that has been read: at most `most` bytes of it, and one more where it is larger."""
+    """Decode the content of a file. A larger file is passed with `max_bytes` + 1 bytes."""
     if len(content) > max_bytes:
         message = f"the file is larger than {max_bytes:,} bytes"
         problems.add(Problem(label, 1, 1, "too-large", message, "split it into several files"))
@@ -51,7 +51,7 @@ def decode_source(
     except UnicodeDecodeError as error:
         preceding_text = normalize_newlines(content[: error.start].decode("utf-8"))
         line, column = preceding_text.count("\n") + 1, len(preceding_text) - preceding_text.rfind("\n")
-        message = f"the byte 0x{content[error.start]:02x} is not UTF-8"
+        message = f"the byte 0x{content[error.start]:02x} is not valid UTF-8"
         problems.add(Problem(label, line, column, "encoding", message, _SAVE))
         return None
     if text.count("\0", 0, 1000) > 0 and text.count("\0") * 3 > len(text):
@@ -61,6 +61,6 @@ def decode_source(
 
 
 def outside_problem(label: str) -> Problem:
-    """What is wrong with a file or folder of the project that is a link to somewhere else."""
-    hint = "put what it leads to into the project; your own config folder may have links"
+    """The problem of a project file or folder that is a link out of the project."""
+    hint = "move the link's target into the project; links are allowed in your config folder"
     return Problem(label, 1, 1, "outside", "this leads out of the project", hint)

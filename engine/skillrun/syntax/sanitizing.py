@@ -1,6 +1,6 @@
-"""The one border for text: what comes from a model, a tool, a person or a file is made valid once, where it enters.
+"""Sanitizes text from models, tools, users and files once, where it enters.
 
-Owns which characters a text of a run can hold. What may stand on a terminal is for `diagnostics.printable`.
+Owns the characters that a text of a run may contain. `diagnostics.make_printable` covers terminal output.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from typing import Any, Final, TypeVar
 
 _LINE_END: Final = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
-# C0 and C1 without tab and line feed, and what turns the order of a line around. Marks that join or part letters stay.
+# C0 and C1 except tab and line feed, and bidirectional controls. Joiners and non-joiners stay.
 _STEERING: Final = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-# Escape sequences with what belongs to them; no quote or bracket of JSON that stands beside one goes with it.
+# Complete escape sequences, without adjacent JSON quotes or brackets.
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b\n\"\\]*\x07")
-# One of all these.
+# Any character matched by the patterns above.
 _STRANGE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 Plain = TypeVar("Plain")
 
 
 def sanitize(value: Plain) -> Plain:
-    """The same text, or plain data with such texts and keys: valid Unicode, line ends all `\\n`, nothing that steers.
+    """Return a text, or plain data with all its texts and keys, as valid Unicode with `\\n` line ends and no controls.
 
-    Halves of a surrogate pair that stand together become their character, and one alone becomes U+FFFD.
+    Adjacent halves of a surrogate pair become their character; a lone half becomes U+FFFD.
     """
     cleaned: Any = value
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""An author's file and everything found in it, each with its exact place: texts, YAML nodes, sections.
+"""An author's file and its parts with exact positions: texts, YAML nodes and sections.
 
-Owns the values; `reading` reads a file, `yaml` and `document` parse it.
+Owns the types; `reading` reads a file, `yaml` and `document` parse it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 MAX_BYTES: Final = 1_000_000
-MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library: templates take longer to read than anything else
+MAX_PROSE: Final = 200_000  # bytes of a markdown file of a library; templates are the slowest part to parse
 
-# (offset in the text, offset in the file) where a stretch begins that the text copies from the file unchanged
+# (offset in the text, offset in the file) of the start of each range copied unchanged from the file
 Runs = tuple[tuple[int, int], ...]
 
 
@@ -31,20 +31,20 @@ class Source:
 
     @staticmethod
     def of(text: str, label: str = "<text>") -> Source:
-        """A source that is no file."""
+        """A source that is not a file."""
         return Source(Path(label), label, normalize_newlines(text))
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of an offset, both from 1."""
+        """The line and column of an offset, both counted from 1."""
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """The line as problems quote it: empty where it is hidden."""
+        """The line as problems quote it: empty if hidden."""
         return "" if number in self._hidden else self._lines[number - 1]
 
     def hide(self, number: int) -> None:
-        """Quote the line in no problem any more: it may hold a secret."""
+        """Stop quoting the line in problems, because it may contain a secret."""
         self._hidden.add(number)
 
     @cached_property
@@ -57,7 +57,7 @@ class Source:
 
 
 class Span(NamedTuple):
-    """A place in a file."""
+    """A position in a file."""
 
     source: Source
     offset: int
@@ -76,24 +76,24 @@ class Span(NamedTuple):
 
 
 class Text:
-    """A string and the place in the file of each of its characters."""
+    """A string that knows the file position of each of its characters."""
 
     __slots__ = ("_runs", "source", "value")
 
     def __init__(self, value: str, source: Source, runs: Runs | Callable[[], Runs]) -> None:
-        """Runs that take work to find are given as a function, called when a place is first asked for."""
+        """Runs that are expensive to compute are passed as a function, which is called on first use."""
         self.value = value
         self.source = source
         self._runs = runs
 
     @staticmethod
     def of(value: str) -> Text:
-        """A text that stands in no file: its places are its own lines and columns."""
+        """A text that is not from a file; its positions are its own lines and columns."""
         return Text(value, Source(Path("<text>"), "<text>", value), ((0, 0),))
 
     @staticmethod
     def from_ranges(source: Source, pieces: Iterable[tuple[int, int]]) -> Text:
-        """The given stretches of the file, (start, end) each, one after the other."""
+        """Join the given (start, end) ranges of the file."""
         runs: list[tuple[int, int]] = []
         parts: list[str] = []
         length = 0
@@ -101,18 +101,18 @@ class Text:
             runs.append((length, start))
             parts.append(source.text[start:end])
             length += end - start
-        assert runs, "a text without pieces has no place"
+        assert runs, "a text without pieces has no position"
         return Text("".join(parts), source, tuple(runs))
 
     def at(self, offset: int) -> Span:
-        """The place of the character at an offset; an offset at or past the end is the place after the last one."""
+        """The position of the character at an offset; at or past the end, the position after the last character."""
         runs = self.runs
         offset = max(0, min(offset, len(self.value)))
         start, place = runs[bisect_right(runs, offset, key=_run_start) - 1]
         return Span(self.source, place + offset - start)
 
     def substring(self, start: int, end: int) -> Text:
-        """The stretch from start to end as a text of its own, its places unchanged."""
+        """The text from start to end, with its file positions."""
         inside = [(offset - start, place) for offset, place in self.runs if start < offset < end]
         return Text(self.value[start:end], self.source, ((0, self.at(start).offset), *inside))
 
@@ -130,7 +130,7 @@ class Text:
 
 
 class Scalar(NamedTuple):
-    """A single value; `text` is there when it is a string."""
+    """A single value; `text` is set if it is a string."""
 
     value: str | int | float | bool | None
     text: Text | None
@@ -145,7 +145,7 @@ class Sequence(NamedTuple):
 
 
 class MappingEntry(NamedTuple):
-    """A key of a mapping and what it holds."""
+    """A key of a mapping and its value."""
 
     key: Scalar
     value: Node
@@ -162,7 +162,7 @@ class Mapping(NamedTuple):
         return entry.value if entry else None
 
     def key_span(self, *path: str) -> Span | None:
-        """Where the key stands to which a path of keys leads."""
+        """The position of the key at a path of keys."""
         node: Node = self
         span = None
         for name in path:
@@ -173,7 +173,7 @@ class Mapping(NamedTuple):
         return span
 
     def value_span(self, *path: str) -> Span | None:
-        """Where the value stands to which a path of keys leads."""
+        """The position of the value at a path of keys."""
         *parents, last = path
         node: Node | None = self
         for name in parents:
@@ -186,7 +186,7 @@ Node = Scalar | Sequence | Mapping
 
 
 class Section(NamedTuple):
-    """A `## name` of a body, and the text under it: from the next line on, without blank lines at the end."""
+    """A heading `## name` and the text under it, without trailing blank lines."""
 
     name: str
     heading: Span
@@ -195,7 +195,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A markdown file: `preface` is what stands before the first section, `body` everything below the frontmatter."""
+    """A markdown file: `preface` is the text before the first section, `body` everything below the frontmatter."""
 
     source: Source
     frontmatter: Mapping
@@ -235,7 +235,7 @@ def to_plain(node: Node) -> Any:
 
 
 def normalize_newlines(text: str) -> str:
-    """The text without a byte order mark, its lines ending with `\\n`."""
+    """The text without a byte order mark, with `\\n` line ends."""
     text = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 

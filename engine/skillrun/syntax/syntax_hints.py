@@ -1,4 +1,4 @@
-"""YAML's common syntax errors in the author's words: what is wrong, where, and what to write instead.
+"""Explains common YAML syntax errors to authors: what is wrong, where, and what to write instead.
 
 Owns the wording only; `yaml` finds the errors.
 """
@@ -17,7 +17,7 @@ _TEMPLATE_MARKS: Final = ("{{", "{%", "{#")
 _KEY: Final = re.compile(r"(?: *- +)* *(?=[^\s#-][^:]*:(?:\s|$))")
 _INDENT: Final = "keys that belong together start in the same column"
 _QUOTE: Final = "put the whole value in quotes"
-_BLOCK: Final = re.compile(r"-(?:\s|--\s|\Z)|\Z")  # an item of a list that is not in brackets, or the end
+_BLOCK: Final = re.compile(r"-(?:\s|--\s|\Z)|\Z")  # an item of a block list, or the end
 _GLUED: Final = re.compile(r"[ ]*(-)([A-Za-z_][\w-]*):(?:\s|$)")
 _ITEM: Final = re.compile(r"[ ]*- |[^\s-]")
 
@@ -41,9 +41,9 @@ def unquoted_value(offset: int, start: str) -> SyntaxHint:
 def explain_error(
     source: Source, offset: int, error: MarkedYAMLError, last_event: Any, flow_start: int | None = None
 ) -> SyntaxHint:
-    """The parser's error in other words; its marks count from `offset`, and `last` is the event before it.
+    """Explain the parser's error, whose marks count from `offset`; `last_event` is the event before it.
 
-    `flow` is where the innermost `[` or `{` stands that is open.
+    `flow_start` is the offset of the innermost open `[` or `{`.
     """
     text, reason = source.text, error.problem or ""
     at = min(error.problem_mark.index + offset, len(text)) if error.problem_mark else offset
@@ -55,7 +55,7 @@ def explain_error(
             if text[max(place, 0) : place + 2] in _TEMPLATE_MARKS:
                 return unquoted_value(place, text[place : place + 2])
         opening = text[flow_start]
-        hint = f"put `{'}' if opening == '{' else ']'}` behind its last value"
+        hint = f"put `{'}' if opening == '{' else ']'}` after its last value"
         return SyntaxHint(flow_start, f"the `{opening}` that opens here is never closed", hint)
     if isinstance(last_event, ScalarEvent) and (begun := _unfinished_value(source, offset, at, last_event)) is not None:
         return begun
@@ -63,21 +63,19 @@ def explain_error(
         if text[place : place + 2] in _TEMPLATE_MARKS:
             return unquoted_value(place, text[place : place + 2])
     if text[at : at + 1] == "\t" or "tab" in reason:
-        return SyntaxHint(at, "a tab stands where YAML expects spaces", "indent with spaces")
+        return SyntaxHint(at, "YAML expects spaces here, not a tab", "indent with spaces")
     unknown = SyntaxHint(at, f"YAML: {' '.join(filter(None, (error.context, reason)))}")
     return next((slip for words, slip in _hints_by_reason(source, at, context).items() if words in reason), unknown)
 
 
 def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxHint]:
-    """What libyaml says, or a part of it, and our words for it."""
+    """The hints by libyaml's message, or a part of it."""
     (line, column), opened = source.position(at), source.position(context)[0]
     sign, opening = source.text[at : at + 1], source.text[context : context + 1]
-    colon = SyntaxHint(
-        at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a key of its own, {_INDENT}"
-    )
+    colon = SyntaxHint(at, "a value with `: ` in it must be quoted", f"{_QUOTE}; if this is a separate key, {_INDENT}")
     word = re.search(r"[\w-]+$", source.text[max(0, at - 80) : at])
-    comma = f"put a `,` in front of `{word[0]}:`, or the whole value in quotes" if word else _QUOTE
-    still_open = f"the `{opening}` of line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
+    comma = f"put a `,` before `{word[0]}:`, or put the whole value in quotes" if word else _QUOTE
+    still_open = f"the `{opening}` in line {opened} is still open; a value with any of `,[]{{}}` in it must be quoted"
     unclosed = SyntaxHint(at, f"`,` or `{'}' if opening == '{' else ']'}` is missing here", still_open)
     columns = _columns(source, line)
     indentation_message = f"the indentation of this line (column {column}) matches no line above"
@@ -86,7 +84,7 @@ def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxH
         indentation_message,
         f"start it in column {' or '.join(map(str, columns))}; {_INDENT}" if columns else _INDENT,
     )
-    more = SyntaxHint(at, "this is more than the value of the key")
+    more = SyntaxHint(at, "unexpected text after the value of the key")
     escape = f"`{source.text[at : at + 2]}` is not an escape in YAML"
     return {
         "mapping values are not allowed": colon,
@@ -110,7 +108,7 @@ def _hints_by_reason(source: Source, at: int, context: int) -> dict[str, SyntaxH
 
 
 def _columns(source: Source, line: int) -> list[int]:
-    """The columns in which keys of the lines above start that a line may belong to, the innermost first."""
+    """The columns of the keys above that a line may belong to, innermost first."""
     columns: list[int] = []
     for number in range(line - 1, 0, -1):
         text = source.line(number)
@@ -126,7 +124,7 @@ def _columns(source: Source, line: int) -> list[int]:
 
 
 def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEvent) -> SyntaxHint | None:
-    """The slip of a value before the error that goes on over several lines and should not."""
+    """The hint for a value before the error that spans several lines by mistake."""
     start, end = (
         mark.index + offset if mark is not None else at for mark in (last_event.start_mark, last_event.end_mark)
     )
@@ -134,7 +132,7 @@ def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEv
     if line == end_line:
         return None
     if last_event.style in ("'", '"') and end_line == error_line:
-        message = f"this quote is closed only by another one on line {error_line}"
+        message = f"this quote is only closed by another quote on line {error_line}"
         return SyntaxHint(start, message, "close it where the value ends")
     if not last_event.style and not source.line(line)[: column - 1].strip(" -"):
         return _missing_colon_hint(source, start)
@@ -142,7 +140,7 @@ def _unfinished_value(source: Source, offset: int, at: int, last_event: ScalarEv
 
 
 def _missing_space_hint(source: Source, offset: int, at: int) -> SyntaxHint | None:
-    """The slip of an item whose dash stands right in front of its key: in the line of the error, or in one above it."""
+    """The hint for a list item without a space after its dash, in the line of the error or above it."""
     start = source.text.rfind("\n", 0, at) + 1
     while start >= offset:
         line = source.text[start:].split("\n", 1)[0]

@@ -1,7 +1,7 @@
-"""YAML as nodes with exact positions, built from libyaml's events: nothing is searched for afterwards.
+"""Parses YAML into nodes with exact positions, built directly from libyaml's events.
 
-Owns which YAML the language accepts: no anchors, aliases, tags, duplicate keys or second documents; not too large, not
-too deep. What its keys mean is for others.
+Owns which YAML the language accepts: no anchors, aliases, tags, duplicate keys or second documents, and limited size
+and depth. Does not interpret keys.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from skillrun.syntax.source import MAX_BYTES, Mapping, MappingEntry, Node, Scala
 from skillrun.syntax.syntax_hints import SyntaxHint, explain_error, unquoted_value
 
 MAX_DEPTH: Final = 40
-MAX_NODES: Final = 150_000  # of one text: values, and the beginnings and ends of lists and mappings
+MAX_NODES: Final = 150_000  # per text: values, and the starts and ends of lists and mappings
 _CUT: Final = re.compile(r"[ \t]+(#(?!TODO|FIXME|XXX)\w{1,20})")
-_QUOTE: Final = "put the whole value in quotes, or a space behind the `#` of a comment"
+_QUOTE: Final = "put the whole value in quotes, or add a space after the `#` of a comment"
 _FORBIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node | None:
-    """The YAML between two places of a source. Without content it is a null; broken, it is nothing and a problem."""
+    """Parse the YAML between two offsets. Empty YAML is a null; for broken YAML, report a problem and return None."""
     text = source.text[start:end]
     if len(text) > MAX_BYTES:
         message = f"this YAML is longer than {MAX_BYTES:,} characters"
         problems.report(Span(source, start), "too-large", message, "split it into several files")
         return None
     if match := _FORBIDDEN.search(text):
-        message = f"the character U+{ord(match[0]):04X} cannot stand in YAML"
+        message = f"the character U+{ord(match[0]):04X} is not allowed in YAML"
         hint = "remove it, or write it as an escape in double quotes"
         problems.report(Span(source, start + match.start()), "character", message, hint)
         return None
@@ -54,7 +54,7 @@ def parse_yaml(source: Source, start: int, end: int, problems: Problems) -> Node
 
 
 class _OpenCollection:
-    """A list or mapping whose end is not reached."""
+    """A list or mapping whose end has not been reached."""
 
     __slots__ = ("entries", "items", "key", "start")
 
@@ -66,7 +66,7 @@ class _OpenCollection:
 
 
 class _Builder:
-    """Builds the nodes of one stretch of YAML, whose marks count from `offset`."""
+    """Builds the nodes of one range of YAML, whose marks count from `offset`."""
 
     def __init__(self, source: Source, offset: int, problems: Problems) -> None:
         self.source = source
@@ -86,7 +86,10 @@ class _Builder:
                 if parts > MAX_NODES:
                     start = event.start_mark.index + self.offset
                     self.report(
-                        start, "too-large", f"up to here are {MAX_NODES:,} values", "split it into several files"
+                        start,
+                        "too-large",
+                        f"the YAML has more than {MAX_NODES:,} values",
+                        "split it into several files",
                     )
                     raise ParsingStopped
                 if kind is ScalarEvent:
@@ -113,7 +116,7 @@ class _Builder:
         except MarkedYAMLError as error:
             text = self.source.text
             if error.problem_mark is not None and error.problem == "exceeded maximum nesting depth":
-                # libyaml reads ahead, so that its own limit is met before the events that this one counts
+                # libyaml reads ahead, so its limit is reached before the limit that is counted here
                 self.refuse_depth(error.problem_mark.index + self.offset)
                 return None
             flow = next((frame.start for frame in reversed(self.open) if text[frame.start] in "[{"), None)
@@ -133,10 +136,10 @@ class _Builder:
                 return Scalar(meaning, None, span)
             if is_numeral(value):
                 message = f"the number `{value[:20]}{'…' if len(value) > 20 else ''}` is too large"
-                self.report(start, "number", message, "put it in quotes where it is text")
+                self.report(start, "number", message, "put it in quotes if it is text")
             if value[-1:] in {'"', "'"} and value.count(value[-1]) == 1 and not value.endswith("s'"):
-                hint = "put a quote in front, or the whole value in the other kind of quotes"
-                self.report(start, "quote", "a quote closes this value and none opens it", hint)
+                hint = "add an opening quote, or put the whole value in the other kind of quotes"
+                self.report(start, "quote", "this value has a closing quote, but no opening quote", hint)
             self.check_comment(event.end_mark.index + self.offset, value)
         end: int = event.end_mark.index + self.offset
         quote = 1 if style in {"'", '"'} else 0
@@ -146,9 +149,9 @@ class _Builder:
         return Scalar(value, Text(value, self.source, runs), span)
 
     def check_comment(self, end: int, value: str) -> None:
-        """Warn of words that go on behind a `#` which makes the rest a comment, as in `Which of issue #12`."""
+        """Warn of a `#` that turns the rest of a text into a comment, as in `Which of issue #12`."""
         if " " in value and (match := _CUT.match(self.source.text, end)):
-            message = f"`{match[1]}` begins a comment here: the value ends before it"
+            message = f"`{match[1]}` starts a comment here, so the value ends before it"
             self.problems.report(Span(self.source, match.start(1)), "comment", message, _QUOTE, "warning")
 
     def start(self, event: Any, is_mapping: bool) -> None:
@@ -176,10 +179,10 @@ class _Builder:
         return Scalar(None, None, Span(self.source, start))
 
     def begin(self, event: Any) -> int:
-        """Where the event starts; an anchor and a tag there are refused."""
+        """Return the start of the event; report an anchor or tag there."""
         start: int = event.start_mark.index + self.offset
         if event.anchor is not None:
-            hint = "a value that starts with `&` must be quoted; a value that two places share is written twice"
+            hint = "a value that starts with `&` must be quoted; write a shared value in both places"
             self.report(start, "anchor", f"the anchor `&{event.anchor}` is not allowed", hint)
         if event.tag is not None:
             hint = "a value that starts with `!` must be quoted"
@@ -187,7 +190,7 @@ class _Builder:
         return start
 
     def attach_node(self, parent: _OpenCollection, node: Node) -> None:
-        """Put a finished node into the list or mapping around it."""
+        """Add a finished node to the enclosing list or mapping."""
         if parent.entries is None:
             parent.items.append(node)
         elif parent.key is None:
@@ -201,12 +204,12 @@ class _Builder:
         if not isinstance(key, Scalar):
             self.report(offset, "key", "a list or a mapping cannot be a key", "put the key in quotes")
         elif key.value is None:
-            self.report(offset, "key", "there is no key before the colon")
+            self.report(offset, "key", "the key before the colon is missing")
         elif not isinstance(key.value, str):
             self.report(offset, "key", f"the key `{key.value}` is not text", "put it in quotes")
         elif key.value in entries:
             first = entries[key.value].key.span
-            message, hint = f"the key `{key.value}` is given twice", f"it is given on line {first.line} already"
+            message, hint = f"the key `{key.value}` is given twice", f"it is first given on line {first.line}"
             self.problems.report(Span(self.source, offset), "duplicate-key", message, hint, elsewhere=first)
         else:
             entries[key.value] = MappingEntry(key, value)

@@ -1,1 +1,1 @@
-"""Templates and expressions: their syntax, the functions they offer, and their evaluation over plain values."""
+"""Templates and expressions: syntax, built-in filters and functions, and evaluation over plain values."""

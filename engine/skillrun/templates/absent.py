@@ -1,6 +1,6 @@
-"""The absent value: what a skipped step, an optional field left out or an output that does not exist gives.
+"""The absent value, which represents a skipped step, an omitted optional field or an output that does not exist.
 
-Knows nothing of templates; the operators and filters of `templates` have their rules for it.
+Independent of templates; the operators and filters in `templates` define how they treat it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from jinja2 import Undefined
 
 
 class Absent(Undefined):
-    """Chains in templates, is empty and false; every comparison with it is false; using its text is an error.
+    """Supports chained lookups and is empty and false; every comparison with it is false; printing it is an error.
 
-    `path` is what was looked up (`phases.research.outputs.x`), `gap` the part that is missing (`phases.research`).
-    Python code recognises one with `isinstance(value, Absent)`: each look-up that fails makes its own.
+    `path` is the path that was looked up (`phases.research.outputs.x`), `gap` the missing part (`phases.research`).
+    Test for it with `isinstance(value, Absent)`: each failed lookup creates its own instance.
     """
 
     __slots__ = ("gap", "path")
@@ -27,12 +27,12 @@ class Absent(Undefined):
 
     @property
     def explanation(self) -> str:
-        """A sentence for messages: which value is absent, and which part of its path is missing."""
+        """For messages: which value is absent, and which part of its path is missing."""
         if not self.path:
             return "the value is absent"
         return f"`{self.path}` is absent" + (f": there is no `{self.gap}`" if self.gap != self.path else "")
 
-    _undefined_message = explanation  # what Jinja says where it is used
+    _undefined_message = explanation  # Jinja's message when the value is used
 
     def _false(self, _other: Any) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""Signs of a template that belong to no tag: what closes nothing, and what is not closed. One pass over the text."""
+"""Finds unbalanced template delimiters, closing ones without a tag and tags left open, in one pass over the text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Final
 _SIGN: Final = re.compile(r"\{[{%#]?|%\}|\}\}|\}")
 _RAW: Final = re.compile(r"\{%-? *raw *-?%\}")
 _END_RAW: Final = re.compile(r"\{%-? *endraw *-?%\}")
-# Up to the `}}` that stands in no quotes; it never looks twice at a character of a line.
+# Up to the first `}}` outside quotes, without backtracking.
 _VALUE: Final = re.compile(r"\{\{(?:'[^'\n]*'|\"[^\"\n]*\"|(?!\}\}).)*+\}\}", re.DOTALL)
 _CLOSED_BY: Final = {"{%": "%}", "{{": "}}", "{#": "#}"}
-_MAX_UNCLOSED_QUOTES: Final = 20  # values that quotes leave open, until quotes do not count any more
+_MAX_UNCLOSED_QUOTES: Final = 20  # values with unclosed quotes after which quotes are ignored
 
 
 def find_unbalanced_tags(text: str, start: int = 0) -> Iterator[tuple[int, str, str, str]]:
-    """Signs that close no tag, as far as they cannot be braces of the text itself, and statements left open.
+    """Yield closing delimiters without a tag, unless they can be literal braces of the text, and tags left open.
 
-    Each with its offset, counted from `start`, a code, a message and a hint.
+    Each item is an offset (counted from `start`), a code, a message and a hint.
     """
     tags = _TagScanner(text)
     depth = at = 0
@@ -45,16 +45,16 @@ def find_unbalanced_tags(text: str, start: int = 0) -> Iterator[tuple[int, str, 
 
 
 class _TagScanner:
-    """Finds where tags end. What is not found behind one place is not looked for behind a later one."""
+    """Finds where tags end. A delimiter missing after one position is not searched for again after a later one."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.missing: set[str] = set()
         self.unclosed_quotes = 0
-        self.line = (0, 0)  # where the line ends that was looked at last, with its blanks and without them
+        self.line = (0, 0)  # end of the line examined last, with and without trailing blanks
 
     def half_closed_end(self, place: int, sign: str) -> int | None:
-        """Where the line ends with the tag that begins at `place`, when half of a closing sign is its last sign."""
+        """Return the end of the line if the tag at `place` ends there with only half of its closing delimiter."""
         if sign == "{#" or self._line_end(place) - place < 3:
             return None
         end, closing = self._line_end(place), _CLOSED_BY[sign]
@@ -63,7 +63,7 @@ class _TagScanner:
         return end
 
     def tag_end(self, place: int, sign: str) -> int | None:
-        """Where the tag that begins at `place` ends; None where it is never closed."""
+        """Return where the tag that starts at `place` ends; None if it is never closed."""
         if sign == "{%" and (raw := _RAW.match(self.text, place)) and "raw" not in self.missing:
             if match := _END_RAW.search(self.text, raw.end()):
                 return match.end()
@@ -85,7 +85,7 @@ class _TagScanner:
         return place_of_closing + len(closing)
 
     def _line_end(self, place: int) -> int:
-        """Where the line of a place ends, without the blanks at its end."""
+        """Return the end of the line that contains `place`, without trailing blanks."""
         if place >= self.line[0]:
             end = self.text.find("\n", place)
             end = len(self.text) if end < 0 else end

@@ -1,6 +1,6 @@
-"""What an entry of the vocabulary says of a filter or function, and what a rule for its result may ask the checker.
+"""The definition of a built-in filter or function, and the interface through which result rules use the checker.
 
-The entries themselves are in `vocabulary`; the rules that they name are in `gives`.
+The definitions are in `vocabulary`; their result rules are in `return_types`.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ Use = Literal["both", "filter", "function"]
 AcceptedInput = Literal["anything", "a list", "a list or text", "a text"]
 REJECTED_KINDS: Final[dict[AcceptedInput, frozenset[str]]] = {
     "anything": frozenset(),
-    "a list": frozenset({"text", "number", "boolean"}),  # a mapping stands for the list of its keys
+    "a list": frozenset({"text", "number", "boolean"}),  # a mapping is used as the list of its keys
     "a list or text": frozenset({"number", "boolean"}),
     "a text": frozenset(),  # anything else is searched as JSON
 }
-"""The kinds of values that are refused as the first one."""
+"""The kinds of values that are rejected as the first argument."""
 
 
 class InferenceContext(Protocol):
-    """The inference of one template, as far as rules ask it."""
+    """The part of a template's type inference that result rules use."""
 
     def infer(self, node: nodes.Node) -> Type:
-        """The type of an expression."""
+        """Return the type of an expression."""
         ...
 
     def infer_filter_result(self, node: nodes.Filter, types: list[Type]) -> Type:
-        """What a filter gives for values of these types."""
+        """Return the result type of a filter for values of these types."""
         ...
 
     def infer_attribute(self, node: nodes.Node, items: Type, path: str) -> Type:
-        """The field at `path` of a list's items; one that they do not have is reported."""
+        """Return the type of the field at `path` of a list's items; report it if the items do not have it."""
         ...
 
     def report_comparison(self, node: nodes.Node, left: Type, sign: str, right: Type, name: str) -> None:
-        """Report at `node`, which is `right`, a comparison that cannot hold."""
+        """Report a comparison that can never be true, at `node`, the expression of `right`."""
         ...
 
     def non_empty_facts(self, node: nodes.Node) -> Facts:
-        """What has to be known so that the value of `node` is there and not empty."""
+        """Return the facts that must hold for the value of `node` to be present and not empty."""
         ...
 
     def is_known_non_empty(self, node: nodes.Node) -> bool:
-        """Whether that is known here."""
+        """Whether those facts hold at this point."""
         ...
 
     def report(self, node: nodes.Node, code: str, message: str, hint: str = "", severity: Severity = "error") -> None:
@@ -58,17 +58,17 @@ class InferenceContext(Protocol):
 
 
 Rule = Callable[[InferenceContext, nodes.Call | nodes.Filter, list[Type]], Type]
-"""Makes the type of a result from those of the arguments; a filter's own value is the first of them."""
+"""Infers the result type from the argument types; the first is the filtered value."""
 
 
 @dataclass(frozen=True)
 class Builtin:
-    """A filter, a function, or both: what it runs, what it takes, what it gives, and what the manual says of it.
+    """A filter, a function, or both: implementation, arguments, result type and row in the manual.
 
-    `runs` of one that `needs_run` has the parameters alone: the run hands in the function, among the names. `numbers`
-    are the places and names of arguments that are numbers, `patterns` is the place of regular expressions; the value
-    before the `|` counts as the first. `naming` is the place of an argument that names a filter or test. `written` and
-    `line` are its row in the manual; one that is Jinja's stands there among the filters for a `group` of values.
+    If it `needs_run`, `function` only declares the parameters: the run provides the implementation by name.
+    `number_arguments` are the positions and names of numeric arguments, `pattern_argument` is the position of regular
+    expressions; the value before the `|` counts as the first. `name_argument` is the position of an argument that names
+    a filter or test. `usages` and `description` form its row in the manual, which lists Jinja's filters by `group`.
     """
 
     function: Callable[..., Any]
@@ -84,11 +84,11 @@ class Builtin:
     group: str = ""
 
     def infer_result(self, context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-        """The type of what it gives for arguments of these types."""
+        """Return the result type for arguments of these types."""
         return self.result_type if isinstance(self.result_type, Type) else self.result_type(context, node, types)
 
     @property
     def manual_row(self) -> str:
-        """Its row in the manual's table of what the project adds."""
+        """Its row in the manual's table of project built-ins."""
         cells = (", ".join(f"`{form}`" for form in self.usages), self.use, self.description)
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

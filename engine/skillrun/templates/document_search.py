@@ -1,6 +1,6 @@
-"""Where something stands in documents: each place with its document, its line and the text there.
+"""Searches documents and returns each match with its document, line number and text.
 
-Owns how documents are read for all checks, and how they are searched; `ids`, `paths` and `numbers` find by it.
+Defines how documents are read and searched for all text checks; used by `ids`, `paths` and `numbers`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from skillrun.templates.absent import Absent
 from skillrun.templates.limits import WORK_PER_SECOND, TemplateError, render_budget, spend
 from skillrun.templates.values import to_list, to_text
 
-LONGEST: Final = 300  # characters of a line that a place shows
-LINE_WORK: Final = 4  # what a line counts,
-PLACE_WORK: Final = 4  # a place
-MENTION_WORK: Final = 8  # and what may be an id, a path or a number
+LONGEST: Final = 300  # characters of a line in a place record
+LINE_WORK: Final = 4  # work units per line,
+PLACE_WORK: Final = 4  # per place record
+MENTION_WORK: Final = 8  # and per candidate for an id, a path or a number
 _BREAK: Final = re.compile(r"\r\n?|\n")
 
 
 @dataclass(frozen=True)
 class TitledText:
-    """A titled text, its line ends `\\n`."""
+    """A text with a title; lines end with `\\n`."""
 
     title: str
     text: str
@@ -39,7 +39,7 @@ class TitledText:
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each line begins."""
+        """The offset of each line."""
         starts = [0]
         for line in self.lines[:-1]:
             starts.append(starts[-1] + len(line) + 1)
@@ -47,25 +47,25 @@ class TitledText:
 
     @cached_property
     def fenced(self) -> list[bool]:
-        """Of each line whether it is inside a code fence, or opens or closes one."""
+        """For each line, whether it is inside a code fence, or opens or closes one."""
         fences = Fences(self.text)
         return [fences.contains(start) for start in self.starts]
 
     def position(self, offset: int) -> tuple[int, int]:
-        """The index of the line that a place of the text is in, and the column there."""
+        """Return the line index and column of an offset."""
         line = bisect_right(self.starts, offset) - 1
         return line, offset - self.starts[line]
 
     def place_record(self, line: int, column: int) -> dict[str, Any]:
-        """The record of a place. Of a long line it shows the part around the column."""
+        """Return the record of a place. A long line is cut to the part around the column."""
         spend(PLACE_WORK)
         return {"document": self.title, "line": line + 1, "text": _excerpt(self.lines[line], column)}
 
 
 def to_documents(value: Any) -> list[TitledText]:
-    """What is to be searched: a mapping from title to text, or one text without a title; what is absent is left out.
+    """Return the documents to search, from a mapping of title to text or from one untitled text; skip absent ones.
 
-    A list is its items one below the other; a record is its text where it has one, or else a line for each field.
+    A list becomes its items as paragraphs; a record becomes its `text` field if it has one, else a line per field.
     """
     if isinstance(value, Absent):
         return []
@@ -82,7 +82,7 @@ def to_documents(value: Any) -> list[TitledText]:
 
 
 def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
-    """Each place where one of the named regular expressions occurs, by document and from the top; case is ignored."""
+    """Return each match of the named regular expressions, by document and position; case is ignored."""
     kinds = named_patterns(patterns)
     return [
         {"kind": kind, "hit": hit, **document.place_record(*document.position(offset))}
@@ -91,11 +91,11 @@ def hits_in(documents: Any, patterns: Any) -> list[dict[str, Any]]:
     ]
 
 
-read_documents = to_documents  # under a name that no parameter has
+read_documents = to_documents  # an alias that no parameter shadows
 
 
 def named_patterns(expressions: Any) -> dict[str, list[str]]:
-    """Regular expressions by their names: those of a mapping, or each its own."""
+    """Return regular expressions by name: the keys of a mapping, or else each expression as its own name."""
     by_name = (
         expressions
         if isinstance(expressions, Mapping)
@@ -107,8 +107,8 @@ def named_patterns(expressions: Any) -> dict[str, list[str]]:
 def find_occurrences(
     text: str, kinds: Mapping[str, list[str]], *, ignore_case: bool = True
 ) -> list[tuple[int, str, str]]:
-    """Offset, words and kind of each hit in the whole text, in order; of those of several kinds that are the same in
-    place and words, the first kind's."""
+    """Return offset, matched text and kind of each hit in the whole text, in order. If several kinds match the same
+    text at the same offset, the first kind wins."""
     kind_by_place: dict[tuple[int, str], str] = {}
     for kind, several in kinds.items():
         for pattern in several:
@@ -120,9 +120,9 @@ def find_occurrences(
 
 
 def search(pattern: str, text: str, *, ignore_case: bool = True) -> list[patterns.Hit]:
-    """The hits in the beginning of a text, paid for by the time that finding them takes."""
+    """Return the hits in the beginning of a text; the search time is charged to the render budget."""
     with render_budget() as active_budget:
-        began = time.thread_time()  # work, whatever else the machine has to do
+        began = time.thread_time()  # CPU time, so that a busy machine does not count
         try:
             hits = patterns.find_hits(
                 pattern, text, active_budget.remaining_work / WORK_PER_SECOND, ignore_case=ignore_case
@@ -140,7 +140,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _searchable_parts(text: str) -> Iterator[tuple[int, str]]:
-    """The text in parts that can be searched, each of whole lines, or at least of whole words."""
+    """Yield the text in searchable parts with their offsets, split at line ends, or at least at spaces."""
     start = 0
     while len(text) - start > patterns.TEXT_CAP:
         limit = start + patterns.TEXT_CAP

@@ -1,6 +1,6 @@
-"""Templates and bare expressions: compiled from a text with its places, rendered to a value, failing at a line.
+"""Compiles templates and bare expressions, and renders them to values; errors carry a line and column.
 
-How they read is in `templates.syntax`, what they may hold in `vetting` and `vocabulary`, what they do in `interpreter`.
+Parsing is in `syntax`, the allowed constructs in `validation` and `vocabulary`, evaluation in `interpreter`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 class RenderError(SkillrunError):
-    """A template could not be rendered; `problem` says where and why."""
+    """A template could not be rendered; `problem` has the position and the reason."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.path}:{problem.line}:{problem.column}: {problem.message}", problem.hint)
@@ -55,8 +55,8 @@ class RenderError(SkillrunError):
 class Template:
     """A compiled string or bare expression.
 
-    A node's `lineno` is its offset in `text`; `span` gives its place in the file. `expression` is the single expression
-    of a template whose value keeps its type.
+    A node's `lineno` is its offset in `text`; `span` returns its position in the file. `expression` is set if the
+    template is a single expression, whose value keeps its type.
     """
 
     __slots__ = ("_names", "bare", "expression", "text", "tree")
@@ -73,11 +73,11 @@ class Template:
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is plain text, without anything to render."""
+        """Whether it is plain text without tags."""
         return self.tree is _CONSTANT
 
     def mentions_name(self, name: str) -> bool:
-        """Whether it reads a name."""
+        """Whether it contains this name."""
         if self._names is None:
             self._names = frozenset(name.name for name in self.tree.find_all(nodes.Name))
         return name in self._names
@@ -86,14 +86,14 @@ class Template:
         return self.text.at(node.lineno)
 
     def render(self, names: Mapping[str, Any]) -> Any:
-        """The value of a single expression as plain data, or else the text. Raises RenderError.
+        """Return the value of a single expression as plain data, or else the text. Raises RenderError.
 
-        An absent value of a single expression comes out as an `Absent`; those in lists and mappings are left out.
+        An absent single expression returns an `Absent`; absent items of lists and mappings are left out.
         """
         return self._render(names, drop_absent)
 
     def render_text(self, names: Mapping[str, Any]) -> str:
-        """The text, also of a single expression. Raises RenderError, also where that is absent."""
+        """Return the text, even of a single expression. Raises RenderError, also if its value is absent."""
         rendered: str = self._render(names, to_text)
         return rendered
 
@@ -109,7 +109,7 @@ class Template:
         except TemplateError as fault:
             raise self._error_at(fault) from fault
         except (RecursionError, MemoryError) as error:
-            raise self._error_at(TemplateError("the values are too large, or too deep inside one another")) from error
+            raise self._error_at(TemplateError("the values are too large or too deeply nested")) from error
 
     def _error_at(self, fault: TemplateError) -> RenderError:
         start = 0 if self.expression is None else self.expression.lineno
@@ -118,7 +118,7 @@ class Template:
 
 @dataclass(frozen=True)
 class Value:
-    """A YAML value whose strings are templates; `keys` says where the keys of a mapping stand."""
+    """A YAML value whose strings are templates; `key_spans` has the positions of a mapping's keys."""
 
     span: Span
     plain: Any = None
@@ -128,7 +128,7 @@ class Value:
     key_spans: Mapping[str, Span] = field(default_factory=dict)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
-        """Render every string in it; an absent entry of a mapping is left out. Raises RenderError."""
+        """Render every string in it; absent entries of a mapping are left out. Raises RenderError."""
         if self.template is not None:
             return self.template.render(names)
         if self.items is not None:
@@ -139,7 +139,7 @@ class Value:
         return self.plain
 
     def text(self, names: Mapping[str, Any]) -> str:
-        """The value as it stands in a text. Raises RenderError, also where it is absent."""
+        """Return the value as text. Raises RenderError, also if it is absent."""
         if self.template is not None:
             return self.template.render_text(names)
         try:
@@ -155,22 +155,22 @@ class Value:
 
     @property
     def literal(self) -> Any:
-        """The plain value where nothing in it is a template; otherwise None."""
+        """The plain value if it contains no template; otherwise None."""
         return None if self.is_computed else self.evaluate({})
 
     @property
     def is_computed(self) -> bool:
-        """Whether something in it is a template."""
+        """Whether it contains a template."""
         return not all(template.is_constant for template in self.templates())
 
 
 def compile_string(text: Text, problems: Problems) -> Template | None:
-    """A string as a template; None when it has problems, of which a brace that was forgotten is one."""
+    """Compile a string as a template; return None if it has problems, such as a missing brace."""
     return _compile(text, False, problems)
 
 
 def compile_condition(text: Text, problems: Problems) -> Template | None:
-    """A condition, which is an expression without braces; None when it has problems."""
+    """Compile a condition, an expression without braces; return None if it has problems."""
     value = text.value
     if value.lstrip().startswith(("{{", "{%")):
         start = len(value) - len(value.lstrip())
@@ -180,7 +180,7 @@ def compile_condition(text: Text, problems: Problems) -> Template | None:
 
 
 def compile_value(node: Node, problems: Problems) -> Value:
-    """A node with its strings compiled; one that has problems is null."""
+    """Compile the strings of a node; a string with problems becomes null."""
     if isinstance(node, source.Mapping):
         for key, entry in node.entries.items():
             if isinstance(entry.value, Scalar) and entry.value.value is None:
@@ -208,19 +208,17 @@ def _compile(text: Text, bare: bool, problems: Problems) -> Template | None:
 
 @lru_cache(maxsize=10_000)
 def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tuple[int, str, str, str]]]:
-    """The tree of a text, which the same text elsewhere shares, and what is wrong: offset, code, message, hint."""
+    """Return the tree of a text, shared by equal texts, and its problems: offset, code, message, hint."""
     faults: list[tuple[int, str, str, str]] = []
     unmatched = not bare and text.count("}}") + text.count("%}") != text.count("{{") + text.count("{%")
     if not bare and "{{" not in text and "{%" not in text and "{#" not in text:
         return _CONSTANT, list(find_unbalanced_tags(text)) if unmatched else faults
     try:
-        tree = parse_template(
-            text.replace("\r", " "), bare
-        )  # a carriage return is a space, so that all stays in its place
+        tree = parse_template(text.replace("\r", " "), bare)  # a space instead of a carriage return keeps all offsets
     except TemplateError as fault:
         tag_problems, at = list(find_unbalanced_tags(text)) if unmatched else [], fault.offset or 0
         if any(0 <= place - at <= 1 for place, *_ in tag_problems):
-            return None, tag_problems  # it says the same, in better words
+            return None, tag_problems  # the same problem with a better message
         return None, [*tag_problems, (at, "syntax", fault.message, fault.hint)]
     check_template(tree, lambda *fault: faults.append(fault))
     if unmatched and not faults:
@@ -230,7 +228,7 @@ def _parse_tree(text: str, bare: bool) -> tuple[nodes.Template | None, list[tupl
 
 
 def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
-    """The expression of a tree that is nothing else but whitespace."""
+    """Return the only expression of a tree that otherwise contains just whitespace; None for any other tree."""
     match tree.body:
         case [nodes.Output(nodes=parts)]:
             visible_parts = [

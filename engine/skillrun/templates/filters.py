@@ -1,6 +1,6 @@
-"""The filters of templates that are Jinja's in name and meaning, made safe for absent and for large values.
+"""Jinja's filters for templates, made safe for absent and for large values.
 
-Lists in, lists out; a field is looked up as an expression looks it up, so what a record lacks is absent.
+They take and return lists; fields are looked up as in expressions, so a field that a record lacks is absent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from skillrun.templates.values import (
 
 
 def default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    """Stands in for what is absent or null; with `boolean` for all that is empty or false."""
+    """Replaces an absent or null value; with `boolean` any empty or false one."""
     missing = not value if boolean else value is None or isinstance(value, Absent)
     return default_value if missing else value
 
@@ -59,7 +59,7 @@ def indent(text: str, width: Any = 4, first: bool = False, blank: bool = False) 
 
 @text_filter
 def format_values(text: str, *values: Any, **named: Any) -> str:
-    """`%s`, `%d`, `%i`, `%f`, `%x` and `%%` with flags and a short width or precision; `%(name)s` with names."""
+    """Supports `%s`, `%d`, `%i`, `%f`, `%x` and `%%` with flags, a short width and precision, and `%(name)s`."""
     if "%" in _DIRECTIVE.sub("", text):
         raise TemplateError(f"`{text}` is not a format", "allowed: %s, %d, %i, %f, %x, %%, with a width such as %03d")
     filled = [value if type(value) in (int, float) else to_text(value) for value in (*values, *named.values())]
@@ -71,7 +71,7 @@ _DIRECTIVE: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d{0,3}(?:\.\d{1,2})?([sdi
 
 
 def number_reader(convert: Callable[[Any, Any], Any], otherwise: Any) -> Callable[..., Any]:
-    """The number that a text holds, or else a default. Absent stays absent without a default."""
+    """Return a filter that parses a number from a text. Without a default, an absent value stays absent."""
 
     def read_number(value: Any, default: Any = ABSENT) -> Any:
         if isinstance(value, Absent):
@@ -82,12 +82,12 @@ def number_reader(convert: Callable[[Any, Any], Any], otherwise: Any) -> Callabl
 
 
 def absolute(value: Any) -> Any:
-    """How large a number is; absent stays absent."""
+    """Return the absolute value; absent stays absent."""
     return value if isinstance(value, Absent) else abs(to_number(value))
 
 
 def round_number(value: Any, precision: int = 0, method: str = "common") -> Any:
-    """Half to even as Python rounds; `method` may also be `ceil` or `floor`. A whole number without a precision."""
+    """Rounds half to even as Python does; `method` may be `ceil` or `floor`. Without a precision returns an integer."""
     if isinstance(value, Absent):
         return value
     if not 0 <= precision <= 15 or method not in _ROUNDING:
@@ -100,7 +100,7 @@ _ROUNDING: Final[dict[str, Callable[[float], int]]] = {"common": round, "ceil": 
 
 
 def to_json_text(value: Any, indent: Any = None) -> Any:
-    """JSON as a person would write it, keys in their order."""
+    """Return JSON without needless escapes, keys in their order."""
     return (
         value if isinstance(value, Absent) else to_json(value, None if indent is None else min(to_integer(indent), 8))
     )
@@ -133,28 +133,28 @@ def reverse(value: Any) -> Any:
 
 
 def join(value: Any, d: Any = "", attribute: Any = None) -> str:
-    """The printed items, or a field of each, with `d` between them."""
+    """Join the printed items, or a field of each, with `d` between them."""
     return join_texts([item for item, _ in pair_with_keys(value, attribute, True)], d)
 
 
 def items(value: Any) -> list[Any]:
-    """The pairs of a mapping, as lists of two."""
+    """Return the pairs of a mapping as two-item lists."""
     if not isinstance(value, (Mapping, Absent)):
         raise TemplateError(f"{describe_kind(value)} is not a mapping")
     return [[key, value[key]] for key in value]
 
 
 def dictsort(value: Any, case_sensitive: bool = False, by: str = "key", reverse: bool = False) -> list[Any]:
-    """The pairs of a mapping in the order of their keys or values."""
+    """Return the pairs of a mapping, sorted by key or value."""
     return sort(items(value), reverse, case_sensitive, ("key", "value").index(by))
 
 
 def sort(
     value: Any, reverse: bool = False, case_sensitive: bool = False, attribute: Any = None, order: Any = None
 ) -> list[Any]:
-    """Stable, by one field or by several (`priority,id`); items without the field come last either way.
+    """Sort stably by one field or several (`priority,id`); items without the field come last, also in reverse.
 
-    `order` lists the values from first to last; items with none of them come last.
+    `order` lists the values from first to last; items with other values come last.
     """
     items = to_list(value)
     if order is not None:
@@ -171,13 +171,13 @@ def sort(
             present.sort(key=lambda pair: pair[0], reverse=reverse)
         except TypeError:
             kinds = dict.fromkeys(describe_kind(key) for key, _ in present)
-            raise TemplateError(f"{' and '.join(kinds)} cannot be put into an order") from None
+            raise TemplateError(f"{' and '.join(kinds)} cannot be sorted together") from None
         items = [item for _, item in present] + [item for key, item in pairs if isinstance(key, Absent)]
     return items
 
 
 def extreme_item(largest: bool) -> Callable[..., Any]:
-    """The first of the largest or smallest items; those without the field do not count."""
+    """Return a filter for the first largest or smallest item; items without the field come last."""
 
     def find_extreme(value: Any, case_sensitive: bool = False, attribute: Any = None) -> Any:
         return end_item(sort(value, largest, case_sensitive, attribute), 0)
@@ -186,7 +186,7 @@ def extreme_item(largest: bool) -> Callable[..., Any]:
 
 
 def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep: str = "first") -> list[Any]:
-    """The items of which none equals another, or whose fields do not: of those that do the first, or the last."""
+    """Return the items without duplicates, compared as a whole or by a field; `keep` is `first` or `last`."""
     if keep not in _KEEP_STEPS:
         raise TemplateError(f"`keep` is `{to_text(keep)}`", f"allowed: {', '.join(_KEEP_STEPS)}")
     pairs = pair_with_keys(value, attribute, case_sensitive)[:: _KEEP_STEPS[keep]]
@@ -196,11 +196,11 @@ def unique(value: Any, case_sensitive: bool = False, attribute: Any = None, keep
     return list(kept.values())[:: _KEEP_STEPS[keep]]
 
 
-_KEEP_STEPS: Final = {"first": 1, "last": -1}  # and which way the items are walked
+_KEEP_STEPS: Final = {"first": 1, "last": -1}  # with the slice step that iterates over the items
 
 
 def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: bool = False) -> list[Any]:
-    """Pairs of a field's value and the items with it, in the order of the values; what lacks the field comes last."""
+    """Return pairs of a field's value and the items with it, sorted by value; items without the field come last."""
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for key, item in pair_with_keys(value, attribute, True):
         named = default if isinstance(key, Absent) else key
@@ -209,7 +209,7 @@ def groupby(value: Any, attribute: Any, default: Any = ABSENT, case_sensitive: b
 
 
 def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
-    """The sum of numbers; with `start=[]` the lists one after the other, where absent ones add nothing."""
+    """Return the sum of numbers; with `start=[]` concatenate lists, ignoring absent ones."""
     parts = [part for part, _ in pair_with_keys(value, attribute, True)]
     if isinstance(start, list):
         lists = [to_list(part) for part in (start, *parts)]
@@ -221,13 +221,13 @@ def total(value: Any, attribute: Any = None, start: Any = 0) -> Any:
 
 
 def flatten(value: Any) -> list[Any]:
-    """The lists of a list one after the other; absent ones add nothing."""
+    """Concatenate the lists of a list; absent ones are ignored."""
     items: list[Any] = total(value, start=[])
     return items
 
 
 def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
-    """The records with these fields alone; `new='old'` has a field under another name. What one lacks stays absent."""
+    """Keep only these fields of a record, or of each record in a list; `new='old'` renames one."""
     fields = {str(name): name for name in names} | renamed
 
     def pick_fields(item: Any) -> dict[str, Any]:
@@ -238,13 +238,13 @@ def pick(value: Any, /, *names: Any, **renamed: Any) -> Any:
 
 
 def plus(value: Any, /, **fields: Any) -> Any:
-    """The records with these fields more, in the place of their own of that name; an absent one adds nothing."""
+    """Add or replace fields of a record, or of each record in a list; absent values are ignored."""
     given = {name: value for name, value in fields.items() if not isinstance(value, Absent)}
     return _map_records(value, len(given), lambda item: {**_record(item), **given})
 
 
 def zip_lists(**lists: Any) -> list[dict[str, Any]]:
-    """Records of the first items of all lists, of the second ones and so on, to the end of the shortest list."""
+    """Return a record of all lists' first items, one of their second items and so on, up to the shortest list."""
     if not lists:
         raise TemplateError("`zip` takes lists by name", "`zip(source=a, target=b)`")
     columns = [to_list(value) for value in lists.values()]
@@ -254,7 +254,7 @@ def zip_lists(**lists: Any) -> list[dict[str, Any]]:
 
 
 def _map_records(value: Any, fields: int, change: Callable[[Any], dict[str, Any]]) -> Any:
-    """A record changed, or each of a list of them."""
+    """Apply `change` to a record, or to each record of a list."""
     if isinstance(value, Mapping):
         spend(len(value) + fields)
         return change(value)
@@ -266,11 +266,11 @@ def _map_records(value: Any, fields: int, change: Callable[[Any], dict[str, Any]
 def _record(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value
-    raise TemplateError(f"{describe_kind(value)} is no record")
+    raise TemplateError(f"{describe_kind(value)} is not a record")
 
 
 def pair_with_keys(value: Any, attribute: Any, case_sensitive: bool) -> list[tuple[Any, Any]]:
-    """Each item behind its field, or behind itself."""
+    """Return pairs of a sort key and the item; the key is the item's field, or the item itself."""
     items = to_list(value)
     spend(4 * len(items))
     return [
@@ -282,12 +282,12 @@ def pair_with_keys(value: Any, attribute: Any, case_sensitive: bool) -> list[tup
 def _fold_case(value: Any, case_sensitive: bool) -> Any:
     if case_sensitive or not isinstance(value, str):
         return value
-    spend(handling_cost(value))  # it becomes a text of its own
+    spend(handling_cost(value))  # casefold creates a new text
     return value.casefold()
 
 
 def _equality_key(key: Any) -> tuple[Any, ...]:
-    """The same for equal values, and hashable; true is not 1, and what is absent equals what is absent."""
+    """Return a hashable key that is the same for equal values; true differs from 1, and all absent values are equal."""
     if isinstance(key, Absent):
         return ()
     return (key, isinstance(key, bool)) if isinstance(key, (str, int, float)) else (to_json(key), None)

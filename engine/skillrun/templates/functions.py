@@ -1,7 +1,6 @@
-"""The filters and functions that the project adds to templates: pure, bounded, absent values taken as empty.
+"""The project's own filters and functions for templates: pure, bounded, with absent values treated as empty.
 
-What they compute is in `collaboration`; here are the ones that are about text alone, and what each does with an absent
-value.
+The algorithms are in `scoring`; this module has the ones that only concern text, and how each treats an absent value.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ P = ParamSpec("P")
 
 
 def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concatenate[Any, P], Any]:
-    """A filter of one text: an absent value stays absent, anything else is taken as it prints."""
+    """Turn a text function into a filter: an absent value stays absent, any other value is converted to text."""
 
     @wraps(change)
     def apply_change(value: Any, /, *arguments: P.args, **options: P.kwargs) -> Any:
@@ -40,14 +39,14 @@ def text_filter(change: Callable[Concatenate[str, P], Any]) -> Callable[Concaten
 
 @text_filter
 def wrap_untrusted_text(text: str) -> str:
-    """The text between tags that it cannot close: their name holds its hash; what looks like one in it is broken."""
+    """Wrap the text in tags that it cannot close: their name has its hash, and similar tags in it are broken up."""
     escaped_text = _TAG.sub(r"\1 \2", text)
     tag = f"untrusted-{hashlib.sha256(escaped_text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
     return f"<{tag}>\n{escaped_text}\n</{tag}>"
 
 
 def to_single_line(text: str, max_length: int = 120) -> str:
-    """Somebody else's words for a line of the engine's own: in one line, bounded, and with no tag in them."""
+    """Return foreign text for use in an engine message: on one line, at most `max_length` characters, without tags."""
     words = " ".join(_TAG.sub(r"\1 \2", text[: 4 * max_length]).split())
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
     return plain if len(plain) <= max_length and len(text) <= 4 * max_length else f"{plain[: max_length - 1]}…"
@@ -58,9 +57,9 @@ _TAG: Final = re.compile(r"(untrusted)([-‐‑‒–—−﹣－])", re.IGNOREC
 
 @text_filter
 def section(text: str, heading: Any) -> Any:
-    """What stands under a markdown heading, its own subsections included; absent when no heading reads so.
+    """Return the text under a markdown heading, subsections included; absent if there is no such heading.
 
-    Level, case, numbering and emphasis of the heading do not matter.
+    Level, case, numbering and emphasis of the heading are ignored.
     """
     if isinstance(heading, Absent):
         return ABSENT
@@ -85,14 +84,14 @@ def _normalize_heading(heading: str) -> str:
 
 @text_filter
 def slug(text: str) -> str:
-    """The text as a name of at most 64 lower-case letters, digits and hyphens; without any, the name is its hash."""
+    """Return the text as a name of at most 64 lower-case letters, digits and hyphens; if none remain, its hash."""
     ascii_text = unicodedata.normalize("NFKD", text[:1000]).encode("ascii", "ignore").decode().lower()
     name = re.sub(r"[^a-z0-9]+", "-", ascii_text).strip("-")[:64].rstrip("-")
     return name or hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def top(items: Any, n: Any) -> Any:
-    """The first n items of a list or pairs of a mapping."""
+    """Return the first n items of a list, or the first n pairs of a mapping."""
     count = max(0, to_integer(n))
     if isinstance(items, Mapping):
         return {key: items[key] for key in list(items)[:count]}
@@ -100,36 +99,36 @@ def top(items: Any, n: Any) -> Any:
 
 
 def tokens(text: Any) -> int:
-    """About how many tokens a model counts for the text."""
+    """Estimate how many tokens the text has."""
     return 0 if isinstance(text, Absent) else compaction.estimate_tokens(_charged_text(text))
 
 
 @text_filter
 def clip(text: str, n: Any) -> str:
-    """The beginning of the text, of at most n tokens with its ` […]`."""
+    """Cut the text to at most n tokens, including the ` […]` at the end."""
     return compaction.clip(_charged_text(text), to_integer(n))
 
 
 def overlap(a: Any, b: Any) -> float:
-    """The share of words that two texts have in common, 0 to 1."""
+    """Return the share of words that two texts have in common, 0 to 1."""
     if isinstance(a, Absent) or isinstance(b, Absent):
         return 0.0
     return likeness.overlap(_charged_text(a), _charged_text(b))
 
 
 def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
-    """The items without those that say nearly what an earlier one says; `by` names the field that holds their text."""
+    """Remove items that nearly repeat an earlier one; `by` names the field that holds their text."""
     records = to_list(items)
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
-    with render_budget() as active_budget:  # half of it is left for what is done with the items
+    with render_budget() as active_budget:  # keep half of it for processing the items
         return likeness.dedupe(records, by, to_number(threshold), spend, active_budget.remaining_work >> 1)
 
 
 def convergence(replies: Any, settings: Any) -> Any:
-    """How far replies agree: score, ratio, stability, level and the words that say so; absent for fewer than two."""
+    """Measure how far replies agree: score, ratio, stability, level and keyword counts; absent for fewer than two."""
     if not isinstance(settings, Mapping):
-        raise TemplateError(f"`convergence` takes its settings from a mapping; here is {describe_kind(settings)}")
+        raise TemplateError(f"the settings of `convergence` must be a mapping, not {describe_kind(settings)}")
     items = to_list(replies)
     spend_on_values(items)
     words = sum(len(settings[key]) for key in ("agree", "disagree") if isinstance(settings.get(key), (list, tuple)))
@@ -140,9 +139,9 @@ def convergence(replies: Any, settings: Any) -> Any:
 
 
 def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
-    """The names of the regular expressions that occur in the text, each with its distinct hits in order.
+    """Return the named regular expressions that match the text, each with its distinct hits in order.
 
-    Case does not matter. Only the beginning of a long text is searched.
+    Case is ignored. Only the beginning of a long text is searched.
     """
     if isinstance(text, Absent):
         return {}
@@ -152,9 +151,9 @@ def matches(text: Any, patterns: Any) -> dict[str, list[str]]:
 
 
 def hits(text: Any, patterns: Any) -> list[str]:
-    """The distinct hits of regular expressions in the text, in the order in which they stand there.
+    """Return the distinct hits of regular expressions in the text, in order of appearance.
 
-    Case does not matter. Only the beginning of a long text is searched.
+    Case is ignored. Only the beginning of a long text is searched.
     """
     if isinstance(text, Absent):
         return []
@@ -170,8 +169,8 @@ def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
 def new_in(
     later: Any, earlier: Any, field: Any, least: Any = newness.MIN_NEW_WORDS, idle: Any = ()
 ) -> list[dict[str, Any]]:
-    """What each reply has in the list `field` that the member's earlier reply had not; words that match the patterns
-    `idle` do not count."""
+    """Return, for each reply, the items of the list `field` that the member's earlier reply did not have; words that
+    match the patterns `idle` are ignored."""
     replies, before = to_list(later), to_list(earlier)
     spend_on_values([replies, before])
     patterns = [pattern for several in named_patterns(idle).values() for pattern in several] if idle else []
@@ -188,21 +187,21 @@ def new_in(
 
 
 def mean(records: Any) -> dict[str, float]:
-    """The mean of each field that holds numbers."""
+    """Return the mean of each numeric field."""
     given = records if isinstance(records, Mapping) else to_list(records)
     spend_on_values(given)
     return aggregation.mean(given)
 
 
 def number_range(start: Any, stop: Any = None, step: Any = 1) -> list[int]:
-    """`range(n)` and `range(start, stop, step)`."""
+    """Implements `range(n)` and `range(start, stop, step)`."""
     numbers = range(to_integer(start)) if stop is None else range(to_integer(start), to_integer(stop), to_integer(step))
     spend(len(numbers))
     return list(numbers)
 
 
 def _charged_text(value: Any) -> str:
-    """The printed value, paid for as text whose every word is looked at."""
+    """Convert the value to text, and charge for processing every word."""
     text = to_text(value)
     spend(len(text) >> 2)
     return text

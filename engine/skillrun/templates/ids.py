@@ -1,8 +1,7 @@
-"""Ids over several documents: where each is defined, where it is cited, and what is linked with what.
+"""Finds ids across documents: where each is defined, where it is cited, and which ids are linked.
 
-An id is defined where it begins a heading, a list item, a table's row or, at the beginning of a line, a bold word, or
-stands there before a colon or behind `id:`; never in a code fence, and not where it begins an enumeration. Elsewhere it
-is cited.
+An id is defined where it starts a heading, a list item or a table row, or where it starts a line in bold, before a
+colon or after `id:`; never in a code fence or at the start of an enumeration. Any other occurrence is a citation.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from skillrun.templates.limits import TemplateError, spend, spend_on_values
 from skillrun.templates.values import describe_kind as kind_of
 from skillrun.templates.values import to_list, to_text
 
-MAX_RANGE_IDS: Final = 200  # ids; of a longer range only its ends are cited
-LONGEST_LEAD: Final = 80  # characters in front of an id that is defined
-MAX_ENUMERATION_GAP: Final = 24  # characters between two ids of an enumeration, at most
+MAX_RANGE_IDS: Final = 200  # of a longer range, only the first and last id are cited
+LONGEST_LEAD: Final = 80  # characters before the id in a definition
+MAX_ENUMERATION_GAP: Final = 24  # characters between two ids of an enumeration
 
 Form = Literal["heading", "item", "row", "paragraph"]
 
@@ -48,7 +47,7 @@ _NEXT: Final = re.compile(r"/(\d+)(?![\w-])|,[ ]?(\d+)(?=[ ]?(?:[,;.)|/–—]|$
 
 @dataclass(frozen=True)
 class _Mention:
-    """An id at a place. Where it is defined, `form` says how, and `depth` how deep: a heading's level, a margin."""
+    """An occurrence of an id. For a definition, `form` is its kind and `depth` the heading level or indentation."""
 
     line: int
     column: int
@@ -67,10 +66,10 @@ class _Id:
 
 
 def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> list[dict[str, Any]]:
-    """A record for each id that the regular expressions find, in the order in which they come up; case matters.
+    """Return a record for each id that the regular expressions find, in order of appearance; case matters.
 
-    `where` names the documents, by kind, that alone define ids of that kind. `to` is the word of a range; each id of a
-    range is cited.
+    `where` names, by kind, the only documents that define ids of that kind. `to` is the word that marks a range; each
+    id of a range is cited.
     """
     kinds, defining_documents, words = (
         named_patterns(patterns),
@@ -92,12 +91,12 @@ def ids_in(documents: Any, patterns: Any, where: Any = None, to: Any = "to") -> 
 
 
 def links_between(ids: Any, document: Any, other: Any) -> list[dict[str, Any]]:
-    """The ids that are defined in one document, each with the places that link it with the other: where the other
-    mentions it, and where its own item mentions what the other defines. `id` of such a place is the other's."""
+    """Return the ids that one document defines, each with its links to the other document: where the other mentions
+    it, and where its own item mentions an id that the other defines. The `id` of a link is the other document's."""
     records = [entry for entry in to_list(ids) if isinstance(entry, Mapping)]
     spend_on_values(records)
     if len(records) < len(to_list(ids)):
-        raise TemplateError("`links_between` takes what `ids_in` gives")
+        raise TemplateError("`links_between` takes the result of `ids_in`")
     own_title, other_title = to_text(document), to_text(other)
     defined = {
         title: {entry["id"] for entry in records if _in(title, entry["defined"])} for title in (own_title, other_title)
@@ -131,7 +130,7 @@ def _in(title: str, places: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _with_inner_item(place: dict[str, Any], known: set[str], own_id: str) -> dict[str, Any]:
-    """The place with the innermost other item that it stands in; without an id where it stands in none."""
+    """Return the place with the id of the innermost enclosing item other than its own, if there is one."""
     inner = next((item for item in reversed(place["within"]) if item in known and item != own_id), None)
     return {"id": inner, **place} if inner is not None else place
 
@@ -168,7 +167,7 @@ def _mentions(
 
 
 def _is_whole(text: str, start: int, name: str) -> bool:
-    """Whether it is no part of a longer word: `AC-1` is none in `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
+    """Whether it is a whole id: `AC-1` does not count in `AC-12`, `X-AC-1`, `AC-1b`, `AC-1-2` and `AC-1.2`."""
     end = start + len(name)
     before, following = text[max(start - 3, 0) : start].rstrip("_")[-1:], text[end : end + 3].lstrip("_")[:2]
     if before == "-" or before.isalnum() or following[:1].isalnum():
@@ -186,13 +185,13 @@ def _is_enumeration(between: str) -> bool:
 
 
 def _split_number(name: str) -> tuple[str, str]:
-    """What stands in front of an id's number, and the number; empty where it ends in none."""
+    """Split an id into prefix and trailing number; the number is empty if there is none."""
     match = _NUMBERED.fullmatch(name)
     return (match[1], match[2]) if match else (name, "")
 
 
 def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[str]:
-    """The ids that a range or an enumeration adds behind one: `AC-1 to AC-4`, `AC-1–4`, `AC-1/2/3`, `AC-1, 2, 5`."""
+    """Yield the further ids of a range or enumeration: `AC-1 to AC-4`, `AC-1–4`, `AC-1/2/3`, `AC-1, 2, 5`."""
     prefix, number = _split_number(name)
     if not number:
         return
@@ -213,13 +212,13 @@ def _expand_range(name: str, line: str, end: int, words: list[str]) -> Iterator[
 
 
 def _is_range(match: re.Match[str], prefix: str) -> bool:
-    """Whether a joint joins: behind a hyphen a number alone is a part of the id, unless the id itself has none."""
+    """Whether a match is a range: a bare number after a hyphen is part of the id unless the prefix ends in a letter."""
     joint = match[0].strip("*_` ")
     return not joint.startswith("-") or bool(match["prefix"]) or prefix[-1:].isalpha()
 
 
 def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
-    """How a line defines the id at a column; None where it does not."""
+    """Return how a line defines the id at a column, and its depth; None if it does not."""
     lead = _LEAD.fullmatch(line, 0, column) if column <= LONGEST_LEAD else None
     if lead is None:
         return None, 0
@@ -239,7 +238,7 @@ def _form(line: str, column: int, end: int) -> tuple[Form | None, int]:
 
 
 def _enclosing_items(document: TitledText, mentions: list[_Mention]) -> list[list[str]]:
-    """Of each line the ids whose items it is in, from the outermost."""
+    """Return, for each line, the ids of the items that contain it, outermost first."""
     defined: dict[int, _Mention] = {}
     for mention in mentions:
         if mention.form is not None:
@@ -260,7 +259,7 @@ def _enclosing_items(document: TitledText, mentions: list[_Mention]) -> list[lis
 
 
 def _continues_item(item: _Mention, line: str, after_blank: bool, new: _Mention | None) -> bool:
-    """Whether a line belongs to an item that began before it."""
+    """Whether a line belongs to an item that started on an earlier line."""
     heading = _HEADING.match(line)
     if item.form == "heading":
         return heading is None or len(heading[1]) > item.depth
@@ -280,7 +279,7 @@ def _defining_documents(where: Any) -> dict[str, set[str]]:
     if where is None or isinstance(where, Absent):
         return {}
     if not isinstance(where, Mapping):
-        raise TemplateError(f"`where` is a mapping from kind to document; here is {kind_of(where)}")
+        raise TemplateError(f"`where` must be a mapping from kind to document, not {kind_of(where)}")
     return {kind: {to_text(title) for title in _as_list(titles)} for kind, titles in where.items()}
 
 

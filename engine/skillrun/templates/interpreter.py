@@ -1,7 +1,7 @@
-"""Runs the tree of a template over plain values, step by step: no Python code is made of it.
+"""Interprets a template's tree over plain values, without generating Python code.
 
-A kind of node without a rule here cannot be run, which is what makes the list of rules the sandbox. Each step is paid
-for; what fails is a `TemplateError` at the innermost node.
+Node types without a rule here cannot run, so the rule tables are the sandbox. Each step is charged to the render
+budget; a failure is a `TemplateError` at the innermost node.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skillrun.templates.vocabulary import FUNCTIONS, apply, apply_test
 
 
 class Bindings:
-    """The names at one point of a render: those handed in, and those that the template set."""
+    """The names at one point of a render: those passed in, and those that the template set."""
 
     __slots__ = ("block", "budget", "local_names", "names")
 
@@ -41,20 +41,20 @@ class Bindings:
         self.block = ""  # the text of the `{% set %}` whose filters are running
 
     def nested_scope(self) -> Bindings:
-        """What is set in it is forgotten after it."""
+        """Return a scope whose assignments do not leave it."""
         self.budget.spend(8 + len(self.local_names))
         return Bindings(self.names, self.budget, dict(self.local_names))
 
 
 def render_text(tree: nodes.Template, bindings: Bindings) -> str:
-    """The text of a template."""
+    """Render a template to text."""
     out: list[str] = []
     _statements(tree.body, bindings, out)
     return join_texts(out)
 
 
 def evaluate(node: nodes.Node, bindings: Bindings) -> Any:
-    """The value of an expression."""
+    """Evaluate an expression."""
     bindings.budget.spend(1)
     try:
         result = EXPRESSIONS[type(node)](node, bindings)
@@ -64,7 +64,7 @@ def evaluate(node: nodes.Node, bindings: Bindings) -> Any:
 
 
 def error_offset(node: nodes.Node) -> int:
-    """The offset where an expression is said to stand: a call at its function, a comparison at its beginning."""
+    """Return the offset to report for an expression: of a call its function, of a comparison its start."""
     first = node.expr if isinstance(node, nodes.Compare) else node.node if isinstance(node, nodes.Call) else node
     return first.lineno
 
@@ -130,7 +130,9 @@ def _set(target: nodes.Node, value: Any, bindings: Bindings) -> Bindings:
     if isinstance(target, nodes.Tuple):
         parts = to_list(value)
         if len(parts) != len(target.items):
-            raise TemplateError(f"{len(parts)} values cannot be set as {len(target.items)} names", offset=target.lineno)
+            raise TemplateError(
+                f"cannot unpack {len(parts)} values into {len(target.items)} names", offset=target.lineno
+            )
         for name, part in zip(target.items, parts, strict=True):
             _set(name, part, bindings)
     elif isinstance(target, nodes.Name):
@@ -265,7 +267,7 @@ EXPRESSIONS: Final[dict[type[nodes.Node], Callable[[Any, Bindings], Any]]] = {
 
 
 def expression_text(node: nodes.Node | None) -> str:
-    """An expression as an author writes it, long parts left out."""
+    """Return an expression as an author writes it, with long parts left out."""
     match node:
         case nodes.Name(name=name):
             return str(name)

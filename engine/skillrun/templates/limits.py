@@ -1,4 +1,4 @@
-"""How much a render may do and build. Every operation of a template asks here before it builds anything."""
+"""Limits the work and output of a render. Every template operation is charged here before it builds anything."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, Final
 MAX_TEMPLATE: Final = 100_000  # characters of a text with tags
 MAX_TEXT: Final = 1_000_000  # characters of any one text
 MAX_NUMBER: Final = 10**18
-MAX_WORK: Final = 1_000_000  # steps of a render and items that it handles, 32 characters counting as one
-WORK_PER_SECOND: Final = 1_000_000  # what a second of searching with regular expressions counts
+MAX_WORK: Final = 1_000_000  # steps and processed items of a render; 32 characters count as one
+WORK_PER_SECOND: Final = 1_000_000  # work units per second of regular expression search
 
 
 class TemplateError(Exception):
-    """What a template's author can mend, and the offset in the text where it is known."""
+    """An error that the template's author can fix, with its offset in the text if known."""
 
     def __init__(self, message: str, hint: str = "", offset: int | None = None, code: str = "expression") -> None:
         super().__init__(message)
@@ -24,13 +24,13 @@ class TemplateError(Exception):
         self.code = code
 
     def with_offset(self, offset: int) -> TemplateError:
-        """The fault, placed there unless it has a place already."""
+        """Set the offset unless it is already known; return the error."""
         self.offset = offset if self.offset is None else self.offset
         return self
 
 
 class RenderBudget:
-    """What one render, with all renders inside it, may still spend, and how long a text it may make."""
+    """The remaining work and the maximum text length of one render, including nested renders."""
 
     __slots__ = ("max_text", "remaining_work")
 
@@ -39,19 +39,17 @@ class RenderBudget:
         self.max_text = MAX_TEXT * times
 
     def spend(self, work: int) -> None:
-        """Account for work before it is done. Raises Fault when none is left."""
+        """Charge for work before it is done. Raises TemplateError if the budget is used up."""
         self.remaining_work -= work
         if self.remaining_work < 0:
-            raise TemplateError(
-                "this template does more work than a render may", "let it handle less text, or fewer items"
-            )
+            raise TemplateError("this template exceeds the work limit of a render", "process less text or fewer items")
 
 
 _budget: ContextVar[RenderBudget | None] = ContextVar("budget", default=None)
 
 
-class render_budget:  # noqa: N801 (a function to who reads it; as one it would cost each render more)
-    """The budget of a render, or `times` as much; one inside another shares the outer one's."""
+class render_budget:  # noqa: N801 (used like a function; a generator function would slow down each render)
+    """Context manager for the budget of a render, multiplied by `times`; nested ones share the outer budget."""
 
     __slots__ = ("_times", "_token")
 
@@ -71,20 +69,20 @@ class render_budget:  # noqa: N801 (a function to who reads it; as one it would 
 
 
 def spend(work: int) -> None:
-    """Account for work of the render that is going on."""
+    """Charge for work of the current render."""
     if (current := _budget.get()) is not None:
         current.spend(work)
 
 
 def handling_cost(value: Any) -> int:
-    """The work of handling a value once, without looking into lists and mappings."""
+    """Return the work of handling a value once, without the contents of lists and mappings."""
     if isinstance(value, str):
         return 1 + (len(value) >> 5)
     return 1 + len(value) if isinstance(value, (list, tuple, Mapping)) else 1
 
 
 def spend_on_values(*values: Any) -> None:
-    """Pay for walking through values, which are larger than their parts where these are repeated."""
+    """Charge for walking through values; a part that occurs repeatedly counts each time."""
     waiting = list(values)
     while waiting:
         part = waiting.pop()
@@ -96,14 +94,14 @@ def spend_on_values(*values: Any) -> None:
 
 
 def spend_on_comparison(left: str, right: str) -> None:
-    """Pay for comparing two texts, which takes a fraction of what handling them does."""
+    """Charge for comparing two texts, a fraction of the cost of handling them."""
     spend(min(len(left), len(right)) >> 10)
 
 
 def spend_on_text(characters: int) -> None:
-    """Pay for a text of that length before it is made. Raises Fault when it may not be made."""
+    """Charge for a text of that length before it is built. Raises TemplateError if it would be too long."""
     current = _budget.get()
     longest = MAX_TEXT if current is None else current.max_text
     if characters > longest:
-        raise TemplateError(f"the text would be longer than {longest:,} characters", "clip what it is made of")
+        raise TemplateError(f"the text would be longer than {longest:,} characters", "clip its parts")
     spend(characters >> 5)

@@ -1,6 +1,6 @@
-"""The numbers that documents state, with their units, so that a limit in one can be looked for in another.
+"""Finds the numbers in documents, with their units, so that a limit in one document can be found in another.
 
-Left out is what is no amount: numbers of lists and headings, dates, times, versions, parts of ids, names and paths.
+Skips numbers that are not amounts: those of lists and headings, dates, times, versions, parts of ids, names and paths.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEAD: Final = re.compile(
     r"[ \t>|]*(?:(?:[-*+]|#{1,6})[ \t]+)*(?:\[.?\][ \t]+)?[*_]*[\d.]*\d[.)][*_]*(?=[ \t]|$)"
     r"|[ \t>]*#{1,6}[ \t]+[\d.]+(?=[ \t])"
 )
-"""The number of a list's item or of a heading."""
+"""The number of a list item or heading."""
 _NAME: Final = re.compile(r"(?:^|[^.!?:;|\s])[ ]+[^\W\d_]*[A-Z][^\W\d_]*[ ]$")
 _QUOTES: Final = tuple("\"'‘’“”„«»")
 _LETTERS: Final = re.compile(r"[^\W_]*")
@@ -40,14 +40,14 @@ class _Number:
 
     @property
     def number(self) -> str:
-        """As it is written plainly: `1,000 rows` is `1000 rows`, `10MB` is `10 MB`."""
+        """Its normalized form: `1,000 rows` is `1000 rows`, `10MB` is `10 MB`."""
         plain = f"{self.value:.15g}" if isinstance(self.value, float) else str(self.value)
         return f"{plain} {self.unit}".rstrip()
 
 
 def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
-    """A record for each number with a unit, or the word behind it, in the order in which they come up; with `code` also
-    those in code fences."""
+    """Return a record for each number with its unit, or the word after it, in order of appearance; with `code`, code
+    fences are included."""
     numbers: dict[str, _Number] = {}
     for document in read_documents(documents):
         for at, line in enumerate(document.lines):
@@ -66,11 +66,11 @@ def numbers_in(documents: Any, code: Any = False) -> list[dict[str, Any]]:
 
 
 def _amounts(line: str) -> Iterator[tuple[int, int | float, str]]:
-    """Column, value and unit of each amount in a line."""
+    """Yield column, value and unit of each amount in a line."""
     lead = _LEAD.match(line)
     start = lead.end() if lead else 0
     line = _DATE.sub(lambda date: "\0" * len(date[0]), line)
-    refused = -1  # where the last number ended that is none; `3.10–3.15` are two
+    refused = -1  # end of the last number that is not an amount; `3.10–3.15` has two
     for match in _NUMBER.finditer(line, start):
         spend(MENTION_WORK)
         column, end = match.span()
@@ -92,7 +92,7 @@ def _is_negative(line: str, column: int) -> bool:
 
 
 def _is_amount(line: str, match: re.Match[str]) -> bool:
-    """Whether a number is none of a name, an id, a version, a time or a quoted text."""
+    """Whether a number is an amount, not part of a name, an id, a version, a time or a quoted text."""
     column, end = match.span()
     before, following = line[max(column - 2, 0) : column], line[end : end + 2]
     last, first = before[-1:], following[:1]
@@ -110,7 +110,7 @@ def _is_amount(line: str, match: re.Match[str]) -> bool:
 
 
 def _is_quoted(line: str, column: int, end: int) -> bool:
-    """Whether the number is a text, `'1'`, or the beginning of a word that is one."""
+    """Whether the number is quoted, as in `'1'`, or starts a quoted word."""
     if line[max(column - 1, 0) : column] not in _QUOTES or column == 0:
         return False
     after = end + len(_attached_letters(line, end))
@@ -118,7 +118,7 @@ def _is_quoted(line: str, column: int, end: int) -> bool:
 
 
 def _has_attached_letters(line: str, end: int) -> bool:
-    """Whether what is glued to the number is more than a unit: `0x1f`, `1a2b`, `3rd-party`."""
+    """Whether the characters attached to the number are more than a unit: `0x1f`, `1a2b`, `3rd-party`."""
     glued = _attached_letters(line, end)
     return bool(glued) and (len(glued) > 4 or not glued.isalpha())
 

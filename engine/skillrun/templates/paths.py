@@ -1,6 +1,6 @@
-"""Paths that documents mention: words with a `/` that look like files or folders, and which of them are said to be new.
+"""Finds paths in documents: words with a `/` that look like files or folders, and which of them are marked as new.
 
-Knows no files: whether a path exists is for the verb `find`.
+Does not access files: the verb `find` determines whether a path exists.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class _Path:
 
 
 def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
-    """A record for each path, in the order in which they come up. `new` are regular expressions for the words that say
-    of a path beside them that it is not there yet; one such place is enough."""
+    """Return a record for each path, in order of appearance. `new` are regular expressions for words that mark an
+    adjacent path as not existing yet; one such mention is enough."""
     marks = named_patterns(new)
     paths: dict[str, _Path] = {}
     for document in read_documents(documents):
         marked = _mark_columns(document, marks)
-        in_marked_list = False  # a line of marks that ends in a colon
+        in_marked_list = False  # a list introduced by a line with a mark and a final colon
         for at, line in enumerate(document.lines):
             mentions = list(_mentions(line)) if "/" in line else []
             marks_on_line = marked.get(at, [])
@@ -79,7 +79,7 @@ def paths_in(documents: Any, new: Any = ()) -> list[dict[str, Any]]:
 
 
 def _first_columns(mentions: Iterable[_Mention]) -> dict[str, int]:
-    """Where each path stands first."""
+    """Return the first column of each path."""
     starts: dict[str, int] = {}
     for mention in mentions:
         starts.setdefault(mention.path, mention.start)
@@ -87,7 +87,7 @@ def _first_columns(mentions: Iterable[_Mention]) -> dict[str, int]:
 
 
 def _mark_columns(document: TitledText, marks: dict[str, list[str]]) -> dict[int, list[int]]:
-    """The columns of the words that say so, by line."""
+    """Return the columns of the marks, by line."""
     columns: dict[int, list[int]] = {}
     for offset, _, _ in find_occurrences(document.text, marks):
         line, column = document.position(offset)
@@ -103,7 +103,7 @@ def _mentions(line: str) -> Iterator[_Mention]:
             continue
         quoted = plain[start - 1 : start] == "`" == plain[end : end + 1]
         if word[0].endswith("/") and plain[end : end + 1] == "`" and not quoted:
-            continue  # a `/` between two words, of which one is in backticks
+            continue  # a `/` between two words, one of them in backticks
         path = _PLACE_IN_IT.sub("", word[0]).rstrip(".…:,?!*_" if not quoted else "….:,")
         path = path.lstrip("*_").removeprefix("./")
         spend(MENTION_WORK)
@@ -112,7 +112,7 @@ def _mentions(line: str) -> Iterator[_Mention]:
 
 
 def _lines(word: str) -> tuple[int, int] | None:
-    """The lines that are named behind a path, `:12`, `:12-40` or `#L12-L40`; the lower number is the first."""
+    """Return the line range after a path, `:12`, `:12-40` or `#L12-L40`, lower number first; None if there is none."""
     if (named := _LINES.search(word)) is None:
         return None
     first, last = int(named[1]), int(named[2] or named[1])
@@ -120,9 +120,9 @@ def _lines(word: str) -> tuple[int, int] | None:
 
 
 def _is_path(path: str, quoted: bool) -> bool:
-    """Whether a word with a `/` is a path. In prose its end has to say so, a `/` or a file's ending, or a hidden name.
+    """Whether a word with a `/` is a path. In prose, it must end in `/` or a file extension, or start with a dot.
 
-    None begins with `/`, `~` or `-`: such are commands, routes, options, and places outside of a repository.
+    A path never starts with `/`, `~` or `-`: such words are commands, routes, options or files outside a repository.
     """
     *folders, leaf = path.split("/")
     if not folders or path[:1] in "/~$-" or any(_PART.fullmatch(part) is None for part in (*folders, leaf or "x")):
@@ -136,12 +136,12 @@ def _is_path(path: str, quoted: bool) -> bool:
     return quoted and folders[0] not in _MEDIA | _WORDS
 
 
-# what is said to be new
+# paths marked as new
 
 
 def _find_new_paths(line: str, mentions: list[_Mention], marks: list[int]) -> set[int]:
-    """The paths of a line that its marks mean, by number: each mark the ones it stands beside, and paths that are only
-    enumerated together."""
+    """Return the indexes of the paths that the marks on a line apply to: the group of enumerated paths next to each
+    mark."""
     spend(len(marks) * (len(mentions) + (len(line) >> 6)) if mentions else 0)
     columns = [column for column in marks if not any(path.start <= column < path.end for path in mentions)]
     groups = _groups(line, mentions, columns)
@@ -166,8 +166,8 @@ def _groups(line: str, mentions: list[_Mention], marks: list[int]) -> list[list[
 
 
 def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], column: int) -> list[int] | None:
-    """The paths that a mark means: those before it up to the next comma, or, where no comma comes, those behind it
-    unless the mark follows at once."""
+    """Return the group of paths that a mark applies to. With a comma between the neighboring groups, it is the one on
+    the mark's side; without, it is the following one if a word separates the mark from the preceding one."""
     preceding = next((group for group in reversed(groups) if mentions[group[-1]].end <= column), None)
     following = next((group for group in groups if mentions[group[0]].start > column), None)
     if preceding is not None and following is not None:
@@ -184,7 +184,7 @@ def _select_group(line: str, mentions: list[_Mention], groups: list[list[int]], 
 
 
 def _comma(line: str, start: int, end: int) -> int | None:
-    """The first comma between two places that is in no brackets."""
+    """Return the first comma between two columns that is not in brackets."""
     depth = 0
     for at in range(start, end):
         depth += (line[at] in "([") - (line[at] in ")]")

@@ -1,6 +1,6 @@
-"""The functions that the project adds to templates, most of them filters as well: an entry for each.
+"""The definitions of the project's own template functions, most of which are also filters.
 
-The last ones depend on the run, which hands them in.
+The last ones depend on the run, which provides their implementations.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         number_arguments=(1, "n"),
         usages=("clip(n)",),
-        description="the beginning, of at most n tokens, ending in ` […]`",
+        description="the text, cut to at most n tokens, ending in ` […]`",
     ),
     "convergence": Builtin(
         functions.convergence,
@@ -53,8 +53,8 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         usages=("convergence(settings)",),
         description=(
-            "how far replies agree: `score`, `ratio`, `stability`, `level` (high, medium, low), and how many "
-            "words agree (`agree`) and disagree (`disagree`); absent for fewer than two"
+            "how far replies agree: `score`, `ratio`, `stability`, `level` (high, medium, low), and the number of "
+            "words of agreement (`agree`) and disagreement (`disagree`); absent for fewer than two replies"
         ),
     ),
     "dedupe": Builtin(
@@ -65,8 +65,8 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         number_arguments=(2, "threshold"),
         usages=("dedupe(field, threshold)",),
         description=(
-            "the items without those that say nearly what an earlier one says (threshold 0.6); the end of a "
-            "flood is only compared for the same words"
+            "the items without those that nearly repeat an earlier one (threshold 0.6); in very long lists, the "
+            "last items are only removed if they have exactly the same words"
         ),
     ),
     "hits": Builtin(
@@ -76,7 +76,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         accepts="a text",
         pattern_argument=1,
         usages=("hits(patterns)",),
-        description="all that the regular expressions [hit](#patterns) in a text, each once; case is ignored",
+        description="the distinct [hits](#patterns) of the regular expressions in a text; case is ignored",
     ),
     "matches": Builtin(
         functions.matches,
@@ -85,7 +85,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         accepts="a text",
         pattern_argument=1,
         usages=("matches(patterns)",),
-        description="the named regular expressions that occur, each with its [hits](#patterns); case is ignored",
+        description="the named regular expressions that match, each with its [hits](#patterns); case is ignored",
     ),
     "mean": Builtin(
         functions.mean,
@@ -104,9 +104,9 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         pattern_argument=4,
         usages=("new_in(earlier, field, least, idle)",),
         description=(
-            "for each of a list of replies what it says that the member's own reply in the list `earlier` had "
-            "not said: `member`, `status`, `new`, the items of the list `field` with at least `least` (5) words"
-            " that stand nowhere there, and `alike`, the `overlap` of each text with the same one there. Words "
+            "for each reply of a list, what is new compared with the same member's reply in the list `earlier`: "
+            "`member`, `status`, `new`, the items of the list `field` with at least `least` (5) words that do not "
+            "occur in the earlier reply, and `alike`, the `overlap` of each text field with the earlier one. Words "
             "that match the patterns `idle` do not count"
         ),
     ),
@@ -122,21 +122,21 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         TEXT.maybe(),
         use="both",
         usages=("section(heading)",),
-        description="what stands under a markdown heading; absent when there is none",
+        description="the text under a markdown heading; absent if there is no such heading",
     ),
     "slug": Builtin(
         functions.slug,
         TEXT,
         use="both",
         usages=("slug",),
-        description="the text as a name of small letters, digits and hyphens",
+        description="the text as a name of lower-case letters, digits and hyphens",
     ),
     "tokens": Builtin(
         functions.tokens,
         NUMBER,
         use="both",
         usages=("tokens",),
-        description="about how many tokens a model counts",
+        description="an estimate of the number of tokens",
     ),
     "top": Builtin(
         functions.top,
@@ -145,7 +145,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         accepts="a list",
         number_arguments=(1, "n"),
         usages=("top(n)",),
-        description="the first n items, or pairs of a mapping",
+        description="the first n items of a list, or pairs of a mapping",
     ),
     "untrusted": Builtin(
         functions.wrap_untrusted_text,
@@ -153,8 +153,8 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         usages=("untrusted",),
         description=(
-            "the text between tags that it cannot close, and what looks like such a tag in it broken; for a "
-            "short text in the middle of a section, as [material](#material) is fenced anyway"
+            "the text between tags that it cannot close; similar tags in it are broken up. For a short text in "
+            "the middle of a section; [material](#material) is always fenced"
         ),
     ),
     "amended": Builtin(
@@ -163,8 +163,8 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         usages=("amended(changes)",),
         description=(
-            "a text corrected by its own words: each change has `says`, words that stand there once (white "
-            "space may differ), and `instead`. Gives `text`, and the changes that were `made` and `missed`"
+            "a text with replacements: each change has `says`, words that occur once in the text (white space "
+            "may differ), and `instead`. Returns `text`, and the changes that were `made` and `missed`"
         ),
     ),
     "hits_in": Builtin(
@@ -173,7 +173,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         pattern_argument=1,
         usages=("hits_in(patterns)",),
-        description="each [place](#checks-of-texts) where one of the named regular expressions occurs",
+        description="each [place](#checks-of-texts) where one of the named regular expressions matches",
     ),
     "ids_in": Builtin(
         ids_in,
@@ -181,7 +181,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         pattern_argument=1,
         usages=("ids_in(patterns, where, to)",),
-        description="each id, where it is [defined and where cited](#checks-of-texts)",
+        description="each id, with the places where it is [defined and cited](#checks-of-texts)",
     ),
     "links_between": Builtin(
         links_between,
@@ -189,7 +189,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         accepts="a list",
         usages=("links_between(document, other)",),
-        description="of what `ids_in` gives: the ids that one document defines, each with what links it with the other",
+        description="from the result of `ids_in`, the ids that one document defines, each with its links to the other",
     ),
     "numbers_in": Builtin(
         numbers_in,
@@ -204,7 +204,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         pattern_argument=1,
         usages=("paths_in(new)",),
-        description="each [path](#checks-of-texts), and whether it is said to be new",
+        description="each [path](#checks-of-texts), and whether it is marked as new",
     ),
     "latest": Builtin(
         latest,
@@ -212,7 +212,7 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         use="both",
         accepts="a list",
         usages=("latest(a, b, …)",),
-        description="each member's last reply over several steps, or lists of replies (`a.replies`)",
+        description="each member's last reply in several steps or lists of replies (`a.replies`)",
     ),
     "bank": Builtin(
         lambda name, group, n=3: None,  # noqa: ARG005
@@ -238,11 +238,10 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         needs_run=True,
         usages=("model(name)",),
         description=(
-            "what a model's name means in this run, and goes on to mean: `name`, `id` (`provider:name`), "
-            "`provider`, `model` (as of a `member`), `window`, `tools` (whether it takes them); of a list of "
-            "names a list. `model(inputs.models) | map(attribute='id') | unique` leaves out names that mean the"
-            " same. What no tier, role or input of the run names goes by the [lists](running.md#models) that "
-            "are there already"
+            "the model that a name resolves to for the whole run: `name`, `id` (`provider:name`), `provider`, "
+            "`model` (as in `member`), `window`, `tools` (whether it supports them); for a list of names, a list. "
+            "`model(inputs.models) | map(attribute='id') | unique` leaves out names of the same model. A name that "
+            "no tier, role or input of the run has is resolved with the [lists](running.md#models) fetched so far"
         ),
     ),
     "others": Builtin(
@@ -252,8 +251,8 @@ PROJECT_BUILTINS: Final[Mapping[str, Builtin]] = {
         needs_run=True,
         usages=("others(step)",),
         description=(
-            "the replies of the other members in that step, or in a list of replies; all of them for a reader "
-            "who is none of them. For `material:`"
+            "the replies of the other members in that step, or in a list of replies; all replies for a reader "
+            "who is not one of the members. For `material:`"
         ),
     ),
 }

@@ -1,4 +1,4 @@
-"""The records that functions and steps give, as types: a reply, a question, a failure, a hit in a text."""
+"""The types of the records that functions and steps return: a reply, a question, a failure, a hit in a text."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ FAILURES: Final = (
     *STATUSES[1:], "auth", "not_found", "rate_limit", "overloaded", "connection", "invalid_request", "too_long",
     "other", "failed",
 )  # fmt: skip
-"""Kinds of failures: what became of a reply, what became of a call, and everything else."""
+"""Kinds of failures: of a reply, of a call, and any other."""
 _STATUS: Final = TEXT._replace(values=STATUSES)
 _KIND: Final = TEXT._replace(values=FAILURES)
-READ_LINES: Final = record({"path": TEXT, "from": NUMBER, "lines": NUMBER}, "what was read")
+READ_LINES: Final = record({"path": TEXT, "from": NUMBER, "lines": NUMBER}, "the lines read")
 _DROPPED: Final = {"path": TEXT, "reason": TEXT, "text": TEXT}
-DROPPED: Final = record({"member": TEXT, **_DROPPED}, "what was dropped")
+DROPPED: Final = record({"member": TEXT, **_DROPPED}, "the dropped item")
 REPLY: Final = record(
     {
         "member": TEXT, "status": _STATUS, "text": TEXT.maybe(), "data": ANY.maybe(),
         "reason": TEXT.maybe(), "kind": _KIND.maybe(), "reads": list_of(READ_LINES),
-        "dropped": list_of(record(_DROPPED, "what was dropped")), "record": ANY.maybe(), "points": ANY.maybe(),
+        "dropped": list_of(record(_DROPPED, "the dropped item")), "record": ANY.maybe(), "points": ANY.maybe(),
     },
     "the reply",
 )  # fmt: skip
@@ -40,7 +40,7 @@ ANSWER: Final[Mapping[str, Type]] = {
 }  # fmt: skip
 _LEVEL: Final = TEXT._replace(values=("high", "medium", "low"))
 FAILURE: Final = record({"kind": _KIND, "reason": TEXT, "text": TEXT.maybe(), "replies": list_of(REPLY)}, "the failure")
-"""What `otherwise` sees of the step that it stands in for."""
+"""The failure of a step, as its `otherwise` sees it."""
 CONVERGENCE: Final = record(
     {"score": NUMBER, "ratio": ANY, "stability": NUMBER, "level": _LEVEL, "agree": NUMBER, "disagree": NUMBER},
     "the convergence",
@@ -50,9 +50,7 @@ MODEL: Final = record(
     {"name": TEXT, "id": TEXT, "provider": TEXT, "model": TEXT, "window": NUMBER, "tools": BOOLEAN},
     "the model",
 )
-NEWS: Final = record(
-    {"member": TEXT, "status": _STATUS, "new": list_of(ANY), "alike": map_of(NUMBER)}, "what a member says anew"
-)
+NEWS: Final = record({"member": TEXT, "status": _STATUS, "new": list_of(ANY), "alike": map_of(NUMBER)}, "the new items")
 _PLACE: Final = {"document": TEXT, "line": NUMBER, "text": TEXT}
 _LINES: Final = list_of(record({"first": NUMBER, "last": NUMBER}, "the lines"))
 _CITED: Final = list_of(record(_PLACE, "the place"))

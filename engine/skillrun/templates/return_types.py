@@ -1,6 +1,6 @@
-"""What filters and functions give, as rules: the type of a result from the types of the arguments.
+"""Rules that infer the result type of filters and functions from the types of the arguments.
 
-An entry of the vocabulary names the rule, or the type where it is always the same.
+An entry of the vocabulary names a rule, or a type if the result type is always the same.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from skillrun.types.types import ANY, NUMBER, TEXT, Type, list_of, map_of, merge
 
 
 def constant_value(node: nodes.Node | None) -> Any:
-    """The value of what is written out; None of everything else."""
+    """Return the value of a literal; None for any other node."""
     return node.value if isinstance(node, nodes.Const) else None
 
 
 def keyword_value(node: nodes.Call | nodes.Filter, name: str) -> Any:
-    """As `constant`, of the argument that is given by this name."""
+    """Return the `constant_value` of the keyword argument with this name."""
     return next((constant_value(argument.value) for argument in node.kwargs if argument.key == name), None)
 
 
@@ -31,17 +31,17 @@ def _argument(node: nodes.Call | nodes.Filter, number: int) -> nodes.Node | None
 
 
 def same_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """What keeps the items it is given, such as `sort`; an absent list becomes an empty one."""
+    """For filters that keep all items, such as `sort`; an absent list becomes an empty one."""
     return _as_list_type(types[0])._replace(unless=None, values=None, filled=_is_filled(types[0]))
 
 
 def fewer_items(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """What leaves items out, such as `select`."""
+    """For filters that leave out items, such as `select`."""
     return _as_list_type(types[0])._replace(unless=None, values=None, filled=False)
 
 
 def _as_list_type(type_: Type) -> Type:
-    """The list that a mapping is when its keys are listed."""
+    """Return the type as a list; a mapping becomes the list of its keys."""
     return list_of(TEXT) if type_.kind in ("map", "record") else type_
 
 
@@ -50,7 +50,7 @@ def _is_filled(type_: Type) -> bool:
 
 
 def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`map`: a field of each item, or each through a filter."""
+    """`map`: a field of each item, or the result of a filter for each item."""
     attribute, name = keyword_value(node, "attribute"), constant_value(_argument(node, 0))
     item = types[0].item or ANY
     each = ANY
@@ -62,16 +62,16 @@ def map_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 
 
 def _filter_result(context: InferenceContext, node: nodes.Call | nodes.Filter, name: str, types: list[Type]) -> Type:
-    """What a filter makes of each item; an item that is there is never said to be absent then."""
+    """Return a filter's result type for each item; for a present item it is never absent."""
     if types[0].kind == "list" and name in types[0].fields:
-        return types[0].fields[name]  # the ends of a pair
+        return types[0].fields[name]  # `first` and `last` of a pair
     each = nodes.Filter(node.node, name, node.args[1:], node.kwargs, None, None, lineno=node.lineno)
     result = context.infer_filter_result(each, types)
     return result.present() if types[0].unless is None else result
 
 
 def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`top`: of a list its first items, of a mapping its first pairs, which is a mapping."""
+    """`top`: a list for a list, a mapping for a mapping."""
     type_ = types[0]
     if type_.kind not in ("record", "map"):
         return fewer_items(context, node, types)
@@ -80,7 +80,7 @@ def top_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 
 
 def select_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`selectattr`, `rejectattr`: fewer items, whose field is there where it has been selected by."""
+    """`selectattr`, `rejectattr`: fewer items; after `selectattr` the tested field is present."""
     attribute, test, value = (_argument(node, number) for number in range(3))
     path, tested = constant_value(attribute), ANY
     if attribute is not None and isinstance(path, str):
@@ -107,7 +107,7 @@ def end_item_result(context: InferenceContext, node: nodes.Call | nodes.Filter, 
 
 
 def sum_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`sum`: a number, or with a `start` that is a list the items of lists."""
+    """`sum`: a number, or with a list as `start` the concatenated lists."""
     item, attribute = types[0].item, keyword_value(node, "attribute")
     if item is None or not any(argument.key == "start" for argument in node.kwargs):
         return NUMBER
@@ -117,13 +117,13 @@ def sum_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types
 
 
 def flatten_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """The items of the lists in a list."""
+    """`flatten`: a list of the items of the inner lists."""
     inner = types[0].item or ANY
     return inner.present()._replace(values=None, filled=False) if inner.kind == "list" else list_of(ANY)
 
 
 def pick_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`pick`: records of the fields that are named, from those that they have."""
+    """`pick`: records with only the named fields."""
     records = types[0] if types[0].kind == "list" else list_of(types[0])
     fields = {}
     for name, source in (*((name, name) for name in node.args), *((pair.key, pair.value) for pair in node.kwargs)):
@@ -134,7 +134,7 @@ def pick_result(context: InferenceContext, node: nodes.Call | nodes.Filter, type
 
 
 def plus_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`plus`: records with some fields more."""
+    """`plus`: records with additional fields."""
     inner = (types[0].item or ANY) if types[0].kind == "list" else types[0]
     more = {str(argument.key): context.infer(argument.value) for argument in node.kwargs}
     return _match_input_shape(
@@ -143,28 +143,28 @@ def plus_result(context: InferenceContext, node: nodes.Call | nodes.Filter, type
 
 
 def zip_result(context: InferenceContext, node: nodes.Call | nodes.Filter, _: list[Type]) -> Type:
-    """`zip`: records of the items of lists."""
+    """`zip`: a list of records with an item of each list."""
     columns = {str(argument.key): _as_list_type(context.infer(argument.value)).item or ANY for argument in node.kwargs}
     return list_of(record(columns, "zip"))
 
 
 def _match_input_shape(input_type: Type, result: Type) -> Type:
-    """A list of what was result where a list was given."""
+    """Return `result` for a record, and a list of it for a list."""
     return result if input_type.kind == "record" else list_of(result, filled=_is_filled(input_type))
 
 
 def text_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """What turns text into text: nothing comes of an absent one."""
+    """For filters from text to text: an absent text stays absent."""
     return TEXT._replace(unless=types[0].unless) if types else TEXT
 
 
 def default_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """`default`: the value, or what stands in for it."""
+    """`default`: the value or its default."""
     return merge_types([types[0].present(), *types[1:2]])
 
 
 def unique_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """`unique`: the items that it is given."""
+    """`unique`: the same type of items."""
     keep = keyword_value(node, "keep")
     if keep not in (None, "first", "last"):
         context.report(node, "arguments", f"`keep` is `{keep}`", allowed_hint(("first", "last")))
@@ -172,7 +172,7 @@ def unique_result(context: InferenceContext, node: nodes.Call | nodes.Filter, ty
 
 
 def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, types: list[Type]) -> Type:
-    """A list of pairs, each of a key and its value."""
+    """`items`, `dictsort`: a list of pairs of key and value."""
     by = keyword_value(node, "by")
     if by not in (None, "key", "value"):
         context.report(node, "arguments", f"`by` is `{by}`", allowed_hint(("key", "value")))
@@ -186,7 +186,7 @@ def pairs_result(context: InferenceContext, node: nodes.Call | nodes.Filter, typ
 
 
 def mean_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """A number for each numeric field of the records; of no records, none."""
+    """`mean`: a number for each numeric field of the records."""
     item = types[0].item if types[0].kind == "list" else types[0]
     if item is None or item.kind != "record":
         return map_of(NUMBER)
@@ -195,7 +195,7 @@ def mean_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
 
 
 def matches_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """The hits of each pattern that has some, by its name."""
+    """`matches`: the hits of each matching pattern, by name."""
     patterns = types[1] if len(types) > 1 else ANY
     if patterns.kind != "record":
         return map_of(list_of(TEXT))
@@ -203,13 +203,13 @@ def matches_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Ty
 
 
 def model_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """A record for a name, and for a list of names a list of them."""
+    """`model`: a record for a name, a list of records for a list of names."""
     kind = types[0].kind if types else "any"
     return ANY if kind == "any" else list_of(MODEL) if kind == "list" else MODEL
 
 
 def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
-    """The replies of steps, or of lists of replies, with what is known of their data."""
+    """`latest`: the replies of steps or lists of replies, with the known type of their data."""
     lists = [type_.fields.get("replies", ANY) if type_.kind == "record" else type_ for type_ in types]
     known = all(
         replies.kind == "list" and replies.item is not None and replies.item.kind == "record" for replies in lists
@@ -222,7 +222,7 @@ def latest_result(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Typ
 
 
 def records_by_kind(type_: Type) -> Rule:
-    """Records whose `kind` is one of the names that the patterns have."""
+    """Return a rule for a list of records whose `kind` is the name of one of the patterns."""
 
     def rule(_: InferenceContext, __: nodes.Node, types: list[Type]) -> Type:
         patterns = types[1] if len(types) > 1 else ANY

@@ -1,6 +1,6 @@
-"""Reads the text of a template into Jinja's tree, in which a node's `lineno` is its offset in the text.
+"""Parses a template into Jinja's tree, in which a node's `lineno` is its offset in the text.
 
-Evaluates nothing; what may be called is `vetting`'s.
+Does not evaluate; `validation` checks which names may be called.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from skillrun.syntax.diagnostics import allowed_hint
 from skillrun.templates.limits import MAX_TEMPLATE, TemplateError
 
 TAGS: Final = ("for", "if", "set")
-_ENVIRONMENT: Final = Environment()  # noqa: S701  # only reads; nothing is made into HTML
+_ENVIRONMENT: Final = Environment()  # noqa: S701  # only parses; produces no HTML
 
 
 def parse_template(source: str, bare: bool) -> nodes.Template:
-    """The tree of a template, or of a bare expression as its only output. Raises Fault with an offset."""
+    """Return the tree of a template, or of a bare expression as its only output. Raises TemplateError."""
     if len(source) > MAX_TEMPLATE:
-        raise TemplateError(f"a text with tags has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
+        raise TemplateError(f"a template has at most {MAX_TEMPLATE:,} characters", "split it into several", 0)
     reader = _TemplateParser(source)
     try:
         reader.start("variable" if bare else None)
@@ -36,13 +36,11 @@ def parse_template(source: str, bare: bool) -> nodes.Template:
     except TemplateSyntaxError as error:
         raise _explain_error(error, reader, bare) from None
     except RecursionError:
-        raise TemplateError(
-            "the expressions are too deep inside one another", "use `set` for a part of them", 0
-        ) from None
+        raise TemplateError("the expressions are nested too deeply", "use `set` for part of them", 0) from None
 
 
 def _explain_error(error: TemplateSyntaxError, reader: _TemplateParser, bare: bool) -> TemplateError:
-    """Jinja's message with the signs that an author writes, at the place that the reader knows."""
+    """Rephrase Jinja's message in the author's notation, with the offset that the parser knows."""
     message, at, source = str(error.message), min(error.lineno, len(reader.source)), reader.source
     if not bare and re.search(r"nexpected end of template|'end of template'|Missing end", message):
         at = reader.open_tags[-2 if message.startswith("U") else -1]
@@ -56,25 +54,25 @@ def _explain_error(error: TemplateSyntaxError, reader: _TemplateParser, bare: bo
 
 
 class _TemplateParser(Parser):
-    """Jinja's parser, fed with tokens that carry offsets, for the few tags that templates have."""
+    """Jinja's parser, with offsets instead of line numbers, limited to the tags that templates support."""
 
     def __init__(self, source: str) -> None:
         super().__init__(_ENVIRONMENT, "")
         self.source = source
-        self.open_tags = [0]  # where the statements and the tag that are not closed yet begin
+        self.open_tags = [0]  # offsets of the statements and the tag that are still open
 
     def start(self, state: str | None) -> None:
         self.stream = TokenStream(_ENVIRONMENT.lexer.wrap(self._tokens(state)), None, None)
 
     def _tokens(self, state: str | None) -> Iterator[tuple[int, str, str]]:
-        """The tokens of Jinja's lexer with offsets; a `\\` in quotes that escapes nothing is itself."""
+        """Yield the tokens of Jinja's lexer with offsets; a `\\` in quotes that escapes nothing is kept."""
         at = 0
         try:
             for _, sort, value in _ENVIRONMENT.lexer.tokeniter(self.source, None, None, state):
                 at = self.source.index(value, at)
                 if sort.endswith("_begin"):
                     self.open_tags[-1:] = [at]
-                # of a number that is too long the beginning is enough to refuse it
+                # the first digits of an overlong number are enough to reject it
                 yield at, sort, _ESCAPE.sub(_escape, value) if sort == "string" else value[: _LENGTHS.get(sort)]
                 at += len(value)
         except TemplateSyntaxError as error:
@@ -93,7 +91,7 @@ class _TemplateParser(Parser):
         return statement
 
     def parse_subscript(self, node: nodes.Expr) -> nodes.Getattr | nodes.Getitem:
-        """A name after a dot stands where the name is, not the dot."""
+        """Use the offset of the name after a dot, not of the dot."""
         if self.stream.current.type == "dot" and self.stream.look().type == "name":
             next(self.stream)
             name = next(self.stream)
@@ -101,7 +99,7 @@ class _TemplateParser(Parser):
         return super().parse_subscript(node)
 
     def parse_test(self, node: nodes.Expr) -> nodes.Expr:
-        """A test stands where its name is, not the `is`."""
+        """Use the offset of the test's name, not of the `is`."""
         name = _TEST.match(self.source, self.stream.current.lineno)
         test = super().parse_test(node)
         (test.node if isinstance(test, nodes.Not) else test).lineno = name.end() if name else node.lineno

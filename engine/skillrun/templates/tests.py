@@ -1,6 +1,6 @@
-"""The tests of templates, which stand after `is` and inside `selectattr`, as a literal table.
+"""The table of template tests, used after `is` and in `selectattr`.
 
-Nothing absent passes one: that is seen to where they are called.
+An absent value passes no test: `vocabulary.apply_test` ensures that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SIGNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("gt", "greaterthan"), "gt"),
     "ge": "gteq",
 }
-"""The tests that compare, and the sign of each, by Jinja's name for it."""
+"""The comparison tests and Jinja's name of each operator."""
 
 
 def _comparing(sign: str) -> Callable[[Any, Any], bool]:

@@ -1,4 +1,4 @@
-"""Corrections of a text by its own words: what stands there once is replaced, and what does not is said."""
+"""Applies replacements to a text: words that occur exactly once are replaced, other changes are reported as missed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from skillrun.templates.values import describe_kind, to_list, to_text
 
 
 def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
-    """`text` with each change made: the words of `says`, where they stand once, give way to those of `instead`.
+    """Apply each change to `text`: replace the words of `says`, if they occur exactly once, with those of `instead`.
 
-    White space may differ, and what stands around the words stays. What was made is in `made`; in `missed` is what
-    stands nowhere, or more than once.
+    White space may differ; white space around the words is kept. Applied changes are in `made`; those whose words do
+    not occur, or occur more than once, are in `missed`.
     """
     amendment: dict[str, Any] = {"text": "" if isinstance(text, Absent) else to_text(text), "made": [], "missed": []}
     for change in to_list(changes):
         if not isinstance(change, Mapping):
-            raise TemplateError(f"`amended` takes records with `says` and `instead`; here is {describe_kind(change)}")
+            raise TemplateError(f"`amended` takes records with `says` and `instead`, not {describe_kind(change)}")
         says, instead = to_text(change.get("says") or ""), to_text(change.get("instead") or "")
         place = _find_unique_span(amendment["text"], says)
         if place is None:
@@ -34,7 +34,7 @@ def apply_text_edits(text: Any, changes: Any) -> dict[str, Any]:
 
 
 def _find_unique_span(text: str, words: str) -> tuple[int, int] | None:
-    """Where the words stand, from and to; None where they stand nowhere, or in several places."""
+    """Return start and end of the words; None if they do not occur, or occur more than once."""
     words = words.strip()
     spend(len(text) >> 3)
     if not words:

@@ -1,4 +1,4 @@
-"""Filters that part a text: its lines, its paragraphs, its words, what stands between other words. Reads no markup."""
+"""Filters that split a text into lines, paragraphs, words, or parts between separators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillrun.templates.values import to_text
 
 
 def lines(value: Any) -> list[str]:
-    """The lines of a text that have something in them, without the blanks around them."""
+    """Return the non-empty lines of a text, stripped."""
     if isinstance(value, Absent):
         return []
     text = to_text(value)
@@ -22,7 +22,7 @@ def lines(value: Any) -> list[str]:
 
 
 def paragraphs(value: Any) -> list[str]:
-    """The parts of a text between empty lines, which part nothing in a code fence."""
+    """Return the parts of a text between empty lines; empty lines in a code fence do not split."""
     if isinstance(value, Absent):
         return []
     text = to_text(value)
@@ -38,12 +38,12 @@ def paragraphs(value: Any) -> list[str]:
 
 
 def split(value: Any, by: Any) -> list[str]:
-    """The parts of a text between the places where `by` stands, without the blanks around them; empty ones go."""
+    """Return the non-empty parts of a text between occurrences of `by`, stripped."""
     if isinstance(value, Absent):
         return []
     text, mark = to_text(value), to_text(by)
     if not mark:
-        raise TemplateError("`split` takes the text that parts are parted by", "`x | split(';')`, `x | lines`")
+        raise TemplateError("`split` needs a separator", "`x | split(';')`, `x | lines`")
     spend(len(text) >> 3)
     return [part.strip() for part in text.split(mark) if part.strip()]
 

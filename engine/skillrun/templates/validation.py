@@ -1,6 +1,6 @@
-"""Looks through a template's tree: refuses what templates do not offer.
+"""Checks a template's tree and reports constructs that templates do not support.
 
-Knows filters, functions and tests by name and parameters; which names exist outside is not its concern.
+Checks the names and parameters of filters, functions and tests, but not which variables exist.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skillrun.templates.limits import MAX_NUMBER
 from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS, CONTEXT_FUNCTIONS, FILTERS, FUNCTIONS, PYTHON_EQUIVALENTS
 
-MAX_DEPTH: Final = 50  # tags and expressions inside one another
+MAX_DEPTH: Final = 50  # nested tags and expressions
 RESERVED: Final = frozenset({*FUNCTIONS, *CONTEXT_FUNCTIONS, "loop"})
 _CALLABLES: Final[dict[type[nodes.Node], tuple[str, Mapping[str, Any], str]]] = {
     nodes.Call: ("function", {**FUNCTIONS, **CONTEXT_FUNCTIONS}, ""),
@@ -35,9 +35,9 @@ Report = Callable[[int, str, str, str], None]  # offset, code, message, hint
 
 
 def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
-    """Report what a tree holds that is not offered."""
+    """Report the unsupported constructs of a tree."""
     if depth == MAX_DEPTH:
-        return report(node.lineno, "too-deep", "this is too deep inside others", "use `set` for a part of it")
+        return report(node.lineno, "too-deep", "this is nested too deeply", "use `set` for part of it")
     match node:
         case nodes.Name():
             _check_name(node, report)
@@ -48,11 +48,11 @@ def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
             report(node.lineno, "refused", "the number is too large", "")
         case nodes.Const(value=str() as text) if _SURROGATE.search(text):
             hint = "write the character itself, or its escape with `\\U` and eight digits"
-            report(node.lineno, "refused", "half of a surrogate pair is no character", hint)
+            report(node.lineno, "refused", "half of a surrogate pair is not a character", hint)
         case nodes.Call() | nodes.Filter() | nodes.Test():
             _check_call(node, report)
         case _ if type(node) not in _NODES:
-            report(node.lineno, "refused", f"`{getattr(node, 'operator', 'a.b =')}` is not offered", "")
+            report(node.lineno, "refused", f"`{getattr(node, 'operator', 'a.b =')}` is not supported", "")
     function = isinstance(node, nodes.Call) and isinstance(node.node, nodes.Name)
     for child in node.iter_child_nodes(exclude=("node",) if function else None):
         check_template(child, report, depth + 1)
@@ -61,13 +61,13 @@ def check_template(node: nodes.Node, report: Report, depth: int = 0) -> None:
 
 def _check_name(node: nodes.Name, report: Report) -> None:
     if node.name in RESERVED and node.ctx != "load":
-        report(node.lineno, "reserved-name", f"`{node.name}` is taken and cannot be set", "choose another name")
+        report(node.lineno, "reserved-name", f"`{node.name}` is reserved and cannot be set", "choose another name")
     elif node.name in RESERVED and node.name != "loop":
         report(node.lineno, "refused", f"`{node.name}` is a function", f"write `{_usage(nodes.Call, node.name)}`")
 
 
 def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) -> None:
-    """A function, filter or test must be known, and take the arguments as they are written."""
+    """Check that a function, filter or test exists and accepts the arguments."""
     sort, known, before = _CALLABLES[type(node)]
     called = node.node if isinstance(node, nodes.Call) else node
     name = str(getattr(called, "name", None) or getattr(called, "attr", "…"))
@@ -75,7 +75,7 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) ->
         uses: Iterable[str] = (_usage(kind, name) for kind, (_, names, _) in _CALLABLES.items() if name in names)
         uses = [f"write `{use}`" for use in (PYTHON_EQUIVALENTS.get(name), *uses) if use]
         is_method = isinstance(called, nodes.Getattr) and name not in known
-        others = "values have no methods; filters stand in for them, as in `x | lower`" if is_method else ""
+        others = "values have no methods; use a filter, as in `x | lower`" if is_method else ""
         hint = next(iter(uses), "") or others or did_you_mean(name, known) or allowed_hint(known)
         return report(error_offset(node), f"unknown-{sort}", f"there is no {sort} `{name}`", hint)
     if node.dyn_args or node.dyn_kwargs:
@@ -97,7 +97,7 @@ def _check_call(node: nodes.Call | nodes.Filter | nodes.Test, report: Report) ->
 
 @cache
 def _argument_error(sort: type[nodes.Node], name: str, count: int, named: tuple[str, ...]) -> str:
-    """What is wrong with a number of arguments and the names of further ones, or nothing."""
+    """Return why positional arguments of this count and these keyword arguments do not fit, or an empty text."""
     try:
         inspect.signature(_CALLABLES[sort][1][name]).bind(*[None] * count, **dict.fromkeys(named))
     except TypeError as error:
@@ -106,7 +106,7 @@ def _argument_error(sort: type[nodes.Node], name: str, count: int, named: tuple[
 
 
 def _usage(sort: type[nodes.Node], name: str) -> str:
-    """How a function, filter or test is written."""
+    """Return an example of how to write a function, filter or test."""
     _, known, before = _CALLABLES[sort]
     names = list(inspect.signature(known[name]).parameters)[1 if before else 0 :]
     return before + name + (f"({', '.join(names)})" if names or not before else "")

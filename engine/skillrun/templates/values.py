@@ -1,6 +1,6 @@
-"""Plain values as templates see them: what they are called, how they are looked up, computed with and printed.
+"""Operations on plain template values: description, lookup, arithmetic, comparison and conversion to text.
 
-Knows neither syntax nor positions: what goes wrong is a `TemplateError`. No comparison holds with an absent value.
+Independent of syntax and positions; errors are `TemplateError`. Every comparison with an absent value is false.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _KINDS: Final[tuple[tuple[Any, str], ...]] = (
 
 
 def describe_kind(value: Any) -> str:
-    """What a value is, for messages."""
-    return next((word for sort, word in _KINDS if isinstance(value, sort)), "something that is no plain value")
+    """Return the kind of a value, for messages."""
+    return next((word for sort, word in _KINDS if isinstance(value, sort)), "an unsupported value")
 
 
 def to_list(value: Any) -> list[Any]:
-    """The value as a list: of a mapping its keys, of an absent value nothing."""
+    """Return the value as a list: the keys of a mapping, an empty list for an absent value."""
     if type(value) is list:
         return value
     if isinstance(value, (Absent, *CONTAINERS)):
@@ -50,29 +50,30 @@ def to_list(value: Any) -> list[Any]:
 
 
 def to_number(value: Any) -> int | float:
-    """The value as a number to compute with."""
+    """Return the value as a number."""
     if isinstance(value, (int, float)):
         return value
     if isinstance(value, Absent):
-        raise TemplateError(value.explanation, "nothing can be computed with it; give it a `default`")
+        raise TemplateError(value.explanation, "it cannot be used in a calculation; give it a `default`")
     raise TemplateError(
-        f"{describe_kind(value)} is not a number", "`| int` reads one from a text" if isinstance(value, str) else ""
+        f"{describe_kind(value)} is not a number",
+        "`| int` converts a text to a number" if isinstance(value, str) else "",
     )
 
 
 def to_integer(value: Any) -> int:
-    """The value as a whole number."""
+    """Return the value as a whole number."""
     read = to_number(value)
     if isinstance(read, float) and not read.is_integer():
         raise TemplateError(f"{to_text(read)} is not a whole number")
     return int(read)
 
 
-# Look-ups
+# Lookups
 
 
 def lookup_name(owner: Any, name: str, missing: Any = ABSENT) -> Any:
-    """The item of a mapping that a dot names; where none has the name, the one that writes `-` for its `_`."""
+    """Return the item of a mapping for a name after a dot; `_` in the name also matches `-` in the key."""
     if not isinstance(owner, Mapping):
         return missing
     entry = owner.get(name, missing)
@@ -85,7 +86,7 @@ def lookup_name(owner: Any, name: str, missing: Any = ABSENT) -> Any:
 
 
 def lookup_item(owner: Any, key: Any) -> Any:
-    """The item of a mapping with exactly this key, or of a list or text at this index."""
+    """Return the item of a mapping with exactly this key, or of a list or text at this index."""
     if not isinstance(owner, Mapping) and not (isinstance(owner, (list, tuple, str)) and type(key) is int):
         return ABSENT
     try:
@@ -97,7 +98,7 @@ def lookup_item(owner: Any, key: Any) -> Any:
 
 
 def lookup_path(owner: Any, path: Any) -> Any:
-    """The item at a dotted path such as a filter's `attribute` gives it."""
+    """Return the item at a dotted path, as in a filter's `attribute`."""
     if not isinstance(path, (str, int)):
         raise TemplateError(f"{describe_kind(path)} is not the name of a field")
     parts = str(path).split(".")
@@ -108,9 +109,9 @@ def lookup_path(owner: Any, path: Any) -> Any:
 
 
 def slice_value(owner: Any, *bounds: Any) -> Any:
-    """A slice of a list or text."""
+    """Return a slice of a list or text."""
     if not isinstance(owner, (list, tuple, str)):
-        raise TemplateError(f"{describe_kind(owner)} has no slices", "a list or a text has")
+        raise TemplateError(f"{describe_kind(owner)} cannot be sliced", "only a list or a text can be")
     spend(handling_cost(owner))
     start, stop, step = (None if bound is None else to_integer(bound) for bound in bounds)
     if step == 0:
@@ -131,7 +132,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 
 def compute(sign: str, left: Any, right: Any) -> Any:
-    """`+` of numbers, texts or lists; `-`, `*`, `/`, `//` and `%` of numbers."""
+    """Compute `+` for numbers, texts or lists; `-`, `*`, `/`, `//` and `%` for numbers."""
     if sign == "+" and isinstance(left, str) and isinstance(right, str):
         return join_texts((left, right))
     if sign == "+" and isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
@@ -153,14 +154,14 @@ def compute(sign: str, left: Any, right: Any) -> Any:
 
 
 def check_number_size(value: Any) -> Any:
-    """The value, which must not be too large a number."""
+    """Return the value. Raises TemplateError if it is a number that is too large."""
     if isinstance(value, (int, float)) and not -MAX_NUMBER <= value <= MAX_NUMBER:
         raise TemplateError("the number is too large")
     return value
 
 
 def compare(left: Any, sign: str, right: Any) -> bool:
-    """Whether a comparison holds, by Jinja's name for it."""
+    """Whether a comparison holds; `sign` is Jinja's name of the operator."""
     if isinstance(left, Absent) or isinstance(right, Absent):
         return False
     if sign in ("in", "notin"):
@@ -190,12 +191,12 @@ def _contains(container: Any, value: Any) -> bool:
     return any(value == other for other in to_list(container))
 
 
-# What leaves a template
+# Output
 
 
 def to_text(value: Any) -> str:
-    """A value as it stands in a text: whole numbers without a point, others with at most two digits after it, lists and
-    mappings as JSON. Raises Fault for what is absent or null."""
+    """Convert a value to text: whole numbers without a decimal point, others with at most two decimals, lists and
+    mappings as JSON. Raises TemplateError for absent values and null."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -207,28 +208,28 @@ def to_text(value: Any) -> str:
     if isinstance(value, (int, float)):
         return str(int(value))
     if isinstance(value, Absent):
-        raise TemplateError(value.explanation, "print it only `{% if … %}` it is there, or give it a `default`")
+        raise TemplateError(value.explanation, "print it inside `{% if … %}`, or give it a `default`")
     if isinstance(value, CONTAINERS):
         return to_json(value)
     raise TemplateError(f"{describe_kind(value)} cannot be printed", "give it a `default`" if value is None else "")
 
 
 def join_texts(parts: Iterable[Any], between: str = "") -> str:
-    """The printed parts one after the other."""
+    """Convert the parts to text and join them."""
     texts = [to_text(part) for part in parts]
     spend_on_text(sum(map(len, texts)) + len(between) * len(texts))
     return between.join(texts)
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """JSON with its keys in the order given and nothing escaped that needs no escaping."""
+    """Return JSON, keys in the given order, without needless escapes."""
     values = drop_absent(value)
     _spend_on_json(values, indent)
     return json.dumps(values, ensure_ascii=False, indent=indent)
 
 
 def _spend_on_json(value: Any, indent: int | None) -> None:
-    """Pay for the least that a value is as JSON, before it is made."""
+    """Charge for the minimum length of a value's JSON before it is built."""
     characters, waiting = 0, [(value, 1)]
     while waiting and characters <= MAX_TEXT:
         part, depth = waiting.pop()
@@ -242,7 +243,7 @@ def _spend_on_json(value: Any, indent: int | None) -> None:
 
 
 def drop_absent(value: Any) -> Any:
-    """The value as dicts, lists and single values; what is absent in a list or mapping is left out."""
+    """Return the value as plain data; absent items of lists and mappings are left out."""
     if isinstance(value, CONTAINERS):
         spend_on_values(value)
         return _drop_nested_absent(value)

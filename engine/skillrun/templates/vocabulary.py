@@ -1,6 +1,6 @@
-"""What templates may call, in literal tables: an entry for each filter and function, and the one way they are called.
+"""The tables of filters and functions that templates may call, and the functions that call them.
 
-A name that is neither here nor among `TESTS` does not exist for authors.
+Authors can only use the names in these tables and in `TESTS`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from skillrun.types.types import ANY, NUMBER, TEXT, list_of
 
 
 def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
-    """The result of a filter or function. Raises Fault for what it cannot take."""
+    """Call a filter or function. Raises TemplateError for invalid arguments."""
     spend(sum(map(handling_cost, arguments)))
     function = FILTERS.get(name) or FUNCTIONS[name]
     try:
@@ -35,7 +35,7 @@ def apply(name: str, /, *arguments: Any, **options: Any) -> Any:
 
 
 def apply_test(name: str, value: Any, *arguments: Any) -> bool:
-    """Whether a value passes a test; nothing absent does."""
+    """Whether a value passes a test; an absent value never does."""
     spend(sum(map(handling_cost, arguments)))
     if isinstance(value, Absent) or any(isinstance(argument, Absent) for argument in arguments):
         return False
@@ -43,7 +43,7 @@ def apply_test(name: str, value: Any, *arguments: Any) -> bool:
 
 
 def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) -> list[Any]:  # noqa: A002
-    """Each item's field (`map(attribute='x')`, absent where there is none), or each item through a filter."""
+    """Return a field of each item (`map(attribute='x')`, absent if missing), or a filter's result for each item."""
     if filter:
         return [apply(filter, item, *arguments, **options) for item in to_list(value)]
     values = [item for item, _ in filters.pair_with_keys(value, options["attribute"], True)]
@@ -52,7 +52,7 @@ def map_items(value: Any, filter: str = "", /, *arguments: Any, **options: Any) 
 
 
 def item_filter(keep_passing: bool) -> Callable[..., list[Any]]:
-    """The items that pass a test, or are true; or those that do not."""
+    """Return a filter that keeps the items that pass a test or, without a test, are true; or those that do not."""
 
     def select_items(value: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [item for item in to_list(value) if passes_test(item, test, *arguments) is keep_passing]
@@ -61,7 +61,7 @@ def item_filter(keep_passing: bool) -> Callable[..., list[Any]]:
 
 
 def attribute_filter(keep_passing: bool) -> Callable[..., list[Any]]:
-    """The items whose field passes a test, or is true; or those whose field does not."""
+    """Return a filter that keeps the items whose field passes a test or, without a test, is true; or the others."""
 
     def select_items(value: Any, attribute: Any, test: str = "", /, *arguments: Any) -> list[Any]:
         return [
@@ -90,7 +90,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         return_types.flatten_result,
         accepts="a list",
         usages=("flatten",),
-        description="the lists of a list one after the other",
+        description="the concatenated lists of a list",
     ),
     "groupby": Builtin(filters.groupby, ANY, accepts="a list", group="lists"),
     "indent": Builtin(filters.indent, return_types.text_result, group="texts"),
@@ -101,7 +101,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         list_of(TEXT),
         usages=("lines",),
         description=(
-            "the lines of a text that have something in them, as a list: a `{% for %}` in a text block makes a "
+            "the non-empty lines of a text, as a list: a `{% for %}` in a text block followed by `lines` creates a "
             "list of texts"
         ),
     ),
@@ -109,21 +109,21 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         text_splitting.paragraphs,
         list_of(TEXT),
         usages=("paragraphs",),
-        description="the parts of a text between empty lines, as a list; an empty line in a fence parts nothing",
+        description="the parts of a text between empty lines, as a list; an empty line in a code fence does not split",
     ),
     "pick": Builtin(
         filters.pick,
         return_types.pick_result,
         accepts="a list",
         usages=("pick('a', new='b')",),
-        description="a record, or each of a list, with these fields alone; `new` is what is called `b` there",
+        description="a record, or each record of a list, with only these fields; `new` is the field `b` renamed",
     ),
     "plus": Builtin(
         filters.plus,
         return_types.plus_result,
         accepts="a list",
         usages=("plus(name=value)",),
-        description="a record, or each of a list, with these fields more",
+        description="a record, or each record of a list, with these additional fields",
     ),
     "replace": Builtin(filters.replace, return_types.text_result, group="texts"),
     "sort": Builtin(filters.sort, return_types.same_items, accepts="a list", group="lists"),
@@ -131,7 +131,7 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         text_splitting.split,
         list_of(TEXT),
         usages=("split(by)",),
-        description="the parts of a text between the occurrences of the text `by`, as a list, without empty ones",
+        description="the non-empty parts of a text between occurrences of the text `by`, as a list",
     ),
     "zip": Builtin(
         filters.zip_lists,
@@ -139,8 +139,8 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
         use="function",
         usages=("zip(a=list, b=other)",),
         description=(
-            "records of what stands at the same place of lists, `a` of the first and `b` of the other, to the end of "
-            "the shortest; `zip(id=range(1, 1000), text=texts)` numbers them"
+            "a record for each position of the lists, with `a` from the first and `b` from the other, up to the end "
+            "of the shortest; `zip(id=range(1, 1000), text=texts)` numbers texts"
         ),
     ),
     "unique": Builtin(filters.unique, return_types.unique_result, accepts="a list", group="lists"),
@@ -198,20 +198,20 @@ BUILTINS: Final[Mapping[str, Builtin]] = {
     "upper": Builtin(text_filter(str.upper), return_types.text_result, group="texts"),
     "wordcount": Builtin(text_splitting.wordcount, ANY, group="texts"),
 }
-"""Every filter and function, by its name."""
+"""Every filter and function, by name."""
 
 FILTERS: Final = {name: builtin.function for name, builtin in BUILTINS.items() if builtin.use != "function"}
 FUNCTIONS: Final = {
     name: builtin.function for name, builtin in BUILTINS.items() if builtin.use != "filter" and not builtin.needs_run
 }
 CONTEXT_FUNCTIONS: Final = {name: builtin.function for name, builtin in BUILTINS.items() if builtin.needs_run}
-"""Functions that depend on the run: here are the parameters that each takes."""
+"""Functions that depend on the run; these entries only declare their parameters."""
 
 TEXT_FILTERS: Final = frozenset(
     name for name, builtin in BUILTINS.items() if builtin.result_type is return_types.text_result
 )
 
-PYTHON_EQUIVALENTS: Final = {  # what Python has as methods and functions, and how it is written here
+PYTHON_EQUIVALENTS: Final = {  # Python methods and functions, and their notation in templates
     **dict.fromkeys(("strip", "lstrip", "rstrip"), "x | trim"),
     **dict.fromkeys(("append", "extend", "add"), "x + [y]"),
     **dict.fromkeys(("find", "index", "contains"), "y in x"),

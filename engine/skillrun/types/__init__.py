@@ -1,4 +1,4 @@
-"""Types of values: the notation of shapes, JSON Schema, declared fields, records, and sample values.
+"""Types of values: shape notation, JSON Schema, declared fields, records and sample values.
 
-Describes values and checks one value against its description. Knows no workflow and no library.
+Describes values and checks a value against its description. Knows no workflows and no libraries.
 """

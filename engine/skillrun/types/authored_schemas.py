@@ -1,4 +1,4 @@
-"""JSON Schema that an author wrote: refused where it is none, or where no reply could be held against it."""
+"""Validates JSON Schemas written by authors, and rejects those that a reply cannot be checked against."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.samples import sample
 from skillrun.types.schemas import Shape, format_path, quote_value, resolve_reference
 
-MAX_RULES: Final = 5_000  # of a schema, with its `$ref`s followed
+MAX_RULES: Final = 5_000  # per schema, with its `$ref`s resolved
 LARGEST: Final = {"minLength": 100_000, "minItems": 1_000, "minProperties": 1_000}
 
 
 def parse_json_schema(schema: Any) -> Shape:
-    """The shape that a JSON Schema states. Raises SkillrunError when it is none or refers to other files."""
+    """Return the shape of a JSON Schema. Raises SkillrunError if it is invalid or refers to other files."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
     if not isinstance(schema, dict):
-        raise SkillrunError(f"a JSON Schema is a mapping, not {quote_value(schema)}")
+        raise SkillrunError(f"a JSON Schema must be a mapping, not {quote_value(schema)}")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         place = format_path(error.absolute_path)
-        raise SkillrunError(f"this is no JSON Schema: {f'`{place}`: ' if place else ''}{error.message}") from None
+        raise SkillrunError(
+            f"this is not a valid JSON Schema: {f'`{place}`: ' if place else ''}{error.message}"
+        ) from None
     for reference in re.findall(r'"\$ref": "([^"]*)"', json.dumps(schema)):
         if resolve_reference(schema, reference) is None:
-            raise SkillrunError(f"`$ref` is {quote_value(reference)}; it names nothing in this schema")
+            raise SkillrunError(f"`$ref` is {quote_value(reference)}, which does not exist in this schema")
     if _count_rules(schema, schema, ()) > MAX_RULES:
         raise SkillrunError(
-            f"this schema cannot be used: with its `$ref`s followed it has more than {MAX_RULES:,} rules"
+            f"this schema cannot be used: with its `$ref`s resolved, it has more than {MAX_RULES:,} rules"
         )
     try:
         sample(schema, "")
     except RecursionError:
-        raise SkillrunError("this schema cannot be used: no value that fits it has an end") from None
+        raise SkillrunError("this schema cannot be used: every valid value is infinitely deep") from None
     for pattern in _patterns(schema):
         if reason := patterns.rejection_reason(pattern):
             raise SkillrunError(f"this schema cannot be used: {reason}")
@@ -46,20 +48,20 @@ def parse_json_schema(schema: Any) -> Shape:
 
 
 def _count_rules(rules: Any, root: dict[str, Any], followed: tuple[str, ...]) -> int:
-    """How many rules a schema has with every `$ref` followed once on each way, as far as it matters.
+    """Count the rules of a schema, following each `$ref` once per path, up to the limit.
 
-    Raises SkillrunError for more than a reply can hold, and for what is resolved elsewhere.
+    Raises SkillrunError for sizes beyond what a reply can hold, and for dynamic references.
     """
     if isinstance(rules, list):
         return _sum(_count_rules(part, root, followed) for part in rules)
     if not isinstance(rules, dict):
         return 1
     if "$dynamicRef" in rules or "$recursiveRef" in rules:
-        raise SkillrunError("this schema cannot be used: `$dynamicRef` is not offered; write `$ref`")
+        raise SkillrunError("this schema cannot be used: `$dynamicRef` is not supported; use `$ref`")
     for key, most in LARGEST.items():
         if isinstance(rules.get(key), int) and rules[key] > most:
             raise SkillrunError(
-                f"this schema cannot be used: `{key}` is {rules[key]}, and a reply holds at most {most:,}"
+                f"this schema cannot be used: `{key}` is {rules[key]}, but a reply can have at most {most:,}"
             )
     inner = [
         value
@@ -74,7 +76,7 @@ def _count_rules(rules: Any, root: dict[str, Any], followed: tuple[str, ...]) ->
 
 
 def _sum(sizes: Iterable[int]) -> int:
-    """The sum, or as soon as it is more than matters, that."""
+    """Return the sum; stop adding once it exceeds the limit."""
     total = 0
     for size in sizes:
         total += size
@@ -84,10 +86,10 @@ def _sum(sizes: Iterable[int]) -> int:
 
 
 def _patterns(schema: Any) -> Iterator[str]:
-    """Every pattern of a schema. Raises SkillrunError for names of fields by pattern, which are not offered."""
+    """Yield every pattern of a schema. Raises SkillrunError for `patternProperties`, which is not supported."""
     if isinstance(schema, dict):
         if isinstance(schema.get("patternProperties"), dict):
-            raise SkillrunError("this schema cannot be used: `patternProperties` is not offered; name the properties")
+            raise SkillrunError("this schema cannot be used: `patternProperties` is not supported; list the properties")
         if isinstance(schema.get("pattern"), str):
             yield schema["pattern"]
     inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()

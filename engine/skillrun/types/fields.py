@@ -1,7 +1,7 @@
-"""Declared inputs and variables: `name: type, description`, a record as in a shape, or `type` or `shape` and more.
+"""Declared inputs and variables: `name: type, description`, a record as in a shape, or keys with `type` or `shape`.
 
-Reads declarations, and tells whether a value fits one: from the command line, from YAML, from a template. What the name
-of a model or member stands for is not known here.
+Parses declarations and converts values from the command line, YAML or templates. Does not resolve the names of models
+and members.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from skillrun.types.types import Names, Type, identifier, list_of
 
 TYPES: Final = ("string", "integer", "number", "boolean", "enum", "path", "slug", "model", "member")
 KEYS: Final = {
-    "type": "its type, with a range or a length",
-    "shape": "the shape of a record, in place of a type",
-    "values": "what an enum can be: a list, or a template that gives one",
-    "default": "its value where nobody gives one; then it is not required",
-    "description": "one line that says what it is for",
-    "fallback": "takes the place of a value that is not allowed, with a warning",
+    "type": "the type, optionally with a range or length",
+    "shape": "the shape of a record, instead of a type",
+    "values": "the values of an enum: a list, or a template that yields one",
+    "default": "the value if none is given; makes the field optional",
+    "description": "the purpose of the field, in one line",
+    "fallback": "replaces a value that is not allowed, with a warning",
 }
-"""The keys of the long form, and what each says."""
-RECORD_FORMS: Final = ("", "array", "object")  # the forms of keys behind which a record may stand
+"""The keys of the long form, with their descriptions."""
+RECORD_FORMS: Final = ("", "array", "object")  # the forms of keys whose value may be a record
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 MEMBER: Final = re.compile(
     r"(?P<role>[A-Za-z0-9][\w-]*)(?::(?P<variant>[A-Za-z0-9][\w-]*))?(?:@(?P<model>\S.*\S|\S))?", re.ASCII
@@ -45,7 +45,7 @@ MEMBER: Final = re.compile(
 
 _NAME: Final = re.compile(r"(?=.*\S)[^\x00-\x1f]+")
 _WRITTEN: Final = {
-    "slug": (SLUG, "small letters, digits and `-`, at most 64, not starting with `-`"),
+    "slug": (SLUG, "at most 64 lowercase letters, digits and `-`, not starting with `-`"),
     "member": (MEMBER, "a member: role, role:variant, role@model or role:variant@model"),
     "path": (_NAME, "a path"),
     "model": (_NAME, "the name of a model"),
@@ -54,7 +54,7 @@ _WRITTEN: Final = {
 
 @dataclass(frozen=True)
 class Field:
-    """A declared input or variable. Texts in it may be templates."""
+    """A declared input or variable. Its texts may be templates."""
 
     name: str
     required: bool
@@ -66,18 +66,17 @@ class Field:
 
     @property
     def is_list(self) -> bool:
-        """Whether it is a list."""
         return self.type.kind == "list"
 
     @property
     def item(self) -> Type:
-        """Its type, or that of the items where it is a list."""
+        """The type of the field, or of its items if it is a list."""
         return self.type.item or self.type
 
 
 @dataclass(frozen=True)
 class CoercedValue:
-    """A value of its field's type, or the error; `warnings` say what `fallback` replaced."""
+    """A value with its field's type, or an error; `warnings` report values replaced by `fallback`."""
 
     value: Any = None
     error: str = ""
@@ -85,7 +84,7 @@ class CoercedValue:
 
 
 def parse_fields(node: Node, problems: Problems) -> tuple[Field, ...]:
-    """The fields that `inputs:` or `state:` declares; one that is wrong is left out and reported."""
+    """Return the fields that `inputs:` or `state:` declares; invalid fields are reported and omitted."""
     if not isinstance(node, Mapping):
         hint = "for example `request: string, what to do`"
         problems.report(node.span, "type", "expected a mapping of names to types", hint)
@@ -100,10 +99,10 @@ def parse_fields(node: Node, problems: Problems) -> tuple[Field, ...]:
 
 
 def coerce(field: Field, value: Any, names: Names | None = None, label: str = "") -> CoercedValue:
-    """The value as the field's type: from the command line (always text) or from YAML and templates.
+    """Convert a value to the field's type: from the command line (always text), or from YAML and templates.
 
-    `names` is what the field's own templates read; without it, values that a template gives are not checked. An error
-    names the field, or what it is `called`.
+    `names` are the names that the field's templates read; without them, values from templates are not checked. Errors
+    refer to the field by `label`, or by its name.
     """
     label = label or field.name
     if isinstance(value, str) and field.item.kind == "record":
@@ -127,14 +126,14 @@ def coerce(field: Field, value: Any, names: Names | None = None, label: str = ""
 
 
 def literal_error(field: Field, value: Any, label: str = "") -> str:
-    """What is wrong with a value that a file writes out: a list is written as one there, so that `none` is none."""
+    """Return the error of a literal value in a file, or "". Unlike on the command line, a list must be a YAML list."""
     if field.is_list and isinstance(value, str):
         return f"`{label or field.name}` is {quote_value(value)}; expected a list, such as `[]` or `[{value}]`"
     return coerce(field, value, label=label).error
 
 
 def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | None:
-    """The field with what stands beside its type; its default and fallback are checked where they are literal."""
+    """Parse a field with its type and other keys; a literal default or fallback is checked."""
     type_ = _parse_field_type(key, node, problems)
     if type_ is None:
         return None
@@ -145,7 +144,7 @@ def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | No
     if isinstance(description, Scalar) and description.text is not None:
         words = description.text
     elif description is not None:
-        problems.report(description.span, "type", "`description` is text")
+        problems.report(description.span, "type", "`description` must be text")
     field = Field(
         name=key.name,
         required=not key.optional and default is None,
@@ -164,7 +163,7 @@ def _parse_field(key: KeyNotation, node: Node, problems: Problems) -> Field | No
 
 
 def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
-    """The type of a field, or of its items: in the short form, or in the long one under `type` or `shape`."""
+    """Parse the type of a field, or of its items: the short form, or the long form with `type` or `shape`."""
     if not isinstance(node, Mapping):
         return read_choices(node, problems) if key.form == "enum" else _parse_named_type(key, node, None, problems)
     if _is_record(node) and key.form in RECORD_FORMS:
@@ -173,20 +172,19 @@ def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type 
     known = True
     for name, entry in node.entries.items():
         if name not in KEYS:
-            hint = (
-                did_you_mean(name, KEYS)
-                or f"a record that has such a field stands under `shape:`; {allowed_hint(KEYS)}"
-            )
+            hint = did_you_mean(name, KEYS) or f"a record with this field goes under `shape:`; {allowed_hint(KEYS)}"
             problems.report(entry.key.span, "unknown-key", f"unknown key `{name}`", hint)
             known = False
     kind, shape = node.get("type"), node.get("shape")
     if key.form not in ("", "array") or (kind and shape):
         hint = f"write `{key.name}: {{type: …}}` or `{key.name}: {{shape: …}}`"
-        problems.report(key.span, "type", f"`{key.name}` has its type twice", hint)
+        problems.report(key.span, "type", f"`{key.name}` declares its type twice", hint)
     elif shape:
         spec = parse_shape(shape, problems)
         if spec is not None and spec.is_task:
-            problems.report(shape.span, "shape", "only a protocol's step takes `task`", "write out the record's fields")
+            problems.report(
+                shape.span, "shape", "only a step of a protocol can use `task`", "list the fields of the record"
+            )
         return spec.type if spec is not None and not spec.is_task else None
     elif kind:
         return _parse_named_type(key, kind, node.get("values"), problems)
@@ -196,29 +194,29 @@ def _parse_field_type(key: KeyNotation, node: Node, problems: Problems) -> Type 
 
 
 def _is_record(node: Mapping) -> bool:
-    """Whether a mapping is a record's, as in a shape. One with a key of the long form is none, nor one that begins with
-    what is nearly `type` or `shape`."""
+    """Whether a mapping is a record, as in a shape: it has no key of the long form, and its first key is not a
+    misspelled `type` or `shape`."""
     first = next(iter(node.entries), "")
     return bool(first) and not node.entries.keys() & KEYS.keys() and not did_you_mean(first, ("type", "shape"))
 
 
 def _parse_named_type(key: KeyNotation, kind: Node, values: Node | None, problems: Problems) -> Type | None:
-    """The type that is written out, with the values beside it where it is an enum."""
+    """Parse a type given by name, with the `values` of an enum."""
     if not isinstance(kind, Scalar) or kind.text is None:
         hint = "write `name: string, what it is`, `name: {type: string, default: …}`, or a record `name: {id: string}`"
         problems.report(kind.span, "type", f"`{key.name}` has no type", hint)
         return None
-    type_ = read_type(kind.text, TYPES, problems, "; a record is written `{field: type}`")
+    type_ = read_type(kind.text, TYPES, problems, "; write a record as `{field: type}`")
     if type_ is None or (type_.word == "enum") == (values is not None):
         choices = read_choices(values, problems) if type_ is not None and values is not None else type_
         return choices._replace(about=type_.about) if choices is not None and type_ is not None else None
     hint = f"write `{key.name}: {{type: enum, values: [a, b]}}`"
-    problems.report((values or kind).span, "enum", "`type: enum` and `values:` go together", hint)
+    problems.report((values or kind).span, "enum", "`type: enum` and `values:` require each other", hint)
     return None
 
 
 def _check_literal(field: Field, value: Value, label: str, problems: Problems) -> None:
-    """Report a literal value that does not fit its field."""
+    """Report a literal value that is invalid for its field."""
     if field.is_list and value.items is not None:
         for item in value.items:
             _check_literal(replace(field, type=field.item), item, label, problems)
@@ -239,7 +237,7 @@ def _coerce_value(field: Field, value: Any, label: str, names: Names | None) -> 
 
 
 def _convert(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
-    """The value as the type and "", or anything and what is expected."""
+    """Return the converted value and "", or any value and a text that says what is expected."""
     match type_.word:
         case "object":
             errors = Shape(to_json_schema(type_, names)).check(value)
@@ -260,7 +258,7 @@ def _convert(type_: Type, value: Any, names: Names | None) -> tuple[Any, str]:
 
 
 def _choice(choices: list[Any] | None, value: Any) -> tuple[Any, str]:
-    """One of the values of an enum; where nobody knows them, anything that could be."""
+    """Return the matching value of an enum; if the values are unknown, any text or number is accepted."""
     if choices is None:
         return value, "" if isinstance(value, str | int | float) else "expected text"
     for choice in choices:
@@ -294,12 +292,12 @@ def _read_number(value: Any, form: str) -> float | None:
 
 
 class MemberError(ValueError):
-    """The text names no member."""
+    """The text is not a valid member."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """A role, perhaps in one of its variants, perhaps on a model of its own."""
+    """A role with an optional variant and an optional model."""
 
     role: str
     variant: str | None = None
@@ -313,14 +311,14 @@ class Member:
 
 
 def parse_member(written: Any) -> Member:
-    """The member that `written` names. Raises MemberError."""
+    """Parse the written form of a member. Raises MemberError."""
     member = _member(written) if isinstance(written, str) else None
     if member is None:
-        raise MemberError(f"`{written}` is no member")
+        raise MemberError(f"`{written}` is not a valid member")
     return member
 
 
-@lru_cache(maxsize=256)  # before every call
+@lru_cache(maxsize=256)  # called before every model call
 def _member(written: str) -> Member | None:
     match = MEMBER.fullmatch(written.strip())
     return Member(**match.groupdict()) if match is not None else None

@@ -1,4 +1,4 @@
-"""What is given for declared fields: values checked against them, defaults and fallbacks filled in."""
+"""Resolves the values of declared fields: checks given values, and applies defaults and fallbacks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillrun.types.fields import Field, coerce
 def resolve_inputs(
     fields: Iterable[Field], given: Mapping[str, Any], names: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str], list[str]]:
-    """The values of declared fields, what is wrong with them, and warnings. `names` is what defaults may read."""
+    """Return the values of declared fields, errors and warnings. Defaults may read `names`."""
     fields = tuple(fields)
     known = {field.name for field in fields}
     values: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def resolve_inputs(
 
 
 def apply_fallbacks(fields: Iterable[Field], values: dict[str, Any], names: Mapping[str, Any]) -> list[str]:
-    """Put the `fallback` of a field in the place of a value that is not allowed any more; what is to be said of it."""
+    """Replace values that are no longer allowed with the `fallback` of their fields; return the warnings."""
     warnings: list[str] = []
     for field in fields:
         if field.fallback is not None and values.get(field.name) is not None:
@@ -53,7 +53,7 @@ def apply_fallbacks(fields: Iterable[Field], values: dict[str, Any], names: Mapp
 
 
 def keep_declared_keys(field: Field, value: Any) -> Any:
-    """The value with only the keys that the field's shape has: records may come with more than is kept."""
+    """The value with only the keys of the field's shape, because records may contain more."""
     properties = list(field.item.fields)
     if not properties:
         return value

@@ -1,4 +1,4 @@
-"""The two ways between a type and JSON Schema, which models and other programs are told."""
+"""Converts between types and JSON Schema, which is sent to models and other programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLAIN: Final = {"string": TEXT, "integer": INTEGER, "number": NUMBER, "boolean"
 
 
 def type_from_schema(schema: Any, label: Path) -> Type:
-    """The type of data that a JSON Schema describes; what is not required may be absent."""
+    """The type of data that a JSON Schema describes; optional properties may be absent."""
     if not isinstance(schema, Mapping):
         return ANY
     kind = schema.get("type")
@@ -47,7 +47,7 @@ def type_from_schema(schema: Any, label: Path) -> Type:
 
 
 def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
-    """JSON Schema of a declared type; without `names`, values that a template gives are not told.
+    """The JSON Schema of a declared type; without `names`, values from templates are omitted.
 
     Raises RenderError when a template yields no values.
     """
@@ -59,7 +59,7 @@ def to_json_schema(type_: Type, names: Names | None) -> dict[str, Any]:
 
 
 def enum_values(type_: Type, names: Names | None) -> list[Any] | None:
-    """The values of an enum; None where only `names` tell. Raises RenderError when its template yields none."""
+    """The values of an enum; None if they require `names`. Raises RenderError if its template yields no values."""
     if type_.choices is not None:
         return _render_choices(type_.choices, names) if names is not None else None
     values = type_.values or ()
@@ -69,11 +69,11 @@ def enum_values(type_: Type, names: Names | None) -> list[Any] | None:
 
 
 def _render_choices(choices: Lazy, names: Names) -> list[Any]:
-    """What a template yields as an enum's values: a list, or a mapping for its names. Raises RenderError."""
+    """Render the values of an enum: a list, or the keys of a mapping. Raises RenderError."""
     result = choices.render(names)
     values = list(result) if isinstance(result, list | tuple | Mapping) else []
     if not values or not all(isinstance(each, str | int | float) for each in values):
-        fault = TemplateError("the template yields no values to choose from", "it has to yield a list")
+        fault = TemplateError("the template yields no values to choose from", "it must yield a list")
         raise RenderError.at(choices.text.at(0), fault)
     return list(dict.fromkeys(values))
 

@@ -1,7 +1,7 @@
-"""Picoschema, the notation of shapes: `name: type, description`, `name?`, `name(array)`, `name(enum)`, `name(object)`.
+"""Parses Picoschema, the shape notation: `name: type, description`, `name?`, `name(array)`, `name(enum)` and more.
 
-Reads YAML nodes and reports what is wrong where it stands. The notation is Dotprompt's, with ranges (`integer 0..100`);
-shapes are closed.
+Reads YAML nodes and reports problems at their positions. The notation is Dotprompt's plus ranges (`integer 0..100`);
+shapes allow no extra fields.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TYPES: Final[AbstractMapping[str, Type]] = {
     "number": NUMBER,
     "boolean": BOOLEAN,
     "any": ANY,
-    "enum": TEXT._replace(values=()),  # they stand beside it
+    "enum": TEXT._replace(values=()),  # the values are parsed separately
     "path": TEXT._replace(form="path"),
     "slug": TEXT._replace(form="slug"),
     "model": TEXT._replace(form="model"),
     "member": TEXT._replace(form="member"),
 }
-"""What the words for single values mean."""
+"""The types by the words for single values."""
 SCALARS: Final = ("string", "integer", "number", "boolean", "any")
 FORMS: Final = ("array", "enum", "object")
 TASK: Final = "task"
@@ -47,7 +47,7 @@ _RANGE: Final = re.compile(r"(?P<lower>-?\d+(?:\.\d+)?)\s*\.\.\s*(?P<upper>-?\d+
 
 
 def find_templates(type_: Type) -> Iterator[Template]:
-    """The templates inside a type that may have something to render."""
+    """The templates inside a type that may have expressions to render."""
     candidates = (
         type_.choices,
         *(type_.values or ()),
@@ -60,9 +60,9 @@ def find_templates(type_: Type) -> Iterator[Template]:
 
 @dataclass(frozen=True)
 class ShapeSpec:
-    """A shape as an author wrote it; `task` is the one that a protocol's step takes over from its caller.
+    """A shape as an author wrote it; `is_task` marks the shape that a protocol's step takes from its caller.
 
-    One with a `name` is the `output` of the template of that name.
+    A shape with a `name` is the `output` of the template with that name.
     """
 
     span: Span
@@ -72,22 +72,22 @@ class ShapeSpec:
     templates: tuple[Template, ...] = field(default=(), repr=False)
 
     def resolve(self, names: Names) -> Shape:
-        """The shape with its templates rendered. Raises RenderError when a template yields no values."""
+        """The shape with rendered templates. Raises RenderError if a template yields no values."""
         return Shape(to_json_schema(self.type, names))
 
     @property
     def static_schema(self) -> dict[str, Any]:
-        """Its JSON Schema before anything is rendered: an enum whose values a template gives is any text."""
+        """The JSON Schema before rendering: an enum with values from a template accepts any text."""
         return to_json_schema(self.type, None)
 
 
 def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
-    """The shape that `output:` or `shape:` holds; nothing, and problems, when something in it is wrong."""
+    """Parse the shape of `output:` or `shape:`; if it is invalid, report problems and return None."""
     if isinstance(node, Scalar) and node.value == TASK:
         return ShapeSpec(node.span, ANY, is_task=True)
     if not isinstance(node, Mapping):
-        hint = "write `{answer: string}`, one line for each field"
-        problems.report(node.span, "shape", "a shape is a mapping of names to types", hint)
+        hint = "write `{answer: string}`, one line per field"
+        problems.report(node.span, "shape", "a shape must be a mapping of names to types", hint)
         return None
     shape = _record(node, problems)
     return ShapeSpec(node.span, shape, templates=tuple(find_templates(shape))) if shape else None
@@ -95,7 +95,7 @@ def parse_shape(node: Node, problems: Problems) -> ShapeSpec | None:
 
 @dataclass(frozen=True)
 class KeyNotation:
-    """A key as written: `name?(form, description)`; `length` is that of a list, as in `name(array 0..8)`."""
+    """A key as written: `name?(form, description)`; `length` is for a list, as in `name(array 0..8)`."""
 
     name: str
     optional: bool
@@ -108,8 +108,8 @@ class KeyNotation:
 def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
     match = _KEY.fullmatch(key.text.value) if key.text else None
     if key.text is None or match is None:
-        hint = "write `name`, `name?` when it may be left out, `name(array)`, or `name?(array, description)`"
-        problems.report(key.span, "name", f"`{key.value}` is no field", hint)
+        hint = "write `name`, `name?` for an optional field, `name(array)`, or `name?(array, description)`"
+        problems.report(key.span, "name", f"`{key.value}` is not a valid field", hint)
         return None
     form, _, written = (match["form"] or "").strip().partition(" ")
     if match["form"] is not None and form not in FORMS:
@@ -126,14 +126,14 @@ def read_key(key: Scalar, problems: Problems) -> KeyNotation | None:
 
 
 def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[int, int] | None:
-    """How long a list or text may be, `0..8`; nothing, and a problem, where it is no such range."""
+    """Parse the length of a list or text, `0..8`; report a problem and return None if it is not a range."""
     limits = _RANGE.fullmatch(written)
     lower, upper = (each if each.isdecimal() else "" for each in limits.groups()) if limits else ("", "")
-    hint = "write how long it may be as `0..8`, from the least to the most"
+    hint = "write the minimum and maximum length, such as `0..8`"
     if not lower or not upper or kind not in ("array", "string"):
-        problems.report(span, "range", f"`{written}` is no length of `{kind}`", hint)
+        problems.report(span, "range", f"`{written}` is not a valid length of `{kind}`", hint)
     elif int(lower) > int(upper) or int(upper) > LONGEST[kind]:
-        message = f"the length `{written}` is empty, or beyond {LONGEST[kind]:,}"
+        message = f"the length `{written}` is empty, or exceeds {LONGEST[kind]:,}"
         problems.report(span, "range", message, hint)
     else:
         return int(lower), int(upper)
@@ -141,12 +141,12 @@ def _length(written: str, kind: str, span: Span, problems: Problems) -> tuple[in
 
 
 def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str = "") -> Type | None:
-    """`integer 0..100, description`: one of the types, a range where it is a number's, and a description.
+    """Parse `integer 0..100, description`: one of `types`, a range for a number or text, and a description.
 
-    `more` is said beside the words that are allowed.
+    `more` is added to the hint that lists the allowed types.
     """
     match = _TYPE.fullmatch(text.value)
-    assert match is not None, "every text has this form"
+    assert match is not None, "the pattern matches every text"
     kind = match["type"]
     if kind not in types:
         hint = (
@@ -165,8 +165,8 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str 
     limits = _RANGE.fullmatch(match["range"])
     is_fraction = "." in (limits["lower"] + limits["upper"] if limits else "")
     if limits is None or kind not in ("integer", "number") or (kind == "integer" and is_fraction):
-        hint = "write `integer 0..100`, `number 0..0.5` or `string 1..200`; a description stands behind a comma"
-        message = f"`{match['range']}` is no range of `{kind}`"
+        hint = "write `integer 0..100`, `number 0..0.5` or `string 1..200`; put a description after a comma"
+        message = f"`{match['range']}` is not a valid range of `{kind}`"
         problems.report(text.at(match.start("range")), "range", message, hint)
         return None
     lower, upper = (float(each) if "." in each else int(each) for each in limits.groups())
@@ -178,30 +178,30 @@ def read_type(text: Text, types: tuple[str, ...], problems: Problems, more: str 
 
 
 def _warn_of_range(span: Span, kind: str, description: str, problems: Problems) -> None:
-    """A range behind the comma is only told to the model."""
+    """Warn of a range after the comma, which is only a description for the model."""
     if limits := _RANGE.match(description.strip()):
-        message = f"`{limits[0]}` is a description here, and no range"
+        message = f"`{limits[0]}` is a description here, not a range"
         problems.report(span, "range", message, f"write `{kind} {limits[0]}`, without the comma", "warning")
 
 
 def read_choices(node: Node, problems: Problems) -> Type | None:
-    """The enum of these values: of a list, or of what a template yields."""
+    """Parse the values of an enum: a list, or a template that yields one."""
     if isinstance(node, Scalar) and node.text is not None and _is_template(node.text):
         template = compile_string(node.text, problems)
         return TEXT._replace(choices=template) if template is not None else None
     if not isinstance(node, Sequence) or not node.items:
         hint = "write `[A, B]`, or a template that yields a list"
-        problems.report(node.span, "enum", "the values of an enum are a list", hint)
+        problems.report(node.span, "enum", "the values of an enum must be a list", hint)
         return None
     values: list[Any] = []
     seen: set[Any] = set()
     for item in node.items:
         if not isinstance(item, Scalar) or isinstance(item.value, bool) or item.value is None:
             hint = 'write text or a number; quote words like "true"'
-            problems.report(item.span, "enum", "this is no value of an enum", hint)
+            problems.report(item.span, "enum", "this is not a valid enum value", hint)
             return None
         if item.value in seen:
-            problems.report(item.span, "duplicate", f"`{item.value}` is among the values already", "leave one out")
+            problems.report(item.span, "duplicate", f"the value `{item.value}` occurs twice", "remove one")
         if item.text and _is_template(item.text):
             values.append(compile_string(item.text, problems))
         else:
@@ -220,11 +220,11 @@ def _record(node: Mapping, problems: Problems) -> Type | None:
         problems.report(node.span, "shape", "the shape has no fields")
         return None
     fields: dict[str, Type] = {}
-    names: dict[str, str] = {}  # as they are written, by how expressions write them
+    names: dict[str, str] = {}  # written names by their identifiers in expressions
     complete = True
     for entry in node.entries.values():
         if isinstance(entry.value, Scalar) and entry.value.value is None:
-            hint = 'a description with a comma needs quotes inside `{ }`: `name: "string, what it is"`'
+            hint = 'inside `{ }`, a description with a comma needs quotes: `name: "string, what it is"`'
             problems.report(entry.key.span, "shape", f"`{entry.key.value}` has no type", hint)
             complete = False
             continue
@@ -241,7 +241,7 @@ def _record(node: Mapping, problems: Problems) -> Type | None:
 
 
 def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
-    """The type that stands behind a key."""
+    """Parse the type after a key."""
     if key.form == "enum":
         choices = read_choices(node, problems)
         return None if choices is None else choices._replace(about=key.description)
@@ -251,7 +251,7 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
         _warn_of_type_field(key, node, problems)
     elif key.form == "object" or not isinstance(node, Scalar) or node.text is None:
         hint = "write `name: string`, `name: {…}`, or `name(enum): [A, B]`"
-        problems.report(node.span, "shape", f"this is no type for `{key.name}`", hint)
+        problems.report(node.span, "shape", f"this is not a valid type for `{key.name}`", hint)
     else:
         type_ = read_type(node.text, SCALARS, problems)
     if type_ and key.form == "array":
@@ -260,7 +260,7 @@ def _value(key: KeyNotation, node: Node, problems: Problems) -> Type | None:
 
 
 def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> None:
-    """Warn of `{type: string}`, as JSON Schema and the inputs of a workflow have it: here it is a record."""
+    """Warn of `{type: string}`, which JSON Schema and workflow inputs use, but which is a record here."""
     field = node.entries.get("type")
     kind = field.value.value if field is not None and isinstance(field.value, Scalar) else None
     if kind not in SCALARS or len(node.entries) > 1:
@@ -271,7 +271,7 @@ def _warn_of_type_field(key: KeyNotation, node: Mapping, problems: Problems) -> 
 
 
 def _description(text: Text, match: re.Match[str], problems: Problems) -> Template | None:
-    """The description in a notation, without space around it; nothing for nothing."""
+    """The description in a notation without surrounding white space, or None."""
     written = match["description"] or ""
     start = match.start("description") + len(written) - len(written.lstrip())
     part = text.substring(start, start + len(written.strip())) if written.strip() else None

@@ -1,4 +1,4 @@
-"""Finds values that repeat the form they were asked for in, such as `string`, instead of filling it in."""
+"""Finds values that repeat the requested form, such as `string`, instead of filling it in."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Path = tuple[str | int, ...]
 Resolve = Callable[[Any], Mapping[str, Any]]
 
 MIN_DESCRIPTION_WORDS: Final = 3
-"""So many words of the description make a value a placeholder; fewer may be an answer."""
+"""Minimum words of the description that make a value a placeholder; fewer may be a real value."""
 ABOUT_TYPES: Final = re.compile(r"type|kind|format|schema|class", re.IGNORECASE)
-"""A field that is about types may well have the value `string`."""
+"""A field about types may have the real value `string`."""
 PUNCTUATION: Final = " .,;:!?…'\"‘’“”`"
 
 
 @dataclass(frozen=True)
 class _Field:
-    """A text field: its name, its schema, and the descriptions of it and of its list."""
+    """A text field: its name, its schema, and the descriptions of the field and its list."""
 
     name: str
     rules: Mapping[str, Any]
     descriptions: tuple[str, ...]
 
     def repeats_description(self, value: str) -> bool:
-        """Whether the value is `string, a description` or the description, perhaps cut off."""
+        """Whether the value is `string, a description` or the description, possibly truncated."""
         text, kind = _normal(value), _normal(str(self.rules.get("type", "any")))
         if text.startswith(f"{kind}, ") and _normal(scalar_form(self.rules)).startswith(text):
             return True
@@ -46,10 +46,10 @@ class _Field:
 
 
 def find_placeholders(value: Any, schema: Mapping[str, Any], resolve: Resolve) -> Iterator[Path]:
-    """The paths of the texts that repeat their description, their type or their name.
+    """Yield the paths of texts that repeat their description, type or name.
 
-    A text that is only the name or the type, which may be an answer, counts unless its record holds another text,
-    or its list another single word. `resolve` gives the rules that a part of the schema refers to.
+    A text that is only the name or type may be a real value: it counts unless its record contains another text, or
+    its list another single word. `resolve` returns the rules that a part of the schema refers to.
     """
     yield from _find_in_value(value, resolve(schema), resolve, (), "")
 
@@ -74,10 +74,10 @@ def _find_in_value(value: Any, rules: Mapping[str, Any], resolve: Resolve, path:
 
 
 def _repeating(fields: Mapping[Any, _Field], values: Any, *, single_words: bool = False) -> Iterator[Any]:
-    """The keys of the texts that are placeholders, of those of one record or one list.
+    """Yield the keys of the placeholders among the texts of one record or list.
 
-    With `single_words` only texts of one word keep others from being placeholders: a type among words may be one of
-    them, among sentences it is not.
+    With `single_words`, only other texts of one word rule out a placeholder: among words, a type may be a real value;
+    among sentences, it is not.
     """
     certain = {key for key, field in fields.items() if field.repeats_description(values[key])}
     possible = {key for key, field in fields.items() if field.repeats_name_or_type(values[key])}
@@ -93,7 +93,7 @@ def _field(name: str, rules: Mapping[str, Any], of_list: str = "") -> _Field:
 
 
 def _is_text(value: Any, rules: Mapping[str, Any]) -> bool:
-    """Whether a value is a text whose words the schema leaves open."""
+    """Whether a value is a text that the schema does not restrict to fixed values."""
     return isinstance(value, str) and "enum" not in rules and "const" not in rules
 
 

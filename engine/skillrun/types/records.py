@@ -1,7 +1,7 @@
-"""What the types of a record's fields allow, as checks of the plain data that a file or the journal holds.
+"""Checks plain data from files and the journal against the field types of records.
 
-A record is a dataclass or a TypedDict, annotated as pydantic would read it; that the checks say the same is a test, and
-why it is not pydantic that checks is docs/decisions/043-pydantic.md. Knows no record by name, and reads no file.
+A record is a dataclass or TypedDict with annotations as for pydantic; a test compares the results with pydantic's, and
+docs/decisions/043-pydantic.md says why pydantic is not used. Knows no records by name and reads no files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Record = TypeVar("Record", bound=type)
 
 
 class Bounds(NamedTuple):
-    """How small and how large the number of an annotation may be."""
+    """The minimum and maximum of an annotated number."""
 
     least: int = 0
     most: int | None = None
@@ -43,46 +43,46 @@ _CLOSED: Final[set[type]] = set()
 
 
 def forbid_extra_keys(record: Record) -> Record:
-    """Mark a TypedDict as one that takes no other keys."""
+    """Mark a TypedDict as one that allows no extra keys."""
     _CLOSED.add(record)
     return record
 
 
 def forbids_extra_keys(record: type) -> bool:
-    """Whether the record takes no keys but its own; a dataclass never does."""
+    """Whether the record allows no extra keys; a dataclass never allows them."""
     return record in _CLOSED or is_dataclass(record)
 
 
 def matches_record(record: type, data: object) -> bool:
-    """Whether the data has what the record needs, and nothing that its fields do not allow."""
+    """Whether the data has all required fields of the record and only valid values."""
     return _build_check(record)(data)
 
 
 def field_checks(record: type) -> Mapping[str, ValueCheck]:
-    """A check of the value of each field, by its name."""
+    """The value checks of the fields, by name."""
     return _checks(record)
 
 
 def invalid_keys(record: type, data: Mapping[str, object]) -> Iterable[str]:
-    """The known keys whose values the record does not allow, in the order of the data."""
+    """The known keys with invalid values, in the order of the data."""
     checks = field_checks(record)
     return (key for key, value in data.items() if key in checks and not checks[key](value))
 
 
 @cache
 def required_fields(record: type) -> frozenset[str]:
-    """The fields that a record cannot do without."""
+    """The required fields of a record."""
     if is_dataclass(record):
         alone = (field for field in fields(record) if field.default is MISSING and field.default_factory is MISSING)
         return frozenset(field.name for field in alone)
     if not getattr(record, "__total__", True):
         return frozenset()
-    hints = get_type_hints(record, include_extras=True)  # `__required_keys__` is wrong where annotations are texts
+    hints = get_type_hints(record, include_extras=True)  # `__required_keys__` is wrong for string annotations
     return frozenset(name for name, annotation in hints.items() if get_origin(annotation) is not NotRequired)
 
 
 def describe_field(record: type, name: str) -> str:
-    """What a field allows, in words."""
+    """Describe the values that a field allows."""
     return _describe_type(_types(record)[name])
 
 
@@ -91,12 +91,12 @@ def is_text(value: object) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """A number from 0 that is finite."""
+    """Whether a value is a finite number of at least 0."""
     return is_whole(value) or (isinstance(value, float) and math.isfinite(value) and value >= 0)
 
 
 def is_whole(value: object) -> bool:
-    """A whole number from 0."""
+    """Whether a value is an integer of at least 0."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -113,7 +113,7 @@ def _types(record: type) -> Mapping[str, Any]:
 
 @cache
 def _build_check(annotation: Any) -> ValueCheck:
-    """Whether a value is one that the annotation allows."""
+    """Return a check of whether the annotation allows a value."""
     if annotation in _SINGLE:
         return _SINGLE[annotation]
     origin, parts = get_origin(annotation), get_args(annotation)
@@ -133,7 +133,7 @@ def _build_check(annotation: Any) -> ValueCheck:
         return lambda value: isinstance(value, dict) and all(map(check, value.values()))
     if is_dataclass(annotation) or is_typeddict(annotation):
         return _build_record_check(annotation)
-    raise TypeError(f"{annotation} is no type of a record's field")
+    raise TypeError(f"{annotation} is not supported as a type of a record field")
 
 
 def _build_record_check(record: type) -> ValueCheck:
@@ -180,8 +180,12 @@ _SINGLE: Final[Mapping[Any, ValueCheck]] = {
 _NAMED: Final[Mapping[Any, str]] = {
     str: "a text",
     int: "a whole number",
-    NonNegativeInt: "a whole number from 0",
-    NonNegativeFloat: "a number from 0",
+    NonNegativeInt: "a whole number of at least 0",
+    NonNegativeFloat: "a number of at least 0",
     bool: "true or false",
 }
-_MANY: Final[Mapping[Any, str]] = {str: "texts", NonNegativeInt: "numbers from 0", NonNegativeFloat: "numbers from 0"}
+_MANY: Final[Mapping[Any, str]] = {
+    str: "texts",
+    NonNegativeInt: "numbers of at least 0",
+    NonNegativeFloat: "numbers of at least 0",
+}

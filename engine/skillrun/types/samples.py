@@ -1,4 +1,4 @@
-"""A valid value for a schema, decided by a seed alone: what the scripted model says and what a dry run walks with."""
+"""Generates valid values for a schema from a seed, for the scripted model and dry runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OBJECTS: Final = (
 
 @dataclass(frozen=True)
 class SampleLimits:
-    """How far samples go where the schema states no limit: items of a list, sentences of a text."""
+    """Limits of samples if the schema has none: items of a list, sentences of a text."""
 
     least: int = 1
     most: int = 3
@@ -39,10 +39,10 @@ WIDE_LIMITS: Final = SampleLimits(least=0, most=12, sentences=8)
 
 
 def sample(schema: Mapping[str, Any], seed: str, bounds: SampleLimits = DEFAULT_LIMITS) -> Any:
-    """A value that fits the schema; the same for the same seed, on every machine.
+    """Return a value that fits the schema; the same seed gives the same value on every machine.
 
-    Lists have one to three items where the schema does not say otherwise, optional fields are there twice out of three
-    times, texts are short sentences; others with other bounds. `pattern`, `allOf` and the like are not looked at.
+    By default, lists have one to three items if the schema sets no length, and texts are one short sentence; `bounds`
+    changes both. An optional field is present two times out of three. `pattern`, `allOf` and the like are ignored.
     """
     return _Sampler(schema, bounds).value(schema, f"{seed}:", 0)
 
@@ -103,7 +103,7 @@ class _Sampler:
 
 
 def _bounds(schema: Mapping[str, Any]) -> tuple[float, float]:
-    """The least and the greatest number allowed; where one is open, a hundred away from the other or from 0."""
+    """The minimum and maximum; a missing one is 100 away from the other, or from 0."""
     lower = schema.get("minimum", schema.get("exclusiveMinimum", None))
     upper = schema.get("maximum", schema.get("exclusiveMaximum", None))
     if lower is None:
@@ -120,5 +120,5 @@ def _sentence(place: str) -> str:
 
 
 def _number(place: str, below: int) -> int:
-    """A number from 0 to below - 1 that the place alone decides."""
+    """A number from 0 to `below` - 1 that depends only on `place`."""
     return int.from_bytes(sha256(place.encode("utf-8", "surrogatepass")).digest()[:8]) % max(1, below)

@@ -1,6 +1,6 @@
-"""Checking values against JSON Schema, in messages that a model or an author can act on.
+"""Checks values against JSON Schema, with messages that a model or an author can act on.
 
-Knows nothing of how authors write shapes; `jsonschema` is imported when the first value is checked.
+Does not know the shape notation. `jsonschema` is imported when the first value is checked.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 QUOTED_VALUE: Final = 60
-"""Characters of a value that a message shows."""
+"""Maximum characters of a value in a message."""
 
-MAX_REFERENCES: Final = 20  # from one `$ref` to the next
+MAX_REFERENCES: Final = 20  # maximum length of a chain of `$ref`s
 _DEFINITIONS: Final = ("$defs", "definitions")
 _NUMBER: Final = re.compile(r"[-+]?[0-9]{1,300}(?:\.[0-9]{1,300})?")
 
@@ -41,7 +41,7 @@ TYPES: Final = {
 
 @dataclass(frozen=True)
 class ShapeError:
-    """One thing that is wrong with a value; `path` is like `findings[2].severity`, empty for the whole."""
+    """One error in a value; `path` is like `findings[2].severity`, or empty for the whole value."""
 
     path: str
     message: str
@@ -49,7 +49,7 @@ class ShapeError:
 
 @dataclass(frozen=True)
 class DroppedValue:
-    """What was left out of a value because it did not fit: where it stood, why, and its JSON."""
+    """An invalid part that was dropped from a value: its path, the reason, and its JSON."""
 
     path: str
     reason: str
@@ -58,33 +58,33 @@ class DroppedValue:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """What a value has to look like, as JSON Schema."""
+    """The shape of a value, as JSON Schema."""
 
     schema: dict[str, Any]
 
     def check(self, value: Any) -> list[ShapeError]:
-        """Everything that is wrong with the value, in its order; empty when it fits."""
+        """Return all errors in the value, in order; empty if it is valid."""
         errors = (shape_error for error in self._validator.iter_errors(value) for shape_error in _describe_error(error))
         return list(dict.fromkeys(errors))
 
     def check_reply(self, value: Any) -> list[ShapeError]:
-        """The same for a model's reply, in which texts that repeat the form count as wrong, too."""
+        """Return all errors in a model's reply, where texts that repeat the form are also errors."""
         repeated = (
             ShapeError(format_path(path), self._placeholder_message(value, path)) for path in self._placeholders(value)
         )
         return [*self.check(value), *repeated]
 
     def normalize(self, value: Any) -> Any:
-        """The value with what can only be meant one way as the schema has it.
+        """Return the value with unambiguous deviations from the schema corrected.
 
-        Letter case of an enum's values, numbers in quotes, whole numbers such as `3.0`; an optional null is left out.
+        Corrects the letter case of enum values, quoted numbers and integers such as `3.0`; drops optional nulls.
         """
         return _normalize(value, self.schema, self.schema)
 
     def drop_invalid(self, value: Any) -> tuple[Any, list[DroppedValue]]:
-        """A reply's value without what `check_reply` finds and can be missing, and what that was.
+        """Return a reply's value without the invalid parts that can be removed, and those parts.
 
-        That is a field nobody asked for, an optional field, or else the list item around it; of these the innermost.
+        For each error of `check_reply`, this is the innermost extra field, optional field or list item.
         """
         value, dropped = deepcopy(value), list[DroppedValue]()
         while invalid_parts := self._find_invalid_parts(value):
@@ -98,18 +98,18 @@ class Shape:
         return value, dropped[::-1]
 
     def trim_lists(self, value: Any) -> tuple[Any, list[DroppedValue]]:
-        """The value without the items of lists that are beyond the longest length, and what those were."""
+        """Return the value without list items beyond the maximum length, and those items."""
         dropped: list[DroppedValue] = []
         return _trim_lists(value, self.schema, self.schema, (), dropped), dropped
 
     def item_shape(self, name: str) -> Shape:
-        """The shape of one item of the list `name`, with the definitions that it may refer to."""
+        """The shape of an item of the list `name`, with the definitions that it may refer to."""
         rules = _resolve_rules(_child_rules(_child_rules(self.schema, name, self.schema), 0, self.schema), self.schema)
         return Shape({**{keyword: self.schema[keyword] for keyword in _DEFINITIONS if keyword in self.schema}, **rules})
 
     @property
     def accepts_lists(self) -> bool:
-        """Whether a list may fit."""
+        """Whether a list may be valid."""
         kind: Any = self.schema.get("type", "object" if "properties" in self.schema else "")
         return bool(kind != "object")
 
@@ -117,17 +117,17 @@ class Shape:
     def _validator(self) -> Validator:
         from referencing import Registry
 
-        made: Validator = _validators()(self.schema, registry=Registry())  # this one fetches nothing
+        made: Validator = _validators()(self.schema, registry=Registry())  # an empty registry never fetches schemas
         return made
 
     def _placeholders(self, value: Any) -> Iterator[tuple[str | int, ...]]:
         return find_placeholders(value, self.schema, lambda rules: _resolve_rules(rules, self.schema))
 
     def _placeholder_message(self, value: Any, path: tuple[str | int, ...]) -> str:
-        return f"{quote_value(reduce(getitem, path, value))} repeats the form that was to be filled in"
+        return f"{quote_value(reduce(getitem, path, value))} repeats the form instead of filling it in"
 
     def _find_invalid_parts(self, value: Any) -> dict[tuple[Any, ...], list[str]]:
-        """The paths of what is left out, none within another, the innermost and the last items first; and why."""
+        """The reasons by path of the parts to drop; no path contains another, innermost and last items first."""
         places: dict[tuple[Any, ...], list[str]] = {}
         error: Any
         for error in self._validator.iter_errors(value):
@@ -136,7 +136,7 @@ class Shape:
             if error.validator == "additionalProperties" and error.validator_value is False:
                 extra = [each for each in error.instance if each not in error.schema.get("properties", {})]
             reasons = [each.message for each in _describe_error(error)]
-            if extra:  # each is described, in this order
+            if extra:  # one error per extra field, in the same order
                 places.update({(*path, name): [why] for name, why in zip(extra, reasons, strict=True)})
             elif place := self._removable_path(path):
                 places.setdefault(place, []).extend(reasons)
@@ -148,7 +148,7 @@ class Shape:
         return {path: places[path] for path in order}
 
     def _removable_path(self, path: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The innermost part of a path that the schema lets be missing: a list item, or an optional field."""
+        """The path of the innermost part that may be missing: a list item or an optional field; else ()."""
         rules_along_path = [self.schema]
         for part in path:
             rules_along_path.append(_child_rules(rules_along_path[-1], part, self.schema))
@@ -160,7 +160,7 @@ class Shape:
 
 
 def quote_value(value: Any) -> str:
-    """A value for a message, in backticks, shortened."""
+    """The shortened value in backticks, for a message."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(text.split())
     return f"`{text if len(text) <= QUOTED_VALUE else text[: QUOTED_VALUE - 1] + '…'}`"
@@ -168,7 +168,7 @@ def quote_value(value: Any) -> str:
 
 @cache
 def _validators() -> Any:
-    """JSON Schema's validator whose patterns are searched for in time that is in line with the text."""
+    """The JSON Schema validator, with patterns that are matched in linear time."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import ValidationError
     from jsonschema.validators import extend
@@ -181,7 +181,7 @@ def _validators() -> Any:
 
 
 def resolve_reference(schema: Any, reference: str) -> Any:
-    """What `#/$defs/name` names in a schema; None for what it does not have."""
+    """Return the part of a schema at a reference such as `#/$defs/name`; None if it does not exist."""
     start, *parts = reference.split("/")
     rules = schema if start == "#" else None
     for part in parts:
@@ -190,7 +190,7 @@ def resolve_reference(schema: Any, reference: str) -> Any:
 
 
 def _resolve_rules(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """The rules of a part of a schema, where it refers to another part those."""
+    """The rules of a part of a schema, with references resolved."""
     for _ in range(MAX_REFERENCES):
         if not isinstance(rules, dict) or not isinstance(rules.get("$ref"), str):
             break
@@ -199,7 +199,7 @@ def _resolve_rules(rules: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def _child_rules(rules: Any, part: Any, root: dict[str, Any]) -> Any:
-    """What a schema says of one field, or of a list's items."""
+    """The rules of a field, or of a list's items."""
     known = _resolve_rules(rules, root)
     return known.get("items") if isinstance(part, int) else known.get("properties", {}).get(part)
 
@@ -233,13 +233,15 @@ def _trim_lists(
     most = known.get("maxItems", len(value))
     for at, each in enumerate(value[most:], most):
         dropped.append(
-            DroppedValue(format_path((*path, at)), f"at most {most} are taken", json.dumps(each, ensure_ascii=False))
+            DroppedValue(
+                format_path((*path, at)), f"at most {most} items are allowed", json.dumps(each, ensure_ascii=False)
+            )
         )
     return [_trim_lists(each, known.get("items"), root, (*path, at), dropped) for at, each in enumerate(value[:most])]
 
 
 def _describe_error(error: Any) -> Iterator[ShapeError]:
-    """A `ValidationError` in the words of whoever wrote the value."""
+    """Describe a `ValidationError` to the author of the value."""
     path = format_path(error.absolute_path)
     name = f"`{format_path(list(error.absolute_path)[-1:])}`" if path else "the value"
     given, limit = error.instance, error.validator_value
@@ -278,6 +280,6 @@ def _range(schema: Any) -> str:
 
 
 def format_path(parts: Any) -> str:
-    """`findings[2].severity` for the parts of a path."""
+    """Format the parts of a path as `findings[2].severity`."""
     written = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
     return written.removeprefix(".")

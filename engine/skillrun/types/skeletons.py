@@ -1,4 +1,4 @@
-"""A shape as a form to fill in: JSON with the notation of shapes in place of values, short enough for small models."""
+"""Formats a shape as a form to fill in: JSON with types instead of values, short enough for small models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DEEPEST: Final = 12
 
 
 def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
-    """`{"title": "string", "sure?": "integer 0..100, how sure"}`; a record that is too long for a line has several."""
+    """Return `{"title": "string", "sure?": "integer 0..100, how sure"}`; a long record spans several lines."""
     if depth > _DEEPEST:
         return '"any"'
     if isinstance(fields := schema.get("properties"), Mapping):
@@ -29,7 +29,7 @@ def skeleton(schema: Mapping[str, Any], depth: int = 0) -> str:
 
 
 def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """The descriptions that the form has no place for: those of lists and records, by their path."""
+    """Yield the descriptions of lists and records with their paths, which the form cannot contain."""
     for name, rules in (schema.get("properties") or {}).items():
         field_path = f"{path}.{name}".removeprefix(".")
         items = rules.get("items") if isinstance(rules.get("items"), Mapping) else None
@@ -39,7 +39,7 @@ def notes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]
 
 
 def scalar_form(schema: Mapping[str, Any]) -> str:
-    """The form of a single value: `string, a description`."""
+    """Format a single value as `string, a description`."""
     words = schema.get("description", "")
     if choices := schema.get("enum"):
         kind = " | ".join(map(str, choices))

@@ -1,7 +1,7 @@
-"""What a value is, as an author declares it and as far as the files tell: types, and how they come together.
+"""Types of values, as authors declare them or as the checker infers them, and their unions.
 
-One is read from the notation of shapes by `picoschema`, and goes to and from JSON Schema in `converting`. Knows nothing
-of expressions.
+`picoschema` parses types from the shape notation, and `json_schema` converts them to and from JSON Schema. Does not
+know expressions.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Path = tuple[str, ...]
 
 
 class Fact(NamedTuple):
-    """Something that holds: what stands at a path is there, a condition is true, or something has happened.
+    """A known fact: the value at a path is present, a condition is true, or an event has occurred.
 
-    A condition is an expression as its tree writes itself, the same for the same one wherever it stands.
+    A condition is an expression in a normalized form, so that equal conditions compare equal.
     """
 
     path: Path = ()
@@ -38,43 +38,43 @@ WORDS: Final[Mapping[Kind, str]] = {
     "any": "any", "none": "any", "text": "string", "number": "number", "boolean": "boolean", "list": "array",
     "record": "object", "map": "object",
 }  # fmt: skip
-"""The kinds in the notation of shapes, and in JSON Schema."""
-MAX_PARTS: Final = 10_000  # of a value that files put together: values share parts, so that few lines make many
-MAX_MERGES: Final = 200  # of types inside types that come together; what has more can be anything
+"""The kinds in the shape notation and in JSON Schema."""
+MAX_PARTS: Final = 10_000  # per value from files; values share parts, so a few lines can create many
+MAX_MERGES: Final = 200  # of nested types in a union; a union that needs more becomes `any`
 NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Lazy(Protocol):
-    """A text that is known when it is rendered."""
+    """A text that is only known after rendering."""
 
     @property
     def text(self) -> Text:
-        """As it is written."""
+        """The text as written."""
         ...
 
     @property
     def is_constant(self) -> bool:
-        """Whether there is nothing in it to render."""
+        """Whether it contains nothing to render."""
         ...
 
     def render(self, names: Names) -> Any:
-        """The value that it gives."""
+        """Return the rendered value."""
         ...
 
     def render_text(self, names: Names) -> str:
-        """The text that it gives."""
+        """Return the rendered text."""
         ...
 
 
 class Type(NamedTuple):
-    """What a value is. It is absent `unless` all of these facts hold; None means that it is always there.
+    """The type of a value. The value may be absent `unless` all of these facts hold; None means it is always present.
 
-    A record has the fields it has; a map has any key, a list any index, both with values of the type `item`. `values`
-    are all that it can be, where that is known; where they are `tunable` they come from config and may change. A number
-    lies within its `bounds`. A list that is `filled` has an item. `label` is where it stands, or what it is called.
+    A record has fixed `fields`; a map has any key and a list any index, both with values of the type `item`. `values`
+    are all possible values, if known; `tunable` values come from config and may change. A number is within its
+    `bounds`. A `filled` list has at least one item. `label` is the value's path or name.
 
-    As it is declared, it may have a `form`, the word for what more is asked of a text or number, a `length`, and a
-    description (`about`); a template may give some of its values or, as `choices`, all of them.
+    A declared type may have a `form` that restricts a text or number further, a `length` and a description (`about`).
+    A template may provide some of its values or, as `choices`, all of them.
     """
 
     kind: Kind = "any"
@@ -93,12 +93,12 @@ class Type(NamedTuple):
 
     @property
     def display_name(self) -> str:
-        """Its label as authors write it."""
+        """The label as authors write it."""
         return ".".join(self.label).replace(".[]", "[]")
 
     @property
     def word(self) -> str:
-        """Its name in the notation of shapes."""
+        """The name of the type in the shape notation."""
         return "enum" if self.values is not None or self.choices is not None else self.form or WORDS[self.kind]
 
     def maybe(self, unless: Facts = NEVER_TRUE) -> Type:
@@ -109,7 +109,7 @@ class Type(NamedTuple):
 
 
 ANY: Final = Type()
-NONE: Final = Type("none")  # of what is not there: an item of an empty list, what no pass has left behind
+NONE: Final = Type("none")  # an absent value: an item of an empty list, or the result of a pass that did not run
 TEXT: Final = Type("text")
 NUMBER: Final = Type("number")
 BOOLEAN: Final = Type("boolean")
@@ -117,12 +117,12 @@ INTEGER: Final = Type("number", form="integer")
 
 
 def identifier(name: str) -> str:
-    """A name as expressions write it."""
+    """The name as written in expressions."""
     return name.replace("-", "_")
 
 
 def record(fields: Mapping[str, Type], label: str | Path = (), values: tuple[Any, ...] | None = None) -> Type:
-    """A record as expressions see it; its label may be written with dots."""
+    """A record as expressions see it; the label may be a dotted text."""
     where = tuple(label.split(".")) if isinstance(label, str) else label
     return Type("record", {identifier(name): type_ for name, type_ in fields.items()}, label=where, values=values)
 
@@ -136,7 +136,7 @@ def map_of(item: Type) -> Type:
 
 
 def merge_types(types: Iterable[Type]) -> Type:
-    """The type of a value that is one of `types`: a record has every field that one of them has."""
+    """The union of `types`; a record has every field of any of them."""
     everything = list(types)
     if len(everything) < 2 or (len(everything) == 2 and everything[0] is everything[1]):
         return everything[0] if everything else NONE
@@ -147,11 +147,11 @@ def merge_types(types: Iterable[Type]) -> Type:
 
 
 class _TooManyError(Exception):
-    """More types come together than anybody has written."""
+    """A union needs more than MAX_MERGES merges."""
 
 
 def _merge_types(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
-    """As `merged`; what several types share is looked at once, and `done` has what has been: types are graphs."""
+    """Like `merge_types`, but with the finished merges in `done`, because types are graphs with shared parts."""
     everything = list({id(type_): type_ for type_ in types}.values())
     present_types = [type_ for type_ in everything if type_.kind != "none"] or everything[:1]
     if len(present_types) < 2:
@@ -160,7 +160,7 @@ def _merge_types(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
     if key not in done:
         if len(done) == MAX_MERGES:
             raise _TooManyError
-        done[key] = ANY  # it counts from the beginning
+        done[key] = ANY  # count this merge before its nested merges
         done[key] = _build_union(present_types, done)
     return done[key]
 
@@ -185,7 +185,7 @@ def _build_union(types: list[Type], done: dict[tuple[int, ...], Type]) -> Type:
 
 
 def _enclosing_range(numbers: list[Type]) -> tuple[float, float] | None:
-    """The range that holds those of all; None where one of them has none."""
+    """The range that encloses all ranges; None if a number has no range."""
     ranges = [type_.bounds for type_ in numbers if type_.bounds is not None]
     if len(ranges) < len(numbers):
         return None
@@ -193,10 +193,10 @@ def _enclosing_range(numbers: list[Type]) -> tuple[float, float] | None:
 
 
 def _merge_fields(records: list[Type], done: dict[tuple[int, ...], Type]) -> dict[str, Type]:
-    """The fields of one of several records; a field is absent unless those that lack it are to have it."""
+    """Merge the fields of several records; a field that some of them lack may be absent."""
     occurrences_by_name: dict[
         str, list[tuple[Path, Type]]
-    ] = {}  # by name, the label of each record that has it, and the field there
+    ] = {}  # for each field, the label of each record that has it, and its type there
     for type_ in records:
         for name, field in type_.fields.items():
             occurrences_by_name.setdefault(name, []).append((type_.label, field))
@@ -214,7 +214,7 @@ def _merge_fields(records: list[Type], done: dict[tuple[int, ...], Type]) -> dic
 
 
 def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
-    """The values without repetitions of the same one."""
+    """The values without duplicates."""
     kept: dict[tuple[Any, ...], Any] = {}
     for value in values:
         kept[(type(value), value) if isinstance(value, str | int | float) else (id(value),)] = value
@@ -222,7 +222,7 @@ def distinct(values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def single_value(value: Any) -> tuple[Any, ...] | None:
-    """A value as the only one that something can be; None when it has too many parts to be looked at."""
+    """The value as the only possible one; None if it has too many parts to compare."""
     remaining, pending = MAX_PARTS, [value]
     while pending:
         part = pending.pop()
@@ -258,7 +258,7 @@ def infer_type(value: Any, label: Path = (), *, tunable: bool = False) -> Type:
 
 
 def label_type(type_: Type, label: Path) -> Type:
-    """A declared type as expressions see it where it stands: what a template gives of it is not known."""
+    """A declared type at a label, as expressions see it; values from templates are unknown."""
     match type_.kind:
         case "record":
             fields = {name: label_type(inner, (*label, name)) for name, inner in type_.fields.items()}
@@ -270,7 +270,7 @@ def label_type(type_: Type, label: Path) -> Type:
 
 
 def one_of(choices: Iterable[Any], *, tunable: bool = False) -> Type:
-    """The type of what is one of some texts or numbers."""
+    """The type of a value that is one of several texts or numbers."""
     values = tuple(choices)
     kind: Kind = "any"
     if all(isinstance(choice, str) for choice in values):

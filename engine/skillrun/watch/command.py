@@ -1,4 +1,4 @@
-"""`skillrun dev`: runs a workflow, then on every save checks again and asks only what the edit changed."""
+"""`skillrun dev`: runs a workflow, then on every save checks it and makes only the calls that the edit changed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ ASK_ABOVE_HELP: Final = (
     "if the price is unknown."
 )
 EXCLUDED_OPTIONS: Final = (RESUME_PARAMETER, "dry_run", "interactive", "store", "quiet")
-"""Options of a workflow that `dev` does not take: it goes on by itself, in a folder, says what it will ask, and has a
-key for questions."""
+"""Options of a workflow that `dev` does not support: it resumes by itself, keeps the run in a folder, always previews
+calls, and has a key for questions."""
 
 
 HELP: Final = f"""Run WORKFLOW, and rerun it each time you save a file. Only calls with changed prompts are made.
@@ -67,7 +67,7 @@ def dev(workflow: str, arguments: tuple[str, ...]) -> int:
 
 
 def dev_command(workflow: str) -> click.Command:
-    """The command of the workflow, as `dev` takes it."""
+    """Return the workflow's command with the options of `dev`."""
     command = workflow_command(workflow)
     command.params = [parameter for parameter in command.params if parameter.name not in EXCLUDED_OPTIONS]
 
@@ -89,7 +89,7 @@ def dev_command(workflow: str) -> click.Command:
 
 
 def _load_valid_workflow(workflow: str, out: Output) -> LoadedWorkflow:
-    """The checked workflow; one with errors is watched until they are mended. Raises UsageError where there is none."""
+    """Return the checked workflow; wait until its errors are fixed. Raises UsageError if the workflow is missing."""
     library = open_library()
     require_workflow(workflow, library)
     loaded = _load_unless_errors(workflow, library, out)
@@ -98,23 +98,23 @@ def _load_valid_workflow(workflow: str, out: Output) -> LoadedWorkflow:
 
 def _load_unless_errors(workflow: str, library: Library, out: Output) -> LoadedWorkflow | None:
     try:
-        return load(workflow, out, library, "nothing was run yet; mend the file and save it")
+        return load(workflow, out, library, "nothing was run yet; fix the file and save it")
     except click.exceptions.Exit:
         return None
-    except UsageError as error:  # its own file is gone, perhaps while an editor saves it
+    except UsageError as error:  # its file is missing, possibly while an editor saves it
         out.note(f"error: {error.message}")
         return None
 
 
 async def _wait_for_fix(workflow: str, library: Library, out: Output) -> LoadedWorkflow:
-    """The workflow as soon as a save has mended it."""
+    """Watch the files and return the workflow once it has no errors."""
     changes = ChangedFiles(asyncio.get_running_loop())
     with watch_files([root.path for root in library.roots], changes):
         while True:
-            out.line("watching; Ctrl-C ends")
+            out.line("watching for changes, Ctrl-C quits")
             paths = await changes.wait_for_changes()
             while await changes.wait_for_more(SETTLE_SECONDS):
-                """Wait until whoever writes has written."""
+                """Wait until the editor has finished writing."""
             paths |= changes.drain()
             out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
             library = Library(library.roots, library)
@@ -123,7 +123,7 @@ async def _wait_for_fix(workflow: str, library: Library, out: Output) -> LoadedW
 
 
 def _expand_phases(request: RunRequest, names: Iterable[str]) -> frozenset[str]:
-    """The phases that are named; `PHASE+` is also all that follow it. Raises UsageError."""
+    """Return the named phases; `PHASE+` includes all phases that follow it. Raises UsageError."""
     phases: set[str] = set()
     for name in names:
         phase = _require_phase(request, name.removesuffix("+"))
@@ -132,7 +132,7 @@ def _expand_phases(request: RunRequest, names: Iterable[str]) -> frozenset[str]:
 
 
 def _phases_up_to(request: RunRequest, name: str | None) -> frozenset[str]:
-    """The phase with all that it follows; nothing where none is named. Raises UsageError."""
+    """Return a phase and all phases that it follows; empty without a name. Raises UsageError."""
     if name is None:
         return frozenset()
     phase = _require_phase(request, name)
@@ -153,7 +153,7 @@ async def _run(request: RunRequest, dev_options: DevOptions) -> int:
     )
     folder.check()
     estimate = None
-    if not folder.has_state:  # a run that is there has its estimate
+    if not folder.has_state:  # an existing run has its estimate
         estimate = await estimate_run(
             request.loaded,
             request.inputs,

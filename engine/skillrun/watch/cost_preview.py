@@ -1,4 +1,4 @@
-"""What a turn of `dev` is about to ask and what that costs, and up to which limit nobody has to agree to it."""
+"""Previews the calls of a `dev` evaluation and their price, and decides whether the user must confirm them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ MAX_NAMED: Final = 3
 
 @dataclass(frozen=True)
 class CostThreshold:
-    """Above this somebody has to say yes: dollars, or calls where a price is not known, or where they were typed."""
+    """The limit above which calls need confirmation: in dollars, and in calls if the price is unknown or if
+    `always_limits_calls`."""
 
     price: float = DEFAULT_PRICE
     calls: float = DEFAULT_CALLS
     always_limits_calls: bool = False
-    """Whether calls count whatever they cost."""
+    """Whether the limit of calls applies even if the price is known."""
 
     def is_exceeded_by(self, preview: CostPreview) -> bool:
         price, calls = preview.totals.price, preview.totals.calls
@@ -44,7 +45,7 @@ class CostThreshold:
 
 
 class CostThresholdType(click.ParamType[CostThreshold]):
-    """`0.50`, `calls=20`, or both with a comma between them."""
+    """Parses `0.50`, `calls=20`, or both separated by a comma."""
 
     name = "amount"
 
@@ -60,7 +61,7 @@ class CostThresholdType(click.ParamType[CostThreshold]):
             except ValueError:
                 number = -1
             if name not in ("price", "calls") or not 0 <= number <= math.inf:
-                message = f"`{part}` is none; write dollars (`0.50`), calls (`calls=20`) or both (`0.50,calls=20`)"
+                message = f"`{part}` is not a valid limit; use dollars (`0.50`), calls (`calls=20`), or both"
                 self.fail(message, parameter, context)
             amounts[name] = number
         return CostThreshold(**amounts, always_limits_calls="calls" in amounts)
@@ -68,12 +69,12 @@ class CostThresholdType(click.ParamType[CostThreshold]):
 
 @dataclass(frozen=True)
 class CostPreview:
-    """The calls that a turn makes as far as generated replies lead, without those that are under way, and their sum."""
+    """The calls that an evaluation with generated replies makes, without those in progress, and their total usage."""
 
     addresses: list[str]
     totals: UsageTotals
     pending_calls: frozenset[tuple[str, str]]
-    """The address and fingerprint of each call that the journal does not answer, those under way too."""
+    """Address and fingerprint of each call that has no recorded reply, including those in progress."""
 
     def __str__(self) -> str:
         usage = self.totals.usage
@@ -93,9 +94,10 @@ async def preview_cost(
     calls_in_flight: Collection[tuple[str, str]],
     script: Iterable[Rule] | None,
 ) -> CostPreview:
-    """What the turn of this session asks, walked through over the run's journal. Raises SkillrunError.
+    """Simulate the evaluation of this session over the run's journal and return its calls. Raises SkillrunError.
 
-    Replies are as long as those of finished runs, or as a rule of thumb says. It ends where a person is needed.
+    Generated replies have the length measured in finished runs, or a default. The simulation ends where the user must
+    answer.
     """
     usage_by_address: dict[str, UsageTotals] = {}
 

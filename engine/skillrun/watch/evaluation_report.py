@@ -1,4 +1,4 @@
-"""What a turn of `dev` came to, in lines: events while it runs, differences behind it, and the sums."""
+"""Formats an evaluation of `dev`: event lines, differences and summary."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ REPEATED_EVENTS = (Wrote, Said, Tripped, WentBack)
 
 
 def event_line(event: Event, *, is_first: bool, round_number: int) -> str:
-    """The line of an event; empty for one of which nothing is said in a turn. `number`: the round of its phase."""
+    """Return the line of an event; empty if it is not shown. `round_number` is the round of its phase."""
     if isinstance(event, CallStarted):
-        return "" if is_first else f"asking {event.address}{_round_suffix(round_number)}"
+        return "" if is_first else f"calling {event.address}{_round_suffix(round_number)}"
     if isinstance(event, RunEnded) or not (is_first or isinstance(event, REPEATED_EVENTS)):
         return ""
     if isinstance(event, Asked) or (isinstance(event, PhaseEnded) and event.status == NEEDS_INPUT):
-        return ""  # the last lines of the turn name each question that waits
+        return ""  # the summary lists each waiting question
     return format_event({**event.to_dict(), "resumed": False})
 
 
 def change_lines(evaluation: Evaluation, *, full: bool) -> Iterator[str]:
-    """The differences of a turn: of each artifact, and of each reply that is not an artifact's text word for word."""
+    """Yield the differences of artifacts, and of replies that do not have the same difference as an artifact."""
     for name, lines in evaluation.differences.items():
         yield f"changed: {name}{_round_suffix(evaluation.artifact_rounds.get(name, 1))}"
         yield from truncate_lines(lines, full=full)
@@ -40,16 +40,16 @@ def _reply_lines(reply: ReplyDifference, *, full: bool) -> list[str]:
     if reply.fields is None:
         return reply.lines
     lines = [line for field in reply.fields for line in field_lines(field, full=full)]
-    return lines or ["the same values, written otherwise"]
+    return lines or ["the same values in a different notation"]
 
 
 def summary_lines(evaluation: Evaluation, seconds: float) -> Iterator[str]:
-    """How the turn ended, and what to type where it failed or waits."""
+    """Yield the outcome, the counts, and the next step after a failure."""
     outcome = evaluation.outcome
     took = f"{seconds:.2f} s{_round_note(evaluation)}"
     yield (
         f"{status_line(outcome.status, outcome.reason)} {f'({took})' if outcome.reason else f'in {took}'}; "
-        f"{evaluation.reused} reused, {len(evaluation.new_calls)} asked, "
+        f"calls: {evaluation.reused} reused, {len(evaluation.new_calls)} made; "
         f"{count_noun(len(evaluation.differences), 'artifact')} changed"
     )
     if outcome.status == "failed":

@@ -1,4 +1,4 @@
-"""Which files changed on the search path, after they have settled; and how the files in a run's folder stand."""
+"""Watches the search path for changed files, and reads the time stamps of the files in a run's folder."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from skillrun.library.listing import FOLDERS
 from skillrun.store.artifact_names import SUMMARIES
 from skillrun.store.state import STATE
 
-BURST_SECONDS: Final = 0.005  # seconds without another change, for what is written in one go
-SETTLE_SECONDS: Final = 0.15  # the same for what is not whole yet: editors write a file in several steps
+BURST_SECONDS: Final = 0.005  # seconds without another change, for files that are written at once
+SETTLE_SECONDS: Final = 0.15  # the same for incomplete files: editors write in several steps
 _SUFFIXES: Final = (".md", ".yaml")
 
 FileStamps = dict[str, tuple[int, int]]
-"""By name, when a file was changed and how large it is."""
+"""Modification time in nanoseconds and size, by file name."""
 
 
 class ChangedFiles:
-    """The changed files, collected until somebody takes them."""
+    """Collects changed files until they are drained."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -31,7 +31,7 @@ class ChangedFiles:
         self._any = asyncio.Event()
 
     def add(self, path: Path) -> None:
-        """Called from the watching thread."""
+        """Add a path. Called from the watching thread."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._add, path)
 
@@ -40,20 +40,20 @@ class ChangedFiles:
         self._any.set()
 
     async def wait_for_changes(self) -> set[Path]:
-        """Wait for a change, and until changes stop coming; the files."""
+        """Wait for a change and until changes stop; return the files."""
         await self._any.wait()
         while await self.wait_for_more(BURST_SECONDS):
             """Wait for the next pause."""
         return self.drain()
 
     def drain(self) -> set[Path]:
-        """The files that have changed by now."""
+        """Return the changed files and clear the collection."""
         paths, self._paths = self._paths, set()
         self._any.clear()
         return paths
 
     async def wait_for_more(self, seconds: float) -> bool:
-        """Whether there is another change within so many seconds."""
+        """Return whether another change occurs within `seconds`."""
         self._any.clear()
         try:
             await asyncio.wait_for(self._any.wait(), seconds)
@@ -62,13 +62,13 @@ class ChangedFiles:
         return True
 
     def put_back(self, paths: Iterable[Path]) -> None:
-        """Have files taken again, with those that have changed since."""
+        """Return files to the collection."""
         self._paths.update(paths)
         self._any.set()
 
 
 def read_file_stamps(folder: Path) -> FileStamps:
-    """When each file in a run's folder that a person may edit was changed last, and its size."""
+    """Return the modification time and size of each file in a run's folder that the user may edit."""
     found = {}
     for top, folders, names in os.walk(folder):
         inside = Path(top).relative_to(folder)
@@ -88,7 +88,7 @@ def watch_files(roots: Iterable[Path], changes: ChangedFiles) -> Iterator[None]:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers import Observer
 
-    # A folder that is made and filled while it is being added is told twice; watchdog warns of it and goes on.
+    # watchdog warns if a folder is created and filled while it is being added, and reports its files twice.
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="watchdog")
     observer = Observer()
 
@@ -101,7 +101,7 @@ def watch_files(roots: Iterable[Path], changes: ChangedFiles) -> Iterator[None]:
                     _report_change(Path(str(name)), changes)
 
     class NewFolderHandler(FileSystemEventHandler):
-        """A library folder that is made while watching is watched from then on."""
+        """Starts watching a library folder that is created later."""
 
         def on_created(self, event: FileSystemEvent) -> None:
             path = Path(str(event.src_path))

@@ -1,7 +1,7 @@
-"""The calls of a run that is evaluated again and again: they outlive the turn that has asked them, and wait at a gate.
+"""Keeps the calls of a run across evaluations, and holds new calls at a gate until they are allowed.
 
-Owns what becomes of a call that is under way when its turn is broken off: the next turn takes it over, or its reply is
-recorded, or it is obsolete and ended. Sends nothing itself: the gateway inside does.
+When an evaluation is cancelled, the next one takes over its calls in progress. Other replies are recorded, and obsolete
+calls are cancelled.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, Mo
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.store.journal import Journal, JournalUnwritable
 
-OBSOLETE: Final = "it was ended, since its prompt is another one now"
+OBSOLETE: Final = "it was cancelled because its prompt has changed"
 CallKey = tuple[str, str]
 """A call's address, and the fingerprint of its request."""
 
 
 class CallGate:
-    """Whether calls may go out: in a turn for which that is settled, while nothing is paused."""
+    """Holds calls until they are allowed in the current evaluation, and while the session is paused."""
 
     def __init__(self) -> None:
         self.call_waiting = asyncio.Event()
-        """Set once a call of this turn wants to go out."""
+        """Set once a call of this evaluation waits at the gate."""
         self._settled, self._going = asyncio.Event(), asyncio.Event()
         self._going.set()
 
@@ -35,16 +35,16 @@ class CallGate:
         return not self._going.is_set()
 
     def shut(self) -> None:
-        """For a turn that begins: its first call knocks and waits."""
+        """Hold the calls of a new evaluation."""
         self.call_waiting.clear()
         self._settled.clear()
 
     def open(self) -> None:
-        """For the rest of this turn."""
+        """Allow the calls of this evaluation."""
         self._settled.set()
 
     def set_paused(self, *, paused: bool) -> None:
-        """Nothing more goes out, whatever is settled; or it does again."""
+        """Pause or resume all calls, including allowed ones."""
         if paused:
             self._going.clear()
         else:
@@ -59,7 +59,7 @@ class CallGate:
 
 @dataclass
 class PendingCall:
-    """A call that has passed the gate. `waiting`: how many wait for its reply; with none of them it is an orphan."""
+    """A call that has passed the gate. `waiters` counts the tasks that wait for its reply; an orphan has none."""
 
     attempts: AttemptListener
     task: asyncio.Task[Reply] = field(init=False)
@@ -76,20 +76,20 @@ class PendingCall:
 
 
 class InFlightCalls:
-    """A `Gateway` around another one."""
+    """A `Gateway` that wraps another one."""
 
     def __init__(self, gateway: Gateway, journal: Journal) -> None:
         self.gate = CallGate()
         self.on_reuse: Callable[[str], object] = bool
-        """Is told the address of each call that a turn takes over."""
+        """Called with the address of each call that an evaluation takes over."""
         self.on_cancel: Callable[[str], object] = bool
-        """Is told the address of each call that is ended."""
+        """Called with the address of each cancelled call."""
         self._gateway, self._journal = gateway, journal
         self._in_flight: dict[CallKey, PendingCall] = {}
         self._recording: set[asyncio.Task[None]] = set()
 
     async def send(self, request: Request, address: str, attempts: AttemptListener = NULL_LISTENER) -> Reply:
-        """The reply of the call that is under way, or of a new one that has passed the gate. Raises ModelError."""
+        """Return the reply of the same call in progress, or make a new call at the gate. Raises ModelError."""
         key = (address, request.fingerprint())
         call = self._in_flight.get(key)
         if call is None:
@@ -104,8 +104,8 @@ class InFlightCalls:
         finally:
             call.waiters -= 1
             if not _is_cancelled():
-                self._in_flight.pop(key, None)  # whoever has waited puts it on record
-            elif not call.is_sent:  # it has no place at its provider yet
+                self._in_flight.pop(key, None)  # the waiting task records it
+            elif not call.is_sent:  # it still waits for a slot at its provider
                 self._in_flight.pop(key, None)
                 call.task.cancel()
 
@@ -114,12 +114,12 @@ class InFlightCalls:
         return [key for key, call in self._in_flight.items() if not call.task.done()]
 
     def on_replayed(self, address: str, request: Request, outcomes: Outcomes) -> None:
-        """Have a script go on behind a call that the journal answers."""
+        """Advance a script past a call that is replayed from the journal."""
         if isinstance(self._gateway, ScriptedGateway):
             self._gateway.on_replayed(address, request, outcomes)
 
     async def start_evaluation(self) -> None:
-        """Have what came of calls while no turn waited for them on record, and the gate shut."""
+        """Record the replies of orphaned calls and shut the gate."""
         await asyncio.gather(*self._recording)
         for key, call in list(self._in_flight.items()):
             if call.task.done():
@@ -128,23 +128,23 @@ class InFlightCalls:
         self.gate.shut()
 
     async def cancel_obsolete(self, wanted: Collection[CallKey]) -> None:
-        """End the orphans whose place is asked with another prompt now."""
+        """Cancel the orphans whose addresses now have another prompt."""
         places = {address for address, _ in wanted}
         ended = [key for key in self._in_flight if self._is_orphan(key) and key[0] in places and key not in wanted]
         await self._cancel(ended)
 
     async def finish_evaluation(self) -> None:
-        """End what a turn that has come to its end has not asked for."""
+        """Cancel the calls that a completed evaluation did not use."""
         await self._cancel([key for key in self._in_flight if self._is_orphan(key)])
 
     async def change_gateway(self, gateway: Gateway) -> None:
-        """Go on with another one; what is under way with the one before is ended."""
+        """Switch to another gateway; calls in progress at the old one are cancelled."""
         await self._cancel(list(self._in_flight))
         await self._gateway.close()
         self._gateway = gateway
 
     async def close(self) -> None:
-        """End what is under way; what has been answered is on record."""
+        """Record finished calls, cancel those in progress, and close the gateway."""
         await self.start_evaluation()
         for call in self._in_flight.values():
             call.task.cancel()
@@ -159,9 +159,9 @@ class InFlightCalls:
         return call
 
     def _on_done(self, key: CallKey, call: PendingCall) -> None:
-        """An orphan has its reply: it is recorded at once, so that a kill does not lose it."""
+        """Record the reply of an orphan at once, so that a kill does not lose it."""
         if not call.task.cancelled():
-            call.task.exception()  # that of an orphan is nobody's
+            call.task.exception()  # marks the exception of an orphan as retrieved
         if call.waiters == 0 and self._in_flight.get(key) is call:
             recording = asyncio.get_running_loop().create_task(self._record(key, call))
             self._recording.add(recording)
@@ -171,14 +171,14 @@ class InFlightCalls:
         if call.is_recorded or call.task.cancelled() or call.task.exception() is not None:
             return
         call.is_recorded = True
-        with suppress(JournalUnwritable):  # the next turn says so
+        with suppress(JournalUnwritable):  # the next evaluation reports it
             await self._journal.record("reply", *key, call.task.result().to_dict())
 
     def _is_orphan(self, key: CallKey) -> bool:
         return self._in_flight[key].waiters == 0
 
     async def _cancel(self, keys: Collection[CallKey]) -> None:
-        """End calls that nobody waits for; that they were not answered is on record."""
+        """Cancel orphaned calls, and record them as unanswered."""
         for key in keys:
             call = self._in_flight.pop(key, None)
             if call is None:

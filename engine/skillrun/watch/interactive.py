@@ -1,6 +1,6 @@
-"""A session of `skillrun dev` at which somebody sits: keys, and the line at the foot that names them.
+"""An interactive session of `skillrun dev`: handles keys and shows them in the status bar.
 
-Owns what a key brings about, and who has the terminal. Reading keys is for `dev.keys`, drawing the foot for `foot`.
+`keys` reads the keys, `status_bar` draws the bar.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class KeyboardSession(DevSession):
 
     def print_watching(self) -> None:
         if not self.out.can_redraw:
-            self.out.line(f"watching; Ctrl-C ends; keys: {self._keys_line()}")
+            self.out.line(f"watching for changes, Ctrl-C quits; keys: {self._keys_line()}")
         self.out.draw()
 
     def _on_key(self, key: str) -> None:
@@ -68,14 +68,14 @@ class KeyboardSession(DevSession):
 
     async def _rerun_last(self, *, step: bool) -> None:
         if not (path := self._last_call_path(step=step)):
-            self.out.line("nothing was asked yet")
+            self.out.line("no calls were made yet")
             return
-        self.out.line(f"\nagain: {path}")
+        self.out.line(f"\nrepeating: {path}")
         self.rerun = Rerun([path])
         await self.start_evaluation()
 
     def _last_call_path(self, *, step: bool) -> str:
-        """The step, or the phase, of the call that was asked last."""
+        """Return the step or phase of the last call; empty without calls."""
         under_way = self.calls.in_flight
         address = under_way[-1][0] if under_way else self.cycle.recorder.last_address
         path = address.partition("/")[2].rpartition("/")[0].rpartition("/")[0]
@@ -85,7 +85,7 @@ class KeyboardSession(DevSession):
         if self.cycle.current_task is not None:
             self.waiting = pending_questions(self.events)
         if not self.waiting:
-            self.out.line("no question waits")
+            self.out.line("no questions are waiting")
             return
         self.run_in_background(self._run_in_terminal(partial(self._ask_questions, self.waiting[0])))
 
@@ -94,7 +94,7 @@ class KeyboardSession(DevSession):
 
     async def _start_editing(self) -> None:
         if not (name := self._last_artifact()):
-            self.out.line("nothing was written yet")
+            self.out.line("no artifacts were written yet")
             return
         self.run_in_background(self._run_in_terminal(partial(self._edit_artifact, name)))
 
@@ -104,11 +104,11 @@ class KeyboardSession(DevSession):
             self.schedule(self.start_evaluation)
 
     def _last_artifact(self) -> str:
-        """The artifact that was written last."""
+        """Return the artifact that was written last; empty without artifacts."""
         return next(reversed(self.cycle.recorder.artifact_rounds), "")
 
     async def _run_in_terminal(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Leave the terminal to a question or an editor; what happens meanwhile is said behind it."""
+        """Lend the terminal to a question or an editor; output is held back until it returns."""
         self.is_lent = True
         try:
             with self.keys.release_terminal(), self.out.release_terminal():
@@ -131,8 +131,8 @@ class KeyboardSession(DevSession):
     async def _toggle_pause(self) -> None:
         gate = self.calls.gate
         gate.set_paused(paused=not gate.is_paused)
-        message = "paused: nothing new is asked until you press space again; what is under way is waited for"
-        self.out.line(message if gate.is_paused else "going on")
+        message = "paused: no new calls are made until you press space again; calls in progress continue"
+        self.out.line(message if gate.is_paused else "resumed")
 
     async def _confirm_calls(self) -> None:
         if self.asks_yes is not None:
@@ -143,34 +143,34 @@ class KeyboardSession(DevSession):
     async def _print_keys(self) -> None:
         self.out.line(f"keys: {self._keys_line()}")
 
-    # the foot
+    # status bar
 
     def status_texts(self) -> list[str]:
-        """Where the session stands, and the keys that do something now: with what they are for, and in short."""
+        """Return the status and the available keys, in a long and a short version."""
         return [f"{self._status_text()} · {self._keys_line(short=short)}" for short in (False, True)]
 
     def _status_text(self) -> str:
         if self.asks_yes is not None:
-            return f"waits for a yes to {count_noun(self.asks_yes.totals.calls, 'call')}"
+            return f"confirm {count_noun(self.asks_yes.totals.calls, 'call')}"
         calls = self.calls.in_flight
         passed = format_duration(time.monotonic() - self.began).replace(".0 ", " ")
         if self.calls.gate.is_paused:
-            return "paused" + (f", {len(calls)} under way" if calls else "")
+            return "paused" + (f", {len(calls)} in progress" if calls else "")
         if calls:
             more = f" and {len(calls) - 1} more" if len(calls) > 1 else ""
-            return f"asking {calls[0][0].partition('/')[2].rpartition('/')[0]}{more}, {passed}"
+            return f"calling {calls[0][0].partition('/')[2].rpartition('/')[0]}{more}, {passed}"
         if self.cycle.current_task is not None:
             return f"running, {passed}"
-        return "waits for answers" if self.waiting else "watching"
+        return "waiting for answers" if self.waiting else "watching"
 
     def _keys_line(self, *, short: bool = False) -> str:
-        keys = [("y ask", "")] if self.asks_yes is not None else []
+        keys = [("y confirm", "")] if self.asks_yes is not None else []
         if path := self._last_call_path(step=True):
             keys += [("s step again", path), ("p phase again", self._last_call_path(step=False))]
         keys += [("a answer", "")] if self.waiting else []
         keys += [("e edit", name)] if (name := self._last_artifact()) else []
         keys += [("d difference", "")] if self.changed is not None else []
-        keys += [("space go on" if self.calls.gate.is_paused else "space pause", ""), ("q quit", "")]
+        keys += [("space resume" if self.calls.gate.is_paused else "space pause", ""), ("q quit", "")]
         if short:
             return " · ".join(key.removesuffix(" again") for key, _ in keys)
         return " · ".join(f"{key} ({about})" if about else key for key, about in keys)

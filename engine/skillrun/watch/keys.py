@@ -1,7 +1,7 @@
-"""Single keys from a terminal, without Enter; the terminal is as it was whenever somebody else has it.
+"""Reads single keys from a terminal, without Enter.
 
-Owns the terminal's mode: it is put back at the end, whatever ends it, while another program is in front, and while the
-process is stopped. Knows nothing of what a key means.
+The terminal's mode is restored at the end, while another program is in the foreground, and while the process is
+stopped.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-FOREGROUND_POLL_SECONDS: Final = 0.5  # seconds until it is looked again whether the process is in front
+FOREGROUND_POLL_SECONDS: Final = 0.5  # seconds between checks whether the process is in the foreground
 _SEQUENCE: Final = re.compile(r"\x1b(?:[\[O][0-?]*[ -/]*[@-~]?|[^\[O]?)")  # arrows, function keys, Alt with a key
 
 
 class KeyReader:
-    """The keys of the terminal at `descriptor`; `pressed` is called with each, within the event loop.
+    """Reads the keys of the terminal at `descriptor` and calls `on_key` with each, in the event loop.
 
-    `stopped` is called before Ctrl-Z stops the process, `back` once it goes on.
+    `on_suspend` is called before Ctrl-Z stops the process, `on_resume` once it continues.
     """
 
     def __init__(
@@ -37,13 +37,13 @@ class KeyReader:
         self._on_key, self._on_suspend, self._on_resume = on_key, on_suspend, on_resume
         self._descriptor = descriptor
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._saved_mode: list[Any] | None = None  # the terminal's mode, while it is another one
+        self._saved_mode: list[Any] | None = None  # the original mode, while another one is set
         self._is_released = False
         self._later: asyncio.TimerHandle | None = None
 
     @contextmanager
     def read(self) -> Iterator[None]:
-        """Read keys until the end of the block."""
+        """Read keys during the block."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTSTP, self._stop)
         self._enter_key_mode()
@@ -55,7 +55,7 @@ class KeyReader:
 
     @contextmanager
     def release_terminal(self) -> Iterator[None]:
-        """Leave the terminal to somebody else for as long as the block takes."""
+        """Leave the terminal to another program during the block."""
         self._restore_mode()
         self._is_released = True
         try:
@@ -65,7 +65,7 @@ class KeyReader:
             self._enter_key_mode()
 
     def _enter_key_mode(self) -> None:
-        """Have each key as it is pressed, where the process is in front; otherwise later."""
+        """Switch to single keys if the process is in the foreground; otherwise try again later."""
         self._later = None
         if self._saved_mode is not None or self._is_released:
             return
@@ -86,7 +86,7 @@ class KeyReader:
         if saved_mode is None:
             return
         asyncio.get_running_loop().remove_reader(self._descriptor)
-        with suppress(termios.error):  # the terminal has gone
+        with suppress(termios.error):  # the terminal is closed
             termios.tcsetattr(self._descriptor, termios.TCSADRAIN, saved_mode)
 
     def _is_in_front(self) -> bool:
@@ -97,7 +97,7 @@ class KeyReader:
 
     def _on_readable(self) -> None:
         if not self._is_in_front():
-            self._saved_mode = None  # the shell has the terminal, in a mode of its own
+            self._saved_mode = None  # the shell has the terminal and sets its mode
             asyncio.get_running_loop().remove_reader(self._descriptor)
             self._enter_key_mode()
             return
@@ -105,14 +105,14 @@ class KeyReader:
             data = os.read(self._descriptor, 1024)
         except OSError:
             data = b""
-        if not data:  # the terminal has gone
+        if not data:  # the terminal is closed
             asyncio.get_running_loop().remove_reader(self._descriptor)
             return
         for key in _SEQUENCE.sub("", self._decoder.decode(data)):
             self._on_key(key)
 
     def _stop(self) -> None:
-        """Stop the process as Ctrl-Z does; it goes on here."""
+        """Stop the process as Ctrl-Z does; it continues here."""
         is_released = self._is_released
         if not is_released:
             self._on_suspend()

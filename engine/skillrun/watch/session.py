@@ -1,6 +1,6 @@
-"""A session of `skillrun dev`: what saves, keys and answers bring about, one after the other.
+"""A session of `skillrun dev`: handles saves, answers and signals one at a time and starts evaluations.
 
-Owns what happens next; a turn's life is that of `dev.cycle`, its calls are `dev.kept_calls`'.
+`watch_loop` runs the evaluations, `in_flight_calls` keeps their calls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class DevOptions:
-    """What was typed for `dev` alone: what to ask again at first, which phases may begin, what needs a yes."""
+    """Options of `dev`: phases to rerun at the start, phases that may run, and the confirmation limit."""
 
     rerun: Collection[str] = ()
     allowed_phases: frozenset[str] = frozenset()
@@ -58,9 +58,9 @@ async def watch_run(
     folder: LocalRun,
     session_class: Callable[[RunRequest, DevOptions, Mapping[str, Any] | None, WatchLoop, ChangedFiles], DevSession],
 ) -> int:
-    """Run the workflow, and again on every save, until somebody ends it; the exit code.
+    """Run the workflow, rerun it on every save until the user quits, and return the exit code.
 
-    Raises SkillrunError where the run is another process's, or lost.
+    Raises SkillrunError if another process has the run, or if the lease is lost.
     """
     changes = ChangedFiles(asyncio.get_running_loop())
     roots = [root.path for root in request.loaded.program.library.roots]
@@ -79,9 +79,9 @@ async def watch_run(
 
 
 class DevSession:
-    """A session that nobody sits at, in lines.
+    """A session without keys, which prints lines.
 
-    Handlers are called in the order in which things happen, and none before the one before it has ended.
+    Handlers run in the order of their events, one at a time.
     """
 
     can_confirm = False
@@ -99,13 +99,13 @@ class DevSession:
         self.inbox = AnswerInbox(self.folder.data().files)
         self.loaded, self.estimate = request.loaded, estimate
         self.out = StatusBar(request.json)
-        self.calls.on_reuse = lambda address: self.out.line(f"kept: {address}, which is under way")
-        self.calls.on_cancel = lambda address: self.out.line(f"ended: {address}, which is obsolete")
+        self.calls.on_reuse = lambda address: self.out.line(f"kept: {address}, still in progress")
+        self.calls.on_cancel = lambda address: self.out.line(f"cancelled: {address}, obsolete")
         self.rerun = Rerun(dev_options.rerun)
         self.code: int | None = None
         self.last: Evaluation | None = None
         self.changed: Evaluation | None = None
-        """The last turn that has changed something."""
+        """The last evaluation that changed an artifact or reply."""
         self.asks_yes: CostPreview | None = None
         self.waiting: list[PendingQuestions] = []
         self.is_lent = False
@@ -114,13 +114,13 @@ class DevSession:
         self.began = time.monotonic()
         self._stamps: FileStamps = {}
         self._moving: FileStamps | None = None
-        self._left: set[str] = set()  # the questions of which it is known that answers were left
+        self._left: set[str] = set()  # addresses of waiting questions whose answers were already found
         self._busy: set[asyncio.Task[None]] = set()
 
-    # what runs as long as the session does
+    # lifetime of the session
 
     def session_context(self) -> AbstractContextManager[object]:
-        """What is set up for the session, and put back behind it, whatever ends it."""
+        """Set up the terminal for the session and restore it afterwards."""
         return nullcontext()
 
     async def run(self) -> int:
@@ -143,11 +143,11 @@ class DevSession:
         await asyncio.gather(*self._busy, return_exceptions=True)
         await self.cycle.cancel()
         if under_way := len(self.calls.in_flight):
-            self.out.line(f"not waited for: {count_noun(under_way, 'call')} under way")
+            self.out.line(f"cancelled: {count_noun(under_way, 'call')} in progress")
         await self.calls.close()
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Have something go on beside the handlers."""
+        """Run a coroutine in parallel with the handlers."""
         task = asyncio.get_running_loop().create_task(work)
         self._busy.add(task)
         task.add_done_callback(self._on_task_done)
@@ -161,7 +161,7 @@ class DevSession:
         self._work.put_nowait(work)
 
     def _on_signal(self, number: int) -> None:
-        if not (self.is_lent and number == signal.SIGINT):  # it is meant for the program that has the terminal
+        if not (self.is_lent and number == signal.SIGINT):  # Ctrl-C is for the program that has the terminal
             self.schedule(partial(self.stop, INTERRUPTED))
 
     async def stop(self, code: int) -> None:
@@ -173,12 +173,12 @@ class DevSession:
             self.schedule(partial(self._on_save, paths))
 
     async def _poll_folder(self) -> None:
-        """Time that passes is shown; what was left for the run in its folder is looked for."""
+        """Regularly check the run's folder and update the displayed time."""
         while True:
             await asyncio.sleep(POLL_INTERVAL)
             self.schedule(self.check_run_folder)
 
-    # turns
+    # evaluations
 
     def build_session(self) -> Session:
         job = self.job
@@ -196,12 +196,12 @@ class DevSession:
         )
 
     def _open_responder(self) -> InteractiveResponder:
-        """Nobody is asked during a turn: what waits is answered by a key, or from another terminal."""
+        """Return a responder without a terminal: the user answers with a key or from another terminal."""
         presence = self.job.answer_options
         return open_responder(unattended=presence.unattended, answers=presence.answers, terminal=False)
 
     async def start_evaluation(self) -> None:
-        """Begin a turn, in place of the one that goes on."""
+        """Start an evaluation, which replaces the current one."""
         is_first = not self.folder.has_state
         earlier_messages = {(event["phase"], event["text"]) for event in self.events if event["event"] == "Said"}
         self.asks_yes = None
@@ -211,7 +211,7 @@ class DevSession:
             record = event.to_dict()
             self.events.append(record)
             if isinstance(event, Asked) and self.inbox.has(event.address, event.fingerprint):
-                return  # it was answered, and is taken now
+                return  # it is already answered
             if isinstance(event, Said) and (event.phase, event.text) in earlier_messages:
                 return
             number = self.cycle.recorder.phase_rounds.get(str(record.get("phase")), 1)
@@ -235,7 +235,7 @@ class DevSession:
             self.schedule(partial(self._request_confirmation, running, is_first))
 
     async def _request_confirmation(self, running: asyncio.Task[Evaluation], is_first: bool) -> None:
-        """A call wants to go out: say what the turn asks and costs, and let it, or wait for a yes."""
+        """Print the calls of the evaluation and their price, then allow them or wait for confirmation."""
         if running is not self.cycle.current_task:
             return
         session = self.build_session()
@@ -244,23 +244,23 @@ class DevSession:
             preview = await preview_cost(
                 session, self.folder, self.job.inputs, self._open_responder(), self.calls.in_flight, rules
             )
-        except SkillrunError:  # the turn says it itself
+        except SkillrunError:  # the evaluation reports it
             self.calls.gate.open()
             return
         await self.calls.cancel_obsolete(preview.pending_calls)
         if preview.addresses:
-            self.out.line(f"asks {preview}")
-        is_implied = is_first and not self.can_confirm  # whoever has typed it wants it
+            self.out.line(f"makes {preview}")
+        is_implied = is_first and not self.can_confirm  # the command itself is the confirmation
         if is_implied or not self.wishes.threshold.is_exceeded_by(preview):
             self.calls.gate.open()
             return
         self.asks_yes = preview
-        message = f"that is above `{self.wishes.threshold}`"
+        message = f"this exceeds `{self.wishes.threshold}`"
         if self.can_confirm:
-            self.out.line(f"{message}: y asks it; another save asks what is then to be asked")
+            self.out.line(f"{message}: press y to confirm, or save a file to start over")
         else:
-            self.out.line(f"{message}, and nobody is here to say yes: nothing is asked; begin again with a higher one")
-            self.out.line("watching; Ctrl-C ends")
+            self.out.line(f"{message} and cannot be confirmed without a terminal; restart with a higher limit")
+            self.out.line("watching for changes, Ctrl-C quits")
 
     async def _on_evaluation_end(self, task: asyncio.Task[Evaluation]) -> None:
         if task is not self.cycle.current_task:
@@ -279,7 +279,7 @@ class DevSession:
             self.out.note(f"error: {error.message}")
         else:
             self._print_evaluation(task.result(), seconds)
-        self.folder.check_lease()  # a run that is lost is not watched any longer
+        self.folder.check_lease()  # a lost run is no longer watched
         self.waiting = pending_questions(self.events)
         self._stamps = read_file_stamps(self.folder.path)
         self._moving = None
@@ -296,20 +296,20 @@ class DevSession:
         self.out.data(evaluation_data(evaluation))
 
     def print_watching(self) -> None:
-        self.out.line("watching; Ctrl-C ends")
+        self.out.line("watching for changes, Ctrl-C quits")
 
-    # what happens
+    # events
 
     async def _on_save(self, paths: set[Path]) -> None:
-        """Check what was saved; a good version begins a turn."""
+        """Check the saved files; a valid version starts an evaluation."""
         started = time.monotonic()
         old_library = self.loaded.program.library
-        library = Library(old_library.roots, old_library)  # what was not saved is not read again
+        library = Library(old_library.roots, old_library)  # unsaved files are not read again
         with self.out.hold_lines() as lines:
             loaded = self._check_workflow(library)
             held_lines = [*lines]
             lines.clear()
-        if loaded is None and await self.changes.wait_for_more(SETTLE_SECONDS):  # the editor is not done yet
+        if loaded is None and await self.changes.wait_for_more(SETTLE_SECONDS):  # the editor has not finished writing
             self.changes.put_back(paths)
             return
         self.out.line(f"\nsaved: {', '.join(sorted(path.name for path in paths))}")
@@ -333,13 +333,13 @@ class DevSession:
             )
         except click.exceptions.Exit:
             return None
-        except SkillrunError as error:  # the workflow's own file is gone, perhaps while an editor saves it
+        except SkillrunError as error:  # the workflow's file is missing, possibly while an editor saves it
             self.out.note(f"error: {error.message}")
             self.out.note(KEEPS_LAST_VALID)
             return None
 
     async def check_run_folder(self) -> None:
-        """Begin a turn where an answer was left, or a form was filled in, or files were brought."""
+        """Start an evaluation if an answer arrived, a form was filled in, or files were added."""
         if self.cycle.current_task is not None:
             self.waiting = pending_questions(self.events)
         answered = {each.address for each in self.waiting if self.inbox.has(each.address, each.fingerprint)}

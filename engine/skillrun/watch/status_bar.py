@@ -1,4 +1,4 @@
-"""The line at the foot of a terminal, below all that is printed. On a terminal that cannot move back there is none."""
+"""A status bar in the last line of the terminal, below all output; only on terminals that can redraw a line."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DIM, RESET = "\x1b[2m", "\x1b[0m"
 
 @dataclass(frozen=True)
 class StatusBar(Output):
-    """An `Output` with a line at its foot, which `foot` gives each time when it is drawn: the first that has room.
+    """An `Output` with a status bar, which shows the first of `status_texts()` that fits.
 
-    While it is held, lines wait: somebody else has the terminal, or it is not known yet whether they are to be shown.
+    Lines can be held back: while another program has the terminal, or until it is known whether they are needed.
     """
 
     status_texts: Callable[[], Sequence[str]] = tuple
     can_redraw: bool = False
-    _held_lines: list[list[tuple[bool, str]]] = field(default_factory=list)  # whether it is a note, and the text
+    _held_lines: list[list[tuple[bool, str]]] = field(default_factory=list)  # (is_note, text)
 
     def line(self, text: str = "") -> None:
         self._write(text, is_note=False)
@@ -35,12 +35,12 @@ class StatusBar(Output):
         self._write(text, is_note=True)
 
     def write_lines(self, lines: Iterable[tuple[bool, str]]) -> None:
-        """Say what was held."""
+        """Print held lines."""
         for is_note, text in lines:
             self._write(text, is_note=is_note)
 
     def draw(self) -> None:
-        """Draw the foot again: what it says is another thing now."""
+        """Redraw the status bar with its current text."""
         if self.can_redraw and not self._held_lines:
             sys.stdout.write(ERASE + self._render())
             sys.stdout.flush()
@@ -52,7 +52,7 @@ class StatusBar(Output):
 
     @contextmanager
     def hold_lines(self) -> Iterator[list[tuple[bool, str]]]:
-        """Keep what is said meanwhile; it is said behind the block, unless the block has emptied the list."""
+        """Hold lines back and print them after the block, unless the block has cleared the list."""
         lines: list[tuple[bool, str]] = []
         self._held_lines.append(lines)
         try:
@@ -63,7 +63,7 @@ class StatusBar(Output):
 
     @contextmanager
     def release_terminal(self) -> Iterator[None]:
-        """Leave the terminal to somebody else."""
+        """Leave the terminal to another program during the block."""
         self.erase()
         with self.hold_lines():
             yield
@@ -92,5 +92,5 @@ class StatusBar(Output):
 
 
 def supports_redraw() -> bool:
-    """Whether the terminal of standard output draws over what it has shown."""
+    """Whether standard output is a terminal that can redraw a line."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown", "")

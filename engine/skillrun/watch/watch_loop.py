@@ -1,6 +1,6 @@
-"""The turns of hot reload: a run is evaluated again over its journal, one turn at a time; what came of it.
+"""Hot reload: evaluates a run repeatedly over its journal, one evaluation at a time, and collects the changes.
 
-Owns a turn's life: that it begins, is broken off, and leaves its calls to the next one. Decides and prints nothing.
+A new evaluation cancels the current one and takes over its calls.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from skillrun.store.stored_run import StoredRun
 from skillrun.watch.in_flight_calls import InFlightCalls
 
 SUMMARY: Final = "summary"
-"""What stands for the step in the address of the call that sums a phase up."""
+"""Replaces the step in the address of the call that summarizes a phase."""
 RoundAddress = tuple[str, int]
-"""The address of a call, and the round in which it was made."""
+"""The address and round of a call."""
 
 
 @dataclass(frozen=True)
 class ReplyDifference:
-    """What differs between two replies at one place: field by field where both are structured, or else line by line."""
+    """The difference between two replies at one address: by field if both are structured, otherwise by line."""
 
     address: str
     round: int
@@ -38,7 +38,7 @@ class ReplyDifference:
 
 @dataclass
 class Evaluation:
-    """The outcome of a turn, the calls that the journal answered, those that were asked, and the differences."""
+    """The outcome of an evaluation, with the reused calls, the new calls, and the differences."""
 
     outcome: Outcome
     reused: int = 0
@@ -49,9 +49,9 @@ class Evaluation:
     artifact_rounds: Mapping[str, int] = field(default_factory=dict)
     """By artifact, the round in which it was written."""
     round: int = 1
-    """In which it ended."""
+    """The round in which it ended."""
     is_first: bool = False
-    """Whether there was nothing before it to compare with."""
+    """Whether there is no earlier evaluation to compare with."""
 
     @property
     def has_changed(self) -> bool:
@@ -59,19 +59,18 @@ class Evaluation:
 
 
 class EvaluationRecorder:
-    """What a turn's events have told: its replies by their places, and which of them were asked for."""
+    """Collects the replies, new calls and rounds of an evaluation from its events."""
 
     def __init__(self) -> None:
         self.replies: dict[RoundAddress, str] = {}
         self.new_calls: list[str] = []
         self.reused = 0
         self.phase_rounds: dict[str, int] = {}
-        """By phase, the one that it is in."""
+        """The current round of each phase."""
         self.artifact_rounds: dict[str, int] = {}
-        """By artifact, the round in which it was written; the last one stands last."""
+        """By artifact, the round in which it was written; the most recent artifact is last."""
         self.last_address = ""
-        """The address of the call of a step that was asked last; where none was, of the last that the journal has
-        answered."""
+        """The address of the last new call of a step or, without new calls, of the last reused one."""
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, PhaseStarted):
@@ -91,19 +90,19 @@ class EvaluationRecorder:
 
 
 class WatchLoop:
-    """The turns of one run. Its caller holds the lock and keeps the journal open."""
+    """The evaluations of one run. The caller holds the lease and keeps the journal open."""
 
     def __init__(self, folder: LocalRun, journal: Journal, calls: InFlightCalls) -> None:
         self.folder, self.journal, self.calls = folder, journal, calls
         self.recorder = EvaluationRecorder()
-        """Of the turn that goes on, or else of the last one."""
+        """Belongs to the current evaluation, or else to the last one."""
         self.current_task: asyncio.Task[Evaluation] | None = None
         self._texts = artifact_texts(folder, journal)
         self._replies: dict[RoundAddress, str] = {}
         self._is_first = not self._texts
 
     async def begin(self, session: Session, inputs: dict[str, Any]) -> asyncio.Task[Evaluation]:
-        """Begin a turn; one that goes on is broken off, and its calls go on."""
+        """Start an evaluation; the current one is cancelled, but its calls continue."""
         await self.cancel()
         await self.calls.start_evaluation()
         self.recorder = EvaluationRecorder()
@@ -113,7 +112,7 @@ class WatchLoop:
         return self.current_task
 
     async def cancel(self) -> None:
-        """End the turn that goes on, if one does; the run's folder says that it was interrupted."""
+        """Cancel the current evaluation, if any; the run's status becomes interrupted."""
         running, self.current_task = self.current_task, None
         if running is not None:
             running.cancel()
@@ -137,7 +136,7 @@ class WatchLoop:
 
 
 async def evaluate_once(session: Session, folder: LocalRun, journal: Journal, inputs: dict[str, Any]) -> Evaluation:
-    """One turn that nothing breaks off, and that asks at once."""
+    """Evaluate a run once, without waiting for confirmation of its calls."""
     calls = InFlightCalls(session.gateway, journal)
     loop = WatchLoop(folder, journal, calls)
     running = await loop.begin(session, inputs)
@@ -146,13 +145,13 @@ async def evaluate_once(session: Session, folder: LocalRun, journal: Journal, in
 
 
 def artifact_texts(run: StoredRun, journal: Journal) -> dict[str, str]:
-    """The texts of all that the run has written."""
+    """Return the texts of the run's artifacts by name."""
     ledger = run.data(journal).artifacts
     return {name: ledger.text(name) or "" for name in ledger.list_names()}
 
 
 def artifact_differences(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, list[str]]:
-    """The lines of a unified diff for each artifact that is other than before."""
+    """Return the lines of a unified diff for each changed artifact."""
     return {
         name: text_difference(before.get(name, ""), after.get(name, ""))
         for name in sorted(before.keys() | after.keys())
@@ -161,7 +160,7 @@ def artifact_differences(before: Mapping[str, str], after: Mapping[str, str]) ->
 
 
 def reply_differences(before: Mapping[RoundAddress, str], after: Mapping[RoundAddress, str]) -> list[ReplyDifference]:
-    """What is other than before of the replies that both have, in the order of the calls."""
+    """Return the differences of the replies that both sides have, in call order."""
     return [
         _reply_difference(place, before[place], text)
         for place, text in after.items()

@@ -91,7 +91,7 @@ def test_fewer_inquisitors_are_dropped_from_the_end(scene: Scene, agents: int, m
 def test_nobody_there_is_refused_before_anything_is_spent(scene: Scene) -> None:
     done = scene.call("brainstorm", TOPIC, "--unattended", "--model", "scripted:x")
     assert done.code == 1
-    assert "asks a person" in done.err
+    assert "asks the user" in done.err
     assert "the run is unattended; nothing was started" in done.err
     assert not (scene.project / "runs").exists()
     done = scene.brainstorm("--unattended", questions="Yes", more="summarise")
@@ -210,8 +210,8 @@ def test_resume_is_an_option_of_the_command(scene: Scene) -> None:
         ("brainstorm", "--resume", "none"): "there is no run `none`",
         ("brainstorm", "--resume", "No Slug"): "is not a valid name",
         ("brainstorm", "--resume", ""): "is not a valid name",
-        ("brainstorm", TOPIC, "--resume", "tools"): "`topic` is for a new one",
-        ("brainstorm", "--rounds", "3", "--resume", "tools"): "`rounds` is for a new one",
+        ("brainstorm", TOPIC, "--resume", "tools"): "`topic` applies only to new runs",
+        ("brainstorm", "--rounds", "3", "--resume", "tools"): "`rounds` applies only to new runs",
         ("feature", "--resume", "tools"): "`tools` is a run of `brainstorm`, not of `feature`",
     }
     for words, message in refused.items():

@@ -101,7 +101,7 @@ def test_a_brainstorm_that_cannot_be_used_ends_it_before_anything_is_asked(scene
         assert not (scene.folder / "02-requirements.md").exists()
     for slug in ("../tools", "Tools", "a/b", "-x", "x" * 65, ".."):
         done = scene.call("feature", "A list", f"--from-brainstorm={slug}", "--model", "scripted:x")
-        assert (done.code, "expected small letters" in done.err) == (2, True), slug
+        assert (done.code, "expected at most 64 lowercase letters" in done.err) == (2, True), slug
 
 
 @pytest.mark.row("B12")

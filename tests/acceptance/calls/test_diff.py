@@ -59,7 +59,7 @@ def test_a_table_tells_which_calls_and_artifacts_differ(two: Path, skillrun: Cal
     lines = done.out.splitlines()
     assert "6 calls are the same" in lines
     assert lines[lines.index("artifacts:") + 1] == "  verdict.md: +1 -1 lines"
-    assert lines[-1] == "the differences of a phase: `skillrun diff it kind judge`"
+    assert lines[-1] == "to see a phase's differences: `skillrun diff it kind judge`"
 
 
 @pytest.mark.slow
@@ -125,7 +125,10 @@ def test_two_runs_say_which_rounds_stand_beside_each_other_and_take_others(two: 
     assert "`skillrun diff it kind judge --version 1` compares the first ones" in out
     assert "judge: verdict/clerk (- it: version 2 of 2, round 2, + kind: version 1 of 1, round 1)" in out
     done = skillrun("diff", "it", "kind", "judge", "--version", "1")
-    assert "number 1 (or the last of fewer) is compared: judge/verdict/clerk (it: version 1 of 2, round 1" in done.out
+    assert (
+        "version 1 (or the last, if there are fewer) is compared: judge/verdict/clerk (it: version 1 of 2, round 1"
+        in done.out
+    )
     assert "  -Judge, in round 1.\n  +Judge kindly, in round 1.\n" in done.out
     assert "artifacts:" not in done.out
 
@@ -186,8 +189,8 @@ def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(pr
 @pytest.mark.parametrize(
     ("names", "hint"),
     [
-        (("it", "look"), "hint: with another run: `skillrun diff it OTHER`"),
-        (("it", "judge", "verdict", "--version", "7"), "hint: there are versions 1 to 2, and the last stands"),
+        (("it", "look"), "hint: compare with another run: `skillrun diff it OTHER`"),
+        (("it", "judge", "verdict", "--version", "7"), "hint: there are versions 1 to 2; the last is compared"),
         (("it", "kindd"), "hint: did you mean `kind`?"),
         (("it", "kind", "juge"), "hint: did you mean `judge`?"),
         (("it", "kind", "judge", "x"), "hint: allowed: verdict/clerk"),

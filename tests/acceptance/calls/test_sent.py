@@ -35,7 +35,7 @@ def test_a_later_turn_has_the_calls_and_results_before_it(run: Path, skillrun: C
     assert "line_39 = 39" in done.out
     assert done.err.splitlines() == ["there is also w/look/seen/looker:close/1.1"]
     refused = skillrun("render", "--run", "it", "look", "seen/looker:close/7.1")
-    assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: the last one is turn 2")
+    assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: the last turn is 2")
 
 
 def test_what_was_sent_stays_though_the_files_are_other_ones_now(run: Path, skillrun: Call) -> None:
@@ -53,8 +53,8 @@ def test_a_request_that_was_changed_on_record_is_told(run: Path, skillrun: Call)
         body = {**entry.body, "system": [{"text": "You are careless."}]}
         asyncio.run(journal.record("sent", "w/judge/other/clerk/1.1", entry.fingerprint, body))
     done = skillrun("render", "--run", "it", "judge", "other")
-    assert (done.code, "another fingerprint" in done.err) == (0, True)
-    assert "another fingerprint" not in skillrun("render", "--run", "it", "judge", "verdict").err
+    assert (done.code, "fingerprint does not match" in done.err) == (0, True)
+    assert "fingerprint does not match" not in skillrun("render", "--run", "it", "judge", "verdict").err
 
 
 def test_what_a_terminal_would_obey_is_in_the_json_alone(run: Path, skillrun: Call) -> None:
@@ -64,7 +64,7 @@ def test_what_a_terminal_would_obey_is_in_the_json_alone(run: Path, skillrun: Ca
     place = ("render", "--run", "it", "look", "red")
     shown, whole = skillrun(*place), skillrun(*place, "--json")
     assert "\x1b" not in shown.out
-    assert "is not shown; `--json` has every character" in shown.err
+    assert "are not shown; `--json` prints all characters" in shown.err
     assert Request.from_dict(whole.json).fingerprint() == whole.json["fingerprint"]
 
 

@@ -39,7 +39,7 @@ def test_a_phase_is_a_table_of_its_calls(run: Path, skillrun: Call) -> None:
         "talks#2/seen-again@1/clerk",
     ]
     failed = "failed: too far away"
-    assert [line.split("  ")[-1] for line in lines[1:5]] == ["answered", failed, failed, "answered"]
+    assert [line.split("  ")[-1] for line in lines[1:5]] == ["replied", failed, failed, "replied"]
     assert lines[1].split()[2] == "2", "a turn with a tool, and the reply"
 
 
@@ -56,7 +56,7 @@ def test_a_call_is_shown_by_its_parts(run: Path, skillrun: Call) -> None:
     assert re.match(r"about [\d,]+ of [\d,]+ tokens, under Part", left_out)
     lines = skillrun("show", "it", "look", "seen", "close").out.splitlines()
     assert lines[0] == "look: seen/looker:close · scripted:default"
-    assert lines[1] == "w/look/seen/looker:close/2.1 · answered"
+    assert lines[1] == "w/look/seen/looker:close/2.1 · replied"
     assert any(line.startswith("    left out: about ") for line in lines)
     assert ["task", f"{parts['task']['tokens']:,}"] in [line.split()[:2] for line in lines]
 
@@ -95,8 +95,8 @@ def test_a_repair_is_shown_with_what_it_says(run: Path, skillrun: Call) -> None:
     assert "score" in second["asks_again"]
     assert json.loads(call["reply"]) == {"score": 1}
     lines = skillrun("show", "it", "judge", "verdict", "--version", "1").out.splitlines()
-    assert "asked again:" in lines
-    assert lines.index("asked again:") < lines.index('  {"score": 1}')
+    assert "called again:" in lines
+    assert lines.index("called again:") < lines.index('  {"score": 1}')
 
 
 def test_a_prompt_of_a_later_round_is_the_next_version(run: Path, skillrun: Call) -> None:
@@ -107,7 +107,7 @@ def test_a_prompt_of_a_later_round_is_the_next_version(run: Path, skillrun: Call
     assert (call["round"], call["version"], len(call["turns"])) == ("2", 2, 1), "the repair was of the first"
     assert "mended" in call["reply"]
     refused = skillrun("show", "it", "judge", "verdict", "--version", "3")
-    assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: there are versions 1 to 2; 1 is the first")
+    assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: use a version from 1 (the first) to 2")
 
 
 @pytest.mark.parametrize(
@@ -137,10 +137,10 @@ def test_a_step_is_its_id_or_an_address(run: Path, skillrun: Call, place: tuple[
     ("place", "message", "hint"),
     [
         (("lok",), "it has no phase `lok`", "did you mean `look`?"),
-        (("ask",), "`ask` of it has made no call", "calls are in look, judge"),
-        (("look", "sean"), "no call of `look` in it is at `sean`", "did you mean `seen`?"),
-        (("look", "seen", "near"), "no call of `look` in it is at `seen/near`", "allowed: seen/looker:close"),
-        (("look", "talks#3"), "no call of `look` in it is at `talks#3`", "did you mean `talks#"),
+        (("ask",), "`ask` of it has made no calls", "phases with calls: look, judge"),
+        (("look", "sean"), "`look` of it has no call at `sean`", "did you mean `seen`?"),
+        (("look", "seen", "near"), "`look` of it has no call at `seen/near`", "allowed: seen/looker:close"),
+        (("look", "talks#3"), "`look` of it has no call at `talks#3`", "did you mean `talks#"),
     ],
 )
 def test_what_is_not_there_is_said_with_what_is(
@@ -208,7 +208,7 @@ def test_what_is_no_request_is_not_shown_and_told(run: Path, skillrun: Call) -> 
         asyncio.run(journal.record("sent", "nowhere", "f", body))
     done = skillrun("show", "it", "look")
     assert done.code == 0, done
-    assert "2 records of requests are none that a run writes" in done.err
+    assert "2 records of requests are invalid" in done.err
 
 
 @pytest.mark.slow
@@ -225,12 +225,12 @@ def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillr
                 time.sleep(0.1)
                 out = skillrun("show", "it", "look").out
             assert "talks#1/seen-again@1/clerk" in out
-            assert "no answer so far" in out
+            assert "no reply yet" in out
             assert "It is code." in skillrun("show", "it", "look", "seen", "close").out
-            assert "made no call" in skillrun("show", "it", "judge").err
+            assert "made no calls" in skillrun("show", "it", "judge").err
         finally:
             process.kill()
-    assert "no answer came" in skillrun("show", "it", "look", "talks").out, "nobody runs it any more"
+    assert "no reply" in skillrun("show", "it", "look", "talks").out, "nobody runs it any more"
 
 
 def test_what_was_estimated_and_what_was_counted_is_told_apart(run: Path, skillrun: Call) -> None:
@@ -238,4 +238,4 @@ def test_what_was_estimated_and_what_was_counted_is_told_apart(run: Path, skillr
     [shown] = skillrun("show", "it", "judge", "verdict", "--json").json["calls"]
     counted = shown["turns"][0]["usage"]["input"]
     assert sum(part["tokens"] for part in shown["parts"]) != counted
-    assert f"  estimated from the texts; the model counted {counted:,}, as shown below\n" in out
+    assert f"  estimated from the text; the provider counted {counted:,}, as shown below\n" in out

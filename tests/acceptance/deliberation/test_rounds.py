@@ -96,7 +96,7 @@ def test_more_than_three_rounds_or_four_specialists_there_are_not(hold: Hold) ->
     run = hold(table=five, code=2, config={"deliberation": {"rounds": 3}})
     assert "`specialists` has 5 items; expected 0 to 4" in run.done.err
     run = hold(table="operator,implementer,operator", code=2)
-    assert "`specialists` has `operator` twice; a variant or a model tells members apart" in run.done.err
+    assert "`specialists` contains `operator` twice; add a variant or a model to distinguish members" in run.done.err
 
 
 @pytest.mark.row("D3", "D4")

@@ -13,7 +13,7 @@ from tests.acceptance.dev.conftest import SCRIPT, Watch, edit
 from tests.servers import openai
 from tests.servers.wire import Answer, Asked, Wire, serve
 
-WATCHING = "\nwatching; Ctrl-C ends\n"
+WATCHING = "\nwatching for changes, Ctrl-C quits\n"
 
 
 @pytest.fixture
@@ -37,15 +37,15 @@ def test_a_save_ends_what_it_made_obsolete_and_keeps_the_calls_that_it_did_not_t
 ) -> None:
     (pair / "script.yaml").write_text(SCRIPT.replace("delay: 0.3", "delay: 1.5").replace("delay: 2", "delay: 2.5"))
     dev = watch("pair", "tea", "--script", "script.yaml")
-    dev.until(r"asks 2 calls")
+    dev.until(r"makes 2 calls")
     dev.until(r"left/draft/writer, right/draft/writer\n")
     time.sleep(0.3)
     edit(pair / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
     heard = dev.until(WATCHING)
-    assert "ended: pair/left/draft/writer/1.1, which is obsolete\n" in heard
-    assert "kept: pair/right/draft/writer/1.1, which is under way\n" in heard
-    assert "asks 1 call, " in heard
-    assert "0 reused, 2 asked, 2 artifacts changed" in heard
+    assert "cancelled: pair/left/draft/writer/1.1, obsolete\n" in heard
+    assert "kept: pair/right/draft/writer/1.1, still in progress\n" in heard
+    assert "makes 1 call, " in heard
+    assert "0 reused, 2 made; 2 artifacts changed" in heard
     assert dev.end() == 130
     run = pair / "runs" / "dev-pair"
     assert sorted(sent(run)) == [f"pair/{side}/draft/writer/1.1" for side in ("left", "left", "right")]
@@ -62,7 +62,7 @@ def test_a_broken_save_leaves_the_turn_alone_that_runs(pair: Path, watch: Watch)
     edit(pair / "skills" / "pair" / "choice.md", "which.answer", "which.answr")
     heard = dev.until(WATCHING)
     assert "still using the last valid version" in heard
-    assert "0 reused, 2 asked, 2 artifacts changed" in heard
+    assert "0 reused, 2 made; 2 artifacts changed" in heard
     assert len(sent(pair / "runs" / "dev-pair")) == 2
 
 
@@ -75,7 +75,7 @@ def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_mended(pai
     edit(workflow, "phases:", "phases: [")
     dev = watch("pair", "tea", "--script", "script.yaml")
     heard = dev.until(WATCHING)
-    assert ("workflows/pair.md:" in heard, "nothing was run yet; mend the file and save it" in heard) == (True, True)
+    assert ("workflows/pair.md:" in heard, "nothing was run yet; fix the file and save it" in heard) == (True, True)
     workflow.write_text(whole)
     heard = dev.until(WATCHING)
     assert "`which` has no `answr`" in heard
@@ -88,9 +88,9 @@ def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_mended(pai
 @pytest.mark.row("A1")
 def test_turns_end_behind_the_phase_that_is_named(pair: Path, watch: Watch, skillrun: Call) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml", "--to", "left")
-    assert re.search(r"waiting: ended before `right`, which was left out \(\d+\.\d\d s\); ", dev.until(WATCHING))
+    assert re.search(r"waiting: ended before `right`, which was not selected \(\d+\.\d\d s\); ", dev.until(WATCHING))
     edit(pair / "skills" / "pair" / "left.md", "Score", "Points")
-    assert "1 reused, 0 asked, 1 artifact changed" in dev.until(WATCHING)
+    assert "1 reused, 0 made; 1 artifact changed" in dev.until(WATCHING)
     assert dev.end() == 130
     assert sent(pair / "runs" / "dev-pair") == ["pair/left/draft/writer/1.1"]
     done = skillrun("resume", "dev-pair", "--script", "script.yaml")
@@ -126,9 +126,9 @@ def test_rounds_are_marked(project: Make, watch: Watch) -> None:
     assert ", in round 2; " in heard
     edit(send, "Say more", "Say much more")
     heard = dev.until(WATCHING)
-    assert "asking greeting/send/more/writer/1.1\n" in heard
+    assert "calling greeting/send/more/writer/1.1\n" in heard
     assert "send: back to draft, for round 2\n" in heard
-    assert "asking greeting/send/more/writer/1.1 (round 2)\n" in heard
+    assert "calling greeting/send/more/writer/1.1 (round 2)\n" in heard
     assert "changed: the reply of greeting/send/more/writer/1.1 (round 2)\n" in heard
 
 
@@ -152,20 +152,20 @@ def test_what_a_save_asks_is_said_with_its_price_and_nothing_above_the_limit_is_
         priced(pair, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1000, output: 1000}\n")
         dev = watch("pair", "tea", "--ask-above", "0.40")
         first = dev.until(WATCHING)
-        assert "asks 2 calls, about " in first
-        assert "2 asked" in first, "what was typed is wished for"
+        assert "makes 2 calls, about " in first
+        assert "2 made" in first, "what was typed is wished for"
         edit(pair / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
         one = dev.until(WATCHING)
-        assert "asks 1 call, about " in one
+        assert "makes 1 call, about " in one
         assert "$0.3" in one
-        assert "1 reused, 1 asked" in one
+        assert "1 reused, 1 made" in one
         edit(pair / "roles" / "writer.md", "You write.", "You write a lot.")
         both = dev.until(WATCHING)
-        assert "asks 2 calls, about " in both
-        assert "that is above `--ask-above 0.4,calls=10`, and nobody is here to say yes" in both
+        assert "makes 2 calls, about " in both
+        assert "this exceeds `--ask-above 0.4,calls=10` and cannot be confirmed" in both
         assert len(wire.asked) == 3
         edit(pair / "roles" / "writer.md", "You write a lot.", "You write.")
-        assert "2 reused, 0 asked" in dev.until(WATCHING)
+        assert "2 reused, 0 made" in dev.until(WATCHING)
         assert dev.end() == 130
 
 
@@ -179,7 +179,7 @@ def test_calls_that_were_typed_are_counted_whatever_they_cost(pair: Path, watch:
         dev.until(WATCHING)
         edit(pair / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
         heard = dev.until(WATCHING)
-        assert ("asks 1 call, about " in heard, "that is above `--ask-above 0.5,calls=0`" in heard) == (True, True)
+        assert ("makes 1 call, about " in heard, "this exceeds `--ask-above 0.5,calls=0`" in heard) == (True, True)
         assert len(wire.asked) == 2
 
 
@@ -193,7 +193,7 @@ def test_calls_of_an_unknown_price_are_counted(pair: Path, watch: Watch) -> None
         dev.until(WATCHING)
         edit(pair / "roles" / "writer.md", "You write.", "You write a lot.")
         heard = dev.until(WATCHING)
-        assert ("price unknown" in heard, "that is above `--ask-above 0.5,calls=1`" in heard) == (True, True)
+        assert ("price unknown" in heard, "this exceeds `--ask-above 0.5,calls=1`" in heard) == (True, True)
         assert len(wire.asked) == 2
 
 
@@ -201,7 +201,7 @@ def test_calls_of_an_unknown_price_are_counted(pair: Path, watch: Watch) -> None
 def test_a_limit_has_to_be_an_amount(pair: Path, skillrun: Call) -> None:
     for amount in ("much", "-1", "price=x", "cents=3"):
         done = skillrun("dev", "pair", "tea", f"--ask-above={amount}")
-        assert (done.code, f"`{amount}` is none; write dollars (`0.50`)" in done.err) == (2, True), done.err
+        assert (done.code, f"`{amount}` is not a valid limit; use dollars (`0.50`)" in done.err) == (2, True), done.err
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def test_a_form_that_is_filled_in_is_taken_by_itself(pair: Path, watch: Watch) -
     edit(pair / "runs" / "dev-pair" / "which.md", "- [ ] B. right", "- [x] B. right")
     heard = dev.until(WATCHING)
     assert "changed in the run's folder: which.md\n" in heard
-    assert "2 reused, 0 asked, 1 artifact changed" in heard
+    assert "2 reused, 0 made; 1 artifact changed" in heard
     assert (pair / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
 
 
@@ -270,7 +270,7 @@ def test_what_is_said_to_be_asked_is_what_is_asked(project: Make, watch: Watch, 
     (folder / "answers.yaml").write_text(json.dumps(given))
     assert process("answers", "dev-plan", "--answers", "answers.yaml").code == 0
     heard = dev.until(WATCHING)
-    (said,) = [line.rpartition(": ")[2] for line in heard.splitlines() if line.startswith("asks 1 call, ")]
-    (asked,) = [line for line in heard.splitlines() if line.startswith("asking ")]
-    assert asked == f"asking plan/{said}/1.1"
-    assert "question" not in heard.partition("asks 1 call")[0], "what was answered is not put again"
+    (said,) = [line.rpartition(": ")[2] for line in heard.splitlines() if line.startswith("makes 1 call, ")]
+    (asked,) = [line for line in heard.splitlines() if line.startswith("calling ")]
+    assert asked == f"calling plan/{said}/1.1"
+    assert "question" not in heard.partition("makes 1 call")[0], "what was answered is not put again"

@@ -58,7 +58,7 @@ def dev(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
     monkeypatch.setenv("EDITOR", str(script))
     monkeypatch.delenv("VISUAL", raising=False)
     terminal = Keyed("pair", "tea", "--script", "script.yaml")
-    terminal.next("waits for answers · ")
+    terminal.next("waiting for answers · ")
     yield terminal
     if terminal.process.poll() is None:
         terminal.process.kill()
@@ -78,11 +78,11 @@ def test_the_foot_names_the_keys_that_do_something_now(dev: Keyed) -> None:
 
 @pytest.mark.slow
 def test_a_step_is_asked_again_and_its_difference_shown_to_the_end(dev: Keyed) -> None:
-    seen = dev.press("s", "1 reused, 1 asked, 1 artifact changed")
-    assert "again: right/draft" in seen
+    seen = dev.press("s", "1 reused, 1 made; 1 artifact changed")
+    assert "repeating: right/draft" in seen
     assert "score: 4 → 5" in seen
     assert "score: 4 → 5" in dev.press("d", "remark: good → better")
-    assert "again: right\r\n" in dev.press("p", "1 reused, 1 asked, 0 artifacts changed")
+    assert "repeating: right\r\n" in dev.press("p", "1 reused, 1 made; 0 artifacts changed")
     dev.type("q")
     assert dev.end() == 0
 
@@ -91,7 +91,7 @@ def test_a_step_is_asked_again_and_its_difference_shown_to_the_end(dev: Keyed) -
 def test_what_waits_is_answered_here_and_the_run_goes_on(dev: Keyed, folder: Path) -> None:
     assert "Which one?" in dev.press("a", "2\\) right")
     dev.type(f"{SEQUENCE}[B\r")
-    assert "choice: wrote choice.md" in dev.next("2 reused, 0 asked, 1 artifact changed")
+    assert "choice: wrote choice.md" in dev.next("2 reused, 0 made; 1 artifact changed")
     assert (folder / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
     dev.press("?", r"keys: .*quit")
     dev.type("q")
@@ -101,14 +101,14 @@ def test_what_waits_is_answered_here_and_the_run_goes_on(dev: Keyed, folder: Pat
 @pytest.mark.slow
 def test_a_question_that_is_left_open_still_waits(dev: Keyed) -> None:
     dev.press("a", "2\\) right")
-    assert "left open: 1 question of choice" in dev.press("\x03", "waits for answers · ")
+    assert "left open: 1 question of choice" in dev.press("\x03", "waiting for answers · ")
     dev.type("q")
     assert dev.end() == 0
 
 
 @pytest.mark.slow
 def test_an_artifact_is_edited_and_read_at_once(dev: Keyed, folder: Path) -> None:
-    seen = dev.press("e", "2 reused, 0 asked, 1 artifact changed")
+    seen = dev.press("e", "2 reused, 0 made; 1 artifact changed")
     assert ("edited: right.md" in seen, "+by hand" in seen) == (True, True)
     assert (folder / "runs" / "dev-pair" / "right.md").read_text() == "Score 4: good\nby hand\n"
     dev.type("q")
@@ -117,11 +117,11 @@ def test_an_artifact_is_edited_and_read_at_once(dev: Keyed, folder: Path) -> Non
 
 @pytest.mark.slow
 def test_while_it_is_paused_nothing_is_asked(dev: Keyed, folder: Path) -> None:
-    dev.press(" ", "paused: nothing new is asked")
+    dev.press(" ", "paused: no new calls are made")
     edit(folder / "skills" / "pair" / "right.md", "Write the right", "Kindly write the right")
-    assert "asks 1 call, " in dev.next("asks 1 call, ")
+    assert "makes 1 call, " in dev.next("makes 1 call, ")
     time.sleep(0.5)
-    assert "1 asked" in dev.press(" ", "1 reused, 1 asked")
+    assert "1 made" in dev.press(" ", "1 reused, 1 made")
     dev.type("q")
     assert dev.end() == 0
 
@@ -132,15 +132,15 @@ def test_above_the_limit_a_yes_is_waited_for(folder: Path) -> None:
     with serve(scored) as wire:
         priced(folder, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1000, output: 1000}\n")
         dev = Keyed("pair", "tea", "--ask-above", "0.01")
-        dev.next("y asks it; another save asks what is then to be asked")
-        dev.next("waits for a yes to 2 calls · y ask")
+        dev.next("press y to confirm, or save a file to start over")
+        dev.next("confirm 2 calls · y confirm")
         time.sleep(0.3)
         assert wire.asked == []
         edit(folder / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
         dev.next("saved: left.md")
-        dev.next("y asks it; another save")
-        dev.next("waits for a yes to 2 calls · y ask")
-        dev.press("y", "0 reused, 2 asked")
+        dev.next("press y to confirm, or save")
+        dev.next("confirm 2 calls · y confirm")
+        dev.press("y", "0 reused, 2 made")
         assert len(wire.asked) == 2
         dev.type("q")
         assert dev.end() == 0
@@ -181,7 +181,7 @@ def test_the_terminal_is_as_it_was_when_the_run_is_lost(dev: Keyed, folder: Path
 def test_without_colours_there_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     dev = Keyed("pair", "tea", "--script", "script.yaml")
-    seen = dev.next("waits for answers · .*quit")
+    seen = dev.next("waiting for answers · .*quit")
     assert "\x1b[2m" not in seen
     assert "\x1b[2K" in seen
     dev.type("q")
@@ -191,9 +191,9 @@ def test_without_colours_there_are_none(folder: Path, monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_a_terminal_that_cannot_move_back_gets_lines(folder: Path) -> None:
     dev = Keyed("pair", "tea", "--script", "script.yaml", term="dumb")
-    seen = dev.next("watching; Ctrl-C ends; keys: .*quit")
+    seen = dev.next("watching for changes, Ctrl-C quits; keys: .*quit")
     assert "\x1b" not in seen
-    assert "again: right\r\n" in dev.press("p", "1 reused, 1 asked")
+    assert "repeating: right\r\n" in dev.press("p", "1 reused, 1 made")
     dev.type("q")
     assert dev.end() == 0
 
@@ -207,15 +207,15 @@ def test_what_was_answered_before_a_list_was_left_is_kept(folder: Path) -> None:
     )
     edit(folder / "skills" / "pair" / "choice.md", "which.answer |", "which.answers[0].answer |")
     dev = Keyed("pair", "tea", "--script", "script.yaml")
-    dev.next("waits for answers · ")
+    dev.next("waiting for answers · ")
     dev.press("a", "Why so\\?")
     dev.next(" >")
     dev.type("because\r")
     dev.next("2\\) right")
-    dev.press("\x03", "waits for answers · ")
+    dev.press("\x03", "waiting for answers · ")
     assert "2 of 2" in dev.press("a", "2\\) right")
     dev.type("\r")
-    dev.next("2 reused, 0 asked, 1 artifact changed")
+    dev.next("2 reused, 0 made; 1 artifact changed")
     assert (folder / "runs" / "dev-pair" / "choice.md").read_text() == "It is because.\n"
     dev.type("q")
     assert dev.end() == 0

@@ -45,11 +45,11 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             assert first[0] == f"starting dev-greeting in {folder / 'runs' / 'dev-greeting'}"
             assert [line[:9] for line in first if "completed" in line].count("completed") == 1
             assert "send: About 2 calls." in first
-            assert first[-1].endswith("0 reused, 2 asked, 2 artifacts changed")
+            assert first[-1].endswith("calls: 0 reused, 2 made; 2 artifacts changed")
             send.write_text(text.replace("To ", "For ").replace("About", "Around"))
             edited = told(run)
             assert "send: Around 2 calls." in edited
-            assert edited[-1].endswith("2 reused, 0 asked, 1 artifact changed")
+            assert edited[-1].endswith("calls: 2 reused, 0 made; 1 artifact changed")
             assert "  +For Ada:" in edited
             send.write_text(text.replace("phases.draft", "phases.draff"))
             broken = told(run)
@@ -58,7 +58,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
             send.write_text(text)
             mended = told(run)
-            assert "asking greeting/draft/words/writer/1.1" in mended
+            assert "calling greeting/draft/words/writer/1.1" in mended
             assert "changed: greeting.md" in mended
             workflow = folder / "workflows" / "greeting.md"
             written = workflow.read_text()
@@ -67,7 +67,7 @@ def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: 
             assert gone[-3:-1] == ["error: there is no workflow `greeting`", broken[-2]]
             workflow.write_text(written)
             last = told(run)
-            assert last[-1].endswith("2 reused, 0 asked, 0 artifacts changed")
+            assert last[-1].endswith("calls: 2 reused, 0 made; 0 artifacts changed")
             assert "send: About 2 calls." not in last, "it was said in the turn before"
         finally:
             run.terminate()
@@ -128,7 +128,7 @@ def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_se
                 draft.write_text(draft.read_text().replace("Kindly greet ", "Gladly greet "))
                 refused = "\n".join(told(run))
                 assert "nothing is sent to y at" in refused
-                assert "`skillrun trust` shows what this project wants" in refused
+                assert "`skillrun trust` to review what this project requests" in refused
                 assert (len(old.asked), len(new.asked)) == (first, heard)
             finally:
                 run.terminate()
@@ -142,14 +142,14 @@ def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
     for more in ((), ("--rerun", "send"), ("--rerun", "draft+"), ()):
         with start_dev(*SCRIPTED, *more) as run:
             try:
-                ended.append(told(run)[-1].split("; ")[1])
+                ended.append(told(run)[-1].split("; ", 1)[1])
             finally:
                 run.terminate()
     assert ended == [
-        "0 reused, 2 asked, 2 artifacts changed",
-        "2 reused, 0 asked, 0 artifacts changed",
-        "0 reused, 2 asked, 0 artifacts changed",
-        "2 reused, 0 asked, 0 artifacts changed",
+        "calls: 0 reused, 2 made; 2 artifacts changed",
+        "calls: 2 reused, 0 made; 0 artifacts changed",
+        "calls: 0 reused, 2 made; 0 artifacts changed",
+        "calls: 2 reused, 0 made; 0 artifacts changed",
     ]
 
 

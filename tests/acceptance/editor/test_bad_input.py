@@ -42,7 +42,7 @@ async def test_a_file_in_no_project_is_logged_and_left_alone(editor: Editor, cli
     assert not await client.text_document_document_symbol_async(symbols)
     unsaved = types.DocumentSymbolParams(types.TextDocumentIdentifier("untitled:Untitled-1"))
     assert not await client.text_document_document_symbol_async(unsaved)
-    assert any("notes.md is in no project" in entry.message for entry in client.log_messages)
+    assert any("notes.md is not in a skillrun project" in entry.message for entry in client.log_messages)
     await editor.open(IDEAS)
     assert stray.as_uri() not in client.told
     assert not client.messages

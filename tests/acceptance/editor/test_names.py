@@ -38,7 +38,7 @@ async def test_keys_names_and_fields_are_completed_where_the_file_is_broken(edit
     assert {"data", "text"} <= {*await completed(editor, PHASE, text.replace("{{ best.best }}", "{{ found.¦"))}
     one = await completed(editor, PHASE, text.replace("- {{ one.title }}", "- {{ one.¦ }}"))
     assert {"title", "weight", "note"} <= {*one}
-    assert one["title"].detail == "a text"
+    assert one["title"].detail == "text"
     filters = await completed(editor, PHASE, text.replace("found.data | first", "found.data | fi¦"))
     assert filters["first"].kind == types.CompletionItemKind.Function
 
@@ -101,8 +101,8 @@ async def test_a_role_is_renamed_with_its_file(editor: Editor) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "to", "reason"),
     [
-        ("id: found", "id: fo¦und", "first", "there is a name `first` already"),
-        ("write: ideas.md", "wr¦ite: ideas.md", "x", "no name of a project's own"),
+        ("id: found", "id: fo¦und", "first", "the name `first` already exists"),
+        ("write: ideas.md", "wr¦ite: ideas.md", "x", "only names that the project defines"),
     ],
 )
 async def test_a_rename_is_refused_with_its_reason(editor: Editor, old: str, new: str, to: str, reason: str) -> None:

@@ -121,7 +121,7 @@ def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(p
     assert [one["record"]["id"] for one in dropped] == whole[: -len(left)]
     said = f"Left out here for length, and still on record: {', '.join(whole[: -len(left)])}."
     assert said in run.prompt("plan/completion/tasks/*")
-    assert any("what is on record: about" in line for line in run.summary("completion")["left_out"])
+    assert any("records of earlier phases: about" in line for line in run.summary("completion")["left_out"])
 
 
 @pytest.mark.slow

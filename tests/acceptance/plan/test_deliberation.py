@@ -165,7 +165,7 @@ def test_a_long_first_round_falls_back_to_light(plan: Plans, budget: int, asked:
 def test_a_variant_that_there_is_not_is_refused_before_the_run(plan: Plans) -> None:
     run = plan("advanced", config={"deliberation": {"variant": "fulll"}})
     assert run.done.code == 1
-    assert "`fulll` is not among what `order` lists" in run.done.err
+    assert "`fulll` is not one of the values in `order`" in run.done.err
     assert "did you mean `full`?" in run.done.err
     assert not run.folder.exists()
 

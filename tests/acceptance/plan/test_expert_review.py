@@ -283,7 +283,7 @@ def test_a_finding_that_cannot_be_read_is_asked_for_again_then_on_record_and_the
     assert record["outputs"]["outcome"] == "pass-with-risk"
     assert record["flags"]["dropped"] == 1
     warning = record["quality_warnings"][0]
-    assert warning.startswith("what security-analyst said was not all understood; dropped: findings[0] (")
+    assert warning.startswith("parts of the reply of security-analyst were invalid; dropped: findings[0] (")
     assert "1 things that reviewers said could not be read" in record["quality_warnings"][1]
     report = run.artifact("review.md")
     assert "Could not be read: findings[0] of security-analyst" in report

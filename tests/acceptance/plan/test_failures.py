@@ -24,7 +24,7 @@ def test_a_member_that_answers_the_second_time_is_not_missing(plan: Plans) -> No
     ("failure", "why"),
     [
         ({"fail": "timeout", "message": "No answer in time."}, "No answer in time."),
-        ({"text": "The clean", "stop": "length"}, "the reply was cut off at the limit of its length"),
+        ({"text": "The clean", "stop": "length"}, "the reply was cut off at the length limit"),
         ({"text": ""}, "the reply is empty"),
     ],
     ids=["no answer", "cut off", "empty"],

@@ -64,7 +64,7 @@ def test_a_settled_question_is_looked_up_with_what_settled_it(plan: Plans) -> No
     assert "RES-1: question of clarify, settled by CLA-1\n  question: Is there a setting today?" in found
     assert "CLA-1: decision of clarify\n  decision: Follow the system." in found
     assert "  confidence: HIGH" in found
-    assert "nothing on record has the id `NO-7`; there are CLA-1, RES-1, RES-2, CLA-Q1, CLA-R1" in found
+    assert "no record has the id `NO-7`; known ids: CLA-1, RES-1, RES-2, CLA-Q1, CLA-R1" in found
     assert "RES-1: question of clarify" in run.prompts(f"{PROPOSAL}/2.1")[0]
     assert "Lookup" not in tools(run, "plan/research/findings/first/researcher:code/1.1")
     assert tools(run, "plan/research/findings/first/researcher:code/1.1")
@@ -84,7 +84,7 @@ def test_what_a_prompt_has_no_room_for_is_looked_up_and_what_it_shows_needs_no_t
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "said"),
-    [("NO-1", "error: nothing on record has the id `NO-1`; there are CLA-1, RES-1"), (" ", "error: `id` is an id")],
+    [("NO-1", "error: no record has the id `NO-1`; known ids: CLA-1, RES-1"), (" ", "error: `id` must be an id")],
 )
 def test_what_is_not_on_record_is_an_error_that_names_what_is(plan: Plans, given: str, said: str) -> None:
     run = looked(plan, given, SETTLED, until="architecture")

@@ -96,7 +96,7 @@ def test_a_config_with_which_a_plan_could_not_work_is_refused_at_its_lines_befor
     assert not run.folder.exists()
     told = [line for line in run.done.err.splitlines() if line.startswith("config/planning.yaml:1:")]
     assert [line.partition(" ")[2] for line in told] == [
-        "error[duplicate-member]: `software-architect:clean` is seated twice",
+        "error[duplicate-member]: `software-architect:clean` is listed twice",
         "error[type]: `green` is `30`; expected a whole number from 0 to 20",
         "error[check]: `low` is 0.9, above `high`, 0.7: nothing could be medium",
         "error[check]: 5 reviews offer 4 redesigns, and the breaker `redesign` allows 2",

@@ -106,7 +106,7 @@ def test_what_tools_found_is_cut_where_it_would_fill_the_window(plan: Plans) -> 
     assert 2400 < sum(map(estimate_tokens, texts)) < 4000 - 256
     assert ["line 1 of a file" in text and "line 399" not in text for text in texts[-2:]] == [True, True]
     assert all(
-        re.search(r"\n\(lines 1 to (\d+) of 400; the next is offset \d+\)$", unfenced(text)) for text in texts[-2:]
+        re.search(r"\n\(lines 1 to (\d+) of 400; continue with offset \d+\)$", unfenced(text)) for text in texts[-2:]
     )
     assert again["answer_now"] is True
     assert "A long file." in run.artifact("research.md")
@@ -144,7 +144,7 @@ def test_a_tool_that_was_not_offered_is_not_run(plan: Plans) -> None:
         {"address": f"{FINDINGS}/2.1", "text": "### What exists\nA theme."},
     )
     refused, unknown, read = results(requests(run)[1])
-    assert refused == "error: you have no tool `List`; there are Read, Outline, Grep, Glob"
+    assert refused == "error: you have no tool `List`; available tools: Read, Outline, Grep, Glob"
     assert len(unknown) < 200
     assert "colour" in read
     assert [event["tool"] for event in run.events if event["event"] == "ToolUsed"] == ["Read"]
@@ -162,7 +162,7 @@ def test_of_very_many_calls_in_one_turn_the_first_are_carried_out(plan: Plans) -
     )
     told = results(requests(run)[1])
     assert ["colour" in one for one in told] == [True] * 20 + [False] * 30
-    assert told[20] == "error: at most 20 calls of tools are carried out in one turn, and this one was not"
+    assert told[20] == "error: at most 20 tool calls run in one turn; this one was not run"
     assert len([event for event in run.events if event["event"] == "ToolUsed"]) == 20
 
 

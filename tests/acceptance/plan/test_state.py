@@ -51,7 +51,7 @@ def test_a_run_that_lacks_newer_fields_gets_their_defaults_and_what_was_set_come
         data.pop(name, None)
     (run.folder / "state.md").write_text(to_frontmatter(data, body), encoding="utf-8")
     resumed = run.resumed(())
-    assert "or from an older skillrun" in resumed.done.out
+    assert "or from an older version of skillrun" in resumed.done.out
     assert resumed.done.code == 0
     assert kept(resumed)["review_rounds"] == 1
     assert kept(resumed)["parallel_pairs"] == []

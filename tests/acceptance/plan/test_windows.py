@@ -84,7 +84,7 @@ def test_prompts_fit_and_what_has_no_room_is_named(
             opened, closed = (len(re.findall(rf"<{end}untrusted-[0-9a-f]{{8}}>", text)) for end in ("", "/"))
             assert opened == closed
     told = [one["text"] for one in run.story["left_out"]]
-    assert bool(told) == ("left out of prompts, for want of room:" in skillrun("show", str(run.folder)).out)
+    assert bool(told) == ("left out of prompts, for lack of space:" in skillrun("show", str(run.folder)).out)
     assert bool(told) == bool(shortened) == (window < 100_000)
     if window < 100_000:
         assert any("The research: about" in line or "The specification: about" in line for line in told)

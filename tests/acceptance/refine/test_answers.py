@@ -138,7 +138,7 @@ def test_a_change_that_is_not_plain_is_said_and_the_earlier_answer_holds(refine:
     assert refine.resume(NOT_READY).code == 75
     change(refine, "working/QUESTIONS-001.md", "Answer: Ten seats.", "Answer: A or B?")
     done = refine.resume(NOT_READY)
-    assert "the earlier answers hold, because it is not plain" in done.out
+    assert "but is unclear, so the earlier answers are used" in done.out
     assert "Q1: `A or B?`" not in refine.text("decision-log.md")
     assert refine.state()["state"]["decisions"][0]["answer"] == "Ten seats."
 
@@ -245,7 +245,7 @@ def test_reports_that_are_not_read_are_named_and_hidden_files_do_not_count(refin
     assert refine.summary("research")["outputs"]["reports"] == ["research/reports/one.md"]
     refine.report("Too late.", "research/reports/two.md")
     done = refine.resume()
-    assert "research/reports/two.md` came after the files that match `research/reports/*.md` were read" in done.out
+    assert "research/reports/two.md` arrived after the files that match `research/reports/*.md` were read" in done.out
 
 
 @pytest.mark.finding("FR7")

@@ -74,7 +74,7 @@ def test_the_same_idea_typed_again_says_that_a_run_of_it_waits(refine: Refinemen
     first = skillrun("refine", IDEA, "--script", refine.script(()))
     again = skillrun("refine", IDEA, "--script", refine.script(()))
     slug = "an-app-that-finds-a-quiet-place-to-work"
-    note = f"note: the run `{slug}` has the same words and is waiting; `skillrun resume {slug}` goes on with it"
+    note = f"note: the run `{slug}` has the same request and is waiting; `skillrun resume {slug}` resumes it"
     assert note in again.err
     assert "note: " not in first.err
 
@@ -122,7 +122,7 @@ def test_interactive_asks_the_same_questions_in_the_terminal(refine: Refinement)
 @pytest.mark.row("R5")
 def test_interactive_without_a_terminal_is_refused_before_anything_begins(refine: Refinement) -> None:
     done = refine.begin("rapid", (), "--interactive")
-    assert (done.code, "there is none here" in done.err) == (2, True)
+    assert (done.code, "no terminal is available" in done.err) == (2, True)
     assert not refine.folder.exists()
 
 

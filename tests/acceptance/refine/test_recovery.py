@@ -54,7 +54,7 @@ def test_missing_fields_with_a_valid_status_are_a_warning(refine: Refinement) ->
     sent = len(refine.calls)
     refine.fill()
     assert refine.resume().code == 0
-    assert "summaries/research.md lacks checkpoint, summary; went on with what it has" in notices(refine)
+    assert "summaries/research.md lacks checkpoint, summary; its other fields are used" in notices(refine)
     assert "recovered" not in refine.summary("research")["flags"]
     assert not any(address.startswith("refine/research/") for address, _ in refine.calls[sent:])
 
@@ -145,7 +145,7 @@ def test_stages_that_are_over_are_rebuilt_from_their_artifacts_or_asked_about(re
     (refine.folder / "idea.md").write_text("# The idea\n")
     done = refine.resume()
     assert done.code == 75
-    assert "questions has ended before and left neither a summary nor an artifact" in done.out
+    assert "questions ended earlier, but its summary and its artifacts are missing" in done.out
     research = refine.summary("research")
     assert research["flags"] == {"recovered": True}
     assert research["artifacts"] == ["research/agenda.md"]

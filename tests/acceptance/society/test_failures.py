@@ -160,7 +160,8 @@ def test_two_models_whose_names_make_one_file_have_one_each(society: Society) ->
     assert "Changes the scripted:a.b." in society.text("planning/PLAN-a-b.md")
     assert "Changes the scripted:a-b." in society.text("planning/PLAN-a-b-2.md")
     assert "planner@scripted:a-b" in society.asked("planning/rewritten/*")[0]
-    told = "drafts: planning/PLAN-a-b.md is another member's; what planner@scripted:a-b wrote is planning/PLAN-a-b-2.md"
+    reply = "the reply of planner@scripted:a-b is in planning/PLAN-a-b-2.md"
+    told = f"drafts: planning/PLAN-a-b.md belongs to another member; {reply}"
     assert told in society.said()
 
 

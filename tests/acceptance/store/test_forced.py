@@ -98,10 +98,10 @@ def test_a_worker_without_a_key_says_so_and_leaves_the_run_to_one_that_has_it(
     refused = skillrun("work", "ada")
     assert refused.code == 1
     assert "would be embedded:" in refused.err
-    assert "as no key of a provider is set" in refused.err
+    assert "because no provider key is set" in refused.err
     start()  # type: ignore[operator]
     left = until(lambda: skillrun("workers", "--json").json["left"])
-    assert "as no key of a provider is set" in left["ada"]
+    assert "because no provider key is set" in left["ada"]
     assert (status(store, "ada"), open_database(store).rows("SELECT epoch FROM runs")) == ("queued", [(0,)])
     with claude(monkeypatch, written):
         assert skillrun("work", "ada").out.endswith("ada: completed\n")
@@ -143,16 +143,16 @@ def test_an_answer_to_a_question_that_is_withdrawn_or_answered_changes_nothing(
     assert skillrun("cancel", "gone").code == 0
     refused = skillrun("answers", "gone", "--answers", "answers.yaml")
     assert refused.code == 1
-    assert "no question of `gone` waits (it is cancelled)" in refused.err
+    assert "`gone` has no open questions (it is cancelled)" in refused.err
     assert skillrun("answers", "gone", "--json").json["questions"] == []
     assert status(store, "gone") == "cancelled"
     assert skillrun("work", "gone").out == "gone: nothing to do\n"
     assert skillrun("answers", "there", "--answers", "answers.yaml").code == 0
     again = skillrun("answers", "there", "--answers", "answers.yaml")
-    assert (again.code, "is answered already" in again.err) == (1, True)
+    assert (again.code, "are already answered" in again.err) == (1, True)
     assert skillrun("work", "there").out == "there: completed\n"
     late = skillrun("answers", "there", "--answers", "answers.yaml")
-    assert (late.code, "no question of `there` waits (it is completed)" in late.err) == (1, True)
+    assert (late.code, "`there` has no open questions (it is completed)" in late.err) == (1, True)
 
 
 @pytest.mark.slow

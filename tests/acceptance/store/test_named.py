@@ -53,7 +53,7 @@ def test_a_project_names_no_store(project: Make, skillrun: Call, own: Path, monk
     folder = project("greeting")
     monkeypatch.delenv(STORE_VARIABLE)
     told(folder, "share: false\nstore: postgresql://thief@127.0.0.1:9/none\n")
-    line = "config/skillrun.yaml:2:1: error[users-only]: a project has no `store`"
+    line = "config/skillrun.yaml:2:1: error[users-only]: a project cannot set `store`"
     for command in (("validate",), ("greeting", "Ada", *SCRIPTED)):
         refused = skillrun(*command)
         assert (refused.code, line in refused.out + refused.err) == (1, True)
@@ -62,6 +62,6 @@ def test_a_project_names_no_store(project: Make, skillrun: Call, own: Path, monk
     told(folder, 'store: ""\n')
     assert skillrun("validate").code == 0
     told(own, "store: [a, b]\n")
-    assert "`store` of ~config/config/skillrun.yaml is no text" in skillrun("runs").err
+    assert "`store` of ~config/config/skillrun.yaml must be text" in skillrun("runs").err
     told(own, "store: {\n")
     assert "config/skillrun.yaml:" in skillrun("runs").err

@@ -91,7 +91,7 @@ def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_c
     open_database(store).rows("DELETE FROM procrastinate_jobs")
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("answers", "trip", "--answers", "answers.yaml")
-    assert done.out.splitlines()[-1] == "a worker goes on with the run"
+    assert done.out.splitlines()[-1] == "a worker will resume the run"
     jobs = "SELECT queue_name, priority, args FROM procrastinate_jobs"
     assert open_database(store).rows(jobs) == [("gpu", 3, {"run": "trip"})]
     assert opened.queue.fail("trip", "for a test")

@@ -119,7 +119,7 @@ def test_a_path_that_does_not_travel_is_refused_before_anything_is_sent(
         str(origin): "lies outside of the project and stays here",
         "../origin": "lies outside of the project and stays here",
         "built": "of which nothing travels",
-        "none": "there is nothing at",
+        "none": "does not exist",
         "https://host/x.git@main": "names no commit of a repository in full",
         f"https://me:hush@host/x.git@{COMMIT}": "may hold no key",
     }.items():

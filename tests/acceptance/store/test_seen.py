@@ -115,7 +115,7 @@ def test_runs_of_a_store_are_listed_by_one_statement_whatever_their_number(
         asked.append(given)
         return rows(self, *given)
 
-    monkeypatch.setattr(Database, "read_rows", noted)
+    monkeypatch.setattr(Database, "rows", noted)
     assert len(open_store(store).runs.overview()) == 3
     assert len(asked) == 1
 

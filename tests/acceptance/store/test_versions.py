@@ -38,7 +38,7 @@ def test_runs_in_flight_on_the_version_before_go_on_to_their_end(left: str, skil
     assert skillrun("work", "ada").out.endswith("ada: completed\n")
     answers = tmp_path / "answers.yaml"
     answers.write_text("choose/where: the lake\n")
-    assert skillrun("answers", "trip", "--answers", str(answers)).out.endswith("a worker goes on with the run\n")
+    assert skillrun("answers", "trip", "--answers", str(answers)).out.endswith("a worker will resume the run\n")
     assert skillrun("work", "trip").out.endswith("trip: completed\n")
     assert "where = the lake" in skillrun("logs", "trip").out
     assert database.rows(RECORDS) == before

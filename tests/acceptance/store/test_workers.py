@@ -67,10 +67,10 @@ def test_a_worker_elsewhere_runs_what_is_submitted_and_goes_on_once_it_is_answer
     assert [(each["run"], each["question"]["text"]) for each in asked] == [("trip", "Where do you want to go?")]
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("answers", "trip", "--answers", "answers.yaml")
-    assert done.out.splitlines()[-1] == "a worker goes on with the run"
+    assert done.out.splitlines()[-1] == "a worker will resume the run"
     until(lambda: status(store, "trip") == "completed")
     assert "where = the lake" in skillrun("logs", "trip").out
-    assert skillrun("questions").out == "no run waits for an answer\n"
+    assert skillrun("questions").out == "no open questions\n"
     assert skillrun("submit", "visit", "--name", "trip", *SCRIPTED).code == 2
 
 

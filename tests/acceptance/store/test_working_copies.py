@@ -155,5 +155,5 @@ def test_a_run_in_a_folder_is_said_to_be_there(
         assert refused.code == 2
         assert "`ada` is in a folder, and its files are there" in refused.err
         assert "runs/ada" in refused.err
-    assert skillrun("edit", "nobody").err.startswith("error: no store is named")
+    assert skillrun("edit", "nobody").err.startswith("error: no store is configured")
     open_database(store)

@@ -7,5 +7,5 @@ from tests.shipped import checked_library
 
 @pytest.fixture(scope="session", autouse=True)
 def _shipped_library_is_checked() -> None:
-    """No single test is charged for the check."""
+    """Keep the time of the check out of the first test."""
     checked_library()

@@ -1,4 +1,4 @@
-"""What a project adds or changes by files alone is checked with the shipped library, and its programs have it."""
+"""Files that a project adds or overrides are checked with the shipped library and become part of its programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Checked:
-    """The plan workflow as it is with these files in the project, and what is wrong."""
+    """Return a function that checks the plan workflow with project files, and returns its program and problems."""
 
     def checked(**files: str) -> tuple[Program | None, list[str]]:
         write(tmp_path, {path.replace("__", "/"): text for path, text in files.items()})
@@ -170,7 +170,7 @@ def test_a_feature_lists_modes_that_the_config_has(plan: Checked) -> None:
 
 def test_a_strategy_is_one_of_the_order_in_the_config(plan: Checked) -> None:
     _, problems = plan(**{"config/planning.yaml": "strategies: [quick, red-team]\n"})
-    assert "perspectives` is not among what `order` lists" in {one.partition(" `")[2] for one in problems}
+    assert "perspectives` is not one of the values in `order`" in {one.partition(" `")[2] for one in problems}
 
 
 def test_programs_say_which_phases_read_which() -> None:
@@ -274,7 +274,7 @@ def edited(text: str, edits: list[tuple[str, int, int, str]]) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.slow  # each example has every workflow checked that reads one of the files
+@pytest.mark.slow  # each example checks every workflow that reads one of the files
 @settings(max_examples=settings().max_examples // 3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.sampled_from(PATHS), st.lists(EDIT, min_size=1, max_size=4), min_size=1, max_size=3))
 def test_whatever_a_file_holds_only_problems_come_of_it(
@@ -305,7 +305,7 @@ def test_material_is_of_phases_that_exist_and_no_condition(plan: Checked) -> Non
 
     assert problems("{{ phases.assets.artifacts['assets.md'] | clip(100) }}") == []
     (wrong,) = problems("{{ inputs.mode == 'rapid' }}")
-    assert wrong.endswith("`Mine` is true or false, which is no material")
+    assert wrong.endswith("`Mine` is a boolean, which cannot be material")
     (unknown,) = problems("{{ phases.asets.artifacts['assets.md'] }}")
     assert "asets" in unknown
 

@@ -1,4 +1,4 @@
-"""Behind a `stop` with a condition it is known that the condition did not hold."""
+"""After a `stop` with a condition, the condition is known to be false."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READS = '{say: "{{ inputs.guest }}"}'
 
 
 def absent(folder: Path, *steps: str, outputs: str = "{}") -> list[int]:
-    """The lines at which something is said that it may be absent; the first step is in line 4."""
+    """Return the lines with an `absent` error; the first step is on line 4."""
     text = "\n".join(f"  - {step}" for step in steps)
     phase = f"---\nkind: phase\nsteps:\n{text}\noutputs: {outputs}\n---\n"
     write(folder, {"workflows/trip.md": WORKFLOW, "skills/trip/pack.md": phase})

@@ -1,4 +1,4 @@
-"""What the checker knows of a template without rendering it: absent values, fields, and comparisons that never hold."""
+"""Inference of templates without rendering: absent values, fields, and comparisons that never hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a key or a variable takes beside what is written out plainly; what is refused has its examples."""
+"""Values that keys and variables accept besides literals; `tests/examples/invalid` has the invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A library that is checked again part by part has the problems that it has when it is checked as a whole."""
+"""A library that is rechecked in parts has the same problems as one that is checked as a whole."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_parts_have_the_problems_of_the_whole(folder: Path) -> None:
     told = recheck(library(folder, whole), ()).problems
     assert {*whole.problems} <= {*told}
     more = [problem for problem in told if problem not in {*whole.problems}]
-    # Two workflows that run one another are told of once where they are checked together, from the first one.
+    # A check of the whole library reports a cycle of workflows once, from the first of them.
     assert all(problem.severity == "warning" or problem.code == "cycle" for problem in more)
     assert whole.problems.has_errors or not more
 
@@ -44,7 +44,7 @@ def test_only_what_reads_a_changed_file_is_checked_again() -> None:
 
 
 def test_a_mended_file_leaves_no_problem_behind(tmp_path: Path) -> None:
-    """What is wrong with a file only as another one uses it is gone as soon as that one does not."""
+    """A problem that depends on the use of a file disappears with that use."""
     texts = {
         "workflows/trip.md": "---\nname: trip\ninputs:\n  place: string, where\nphases:\n  pack:\n---\n",
         "skills/trip/pack.md": '---\nkind: phase\nsteps:\n  - {say: "{{ inputs.place }}"}\n---\n',

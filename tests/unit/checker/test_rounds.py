@@ -1,4 +1,4 @@
-"""A `goto` is warned of where the next round cannot be another one, and nowhere else."""
+"""Warnings of a `goto` whose next round cannot differ from the last."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def problems(folder: Path, edits: dict[str, tuple[str, str]]) -> list[str]:
         {},
         {LOOK: (STEPS, f"{STEPS}  - set: {{why: again}}\n")},
         {LOOK: (STEPS, f"{STEPS}  - {{say: Looking.}}\n")},
-        {PACK: ("List what", "Guess {{ state.why }}. List what")},  # which is set behind the `goto` alone
+        {PACK: ("List what", "Guess {{ state.why }}. List what")},  # which is set only after the `goto`
     ],
-    ids=["nothing", "state that nobody reads", "a line that is said", "state of a later phase"],
+    ids=["nothing", "unread state", "a `say` step", "state of a later phase"],
 )
 def test_a_round_in_which_nothing_can_differ_is_warned_of(tmp_path: Path, edits: dict[str, tuple[str, str]]) -> None:
     [problem] = problems(tmp_path, edits)
@@ -143,8 +143,8 @@ def test_a_round_in_which_nothing_can_differ_is_warned_of(tmp_path: Path, edits:
         "a question",
         "a file",
         "a conversation",
-        "asked anew",
-        "a protocol that asks anew",
+        "a fresh call",
+        "a protocol with fresh calls",
         "a step that failed",
     ],
 )

@@ -1,4 +1,4 @@
-"""What is said of one call."""
+"""The text of one call."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from skillrun.store.conversations import Conversation, ConversationTurn
 
 
 @pytest.mark.row("A2")
-@pytest.mark.parametrize(("counted", "is_told"), [(7_000, True), (0, False)])
-def test_what_was_counted_of_a_prompt_is_told_where_somebody_has_counted(counted: int, is_told: bool) -> None:
-    """An endpoint that sends no usage has counted nothing."""
+@pytest.mark.parametrize(("counted", "is_shown"), [(7_000, True), (0, False)])
+def test_the_counted_tokens_of_a_prompt_are_shown_if_the_provider_reports_usage(counted: int, is_shown: bool) -> None:
+    """Without reported usage, no count is shown."""
     request = Request("x:m", (Block("You look."),), (Message("user", (Block("Look."),)),), max_tokens=100)
     turn = ConversationTurn(
         "w/look/seen/clerk/1.1", 1, "f", request, "1", True, Reply("Seen.", usage=Usage(counted, 5))
     )
     lines = [*conversation_lines(Conversation("w/look/seen/clerk", 1, (turn,)), full=False, is_held=False)]
-    assert ("the model counted" in "\n".join(lines)) is is_told
+    assert ("the provider counted" in "\n".join(lines)) is is_shown

@@ -1,4 +1,4 @@
-"""What `dev` prints of a turn."""
+"""The lines that `dev` prints for a turn."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from skillrun.watch.evaluation_report import event_line
 
 
 @pytest.mark.finding("NC12")
-def test_a_question_that_waits_is_printed_by_the_last_line_of_the_turn_alone() -> None:
+def test_an_open_question_is_printed_only_in_the_last_line_of_the_turn() -> None:
     asked = Asked("tea/choice/which@1", "choice", ({"id": "which", "text": "Which one?"},))
     waits = PhaseEnded("choice", 1, "needs-user-input", 0.1, reason="choice has a question: Which one?")
     assert [event_line(event, is_first=True, round_number=1) for event in (asked, waits)] == ["", ""]

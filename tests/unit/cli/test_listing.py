@@ -1,4 +1,4 @@
-"""What is on the search path, read from frontmatter alone."""
+"""Lists the search path from frontmatter."""
 
 import os
 from pathlib import Path
@@ -30,7 +30,7 @@ from tests.launcher import start_skillrun
         ("---\n- a list\n---\n", UNREADABLE),
     ],
 )
-def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text: str, description: str) -> None:
+def test_the_description_is_read_even_if_the_rest_is_invalid(tmp_path: Path, text: str, description: str) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "a.md").write_bytes(text.encode())
     assert [(item.description, item.origin) for item in list_files(tmp_path, "workflows") if item.name == "a"] == [
@@ -38,7 +38,7 @@ def test_the_description_is_read_whatever_the_rest_is_like(tmp_path: Path, text:
     ]
 
 
-def test_a_project_file_hides_the_shipped_one(tmp_path: Path) -> None:
+def test_a_project_file_overrides_the_built_in_one(tmp_path: Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "plan.md").write_text("---\ndescription: mine\n---\n")
     assert [item.description for item in list_files(tmp_path, "workflows") if item.name == "plan"] == ["mine"]
@@ -50,7 +50,7 @@ def test_a_project_file_hides_the_shipped_one(tmp_path: Path) -> None:
 @pytest.mark.finding("FZ15")
 @pytest.mark.parametrize("command", [["list"], ["--help"], ["plann"]])
 @pytest.mark.parametrize("kind", ["brackets", "pipe", "device", "folder", "loop", "large"])
-def test_no_file_of_a_project_kills_or_hangs_what_lists_it(tmp_path: Path, kind: str, command: list[str]) -> None:
+def test_no_project_file_crashes_or_hangs_the_listing(tmp_path: Path, kind: str, command: list[str]) -> None:
     folder = tmp_path / "workflows"
     folder.mkdir()
     place = folder / "z.md"
@@ -74,7 +74,7 @@ def test_no_file_of_a_project_kills_or_hangs_what_lists_it(tmp_path: Path, kind:
 
 
 @given(st.text("ab: #'\"\n-,.()[]{}1é\t\\", max_size=30))
-def test_a_description_reads_as_the_yaml_of_the_checker_does(written: str) -> None:
+def test_a_description_is_read_as_by_the_yaml_parser_of_the_checker(written: str) -> None:
     with TemporaryDirectory() as folder:
         place = Path(folder) / "a.md"
         place.write_bytes(f"---\nname: a\ndescription: {written}\nphases:\n---\n".encode())

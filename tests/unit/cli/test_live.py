@@ -1,4 +1,4 @@
-"""The picture of a run, and lines that wait while somebody is asked."""
+"""The live display of a run, and lines that are held back while a question is open."""
 
 import io
 import re
@@ -27,14 +27,14 @@ STARTED = RunStarted("a", "w", "runs/a", ("one", "two", "three"), {}, {})
 
 
 def shown(*events: Event) -> list[str]:
-    """The picture's lines, with every duration as `…`."""
+    """The lines of the live display, with every duration as `…`."""
     picture = RunProgress()
     for event in events:
         picture.on_event(event)
     return [re.sub(r" *[0-9.]+ s", " …", line) for line in picture.lines()]
 
 
-def test_phases_stand_with_their_state_and_who_is_speaking_below() -> None:
+def test_phases_are_listed_with_their_status_and_running_calls() -> None:
     events = (
         STARTED,
         PhaseStarted("one", 1),
@@ -52,7 +52,7 @@ def test_phases_stand_with_their_state_and_who_is_speaking_below() -> None:
 
 
 @pytest.mark.finding("NC10")
-def test_waiting_for_an_answer_is_shown_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_an_answer_is_shown_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     picture, now = RunProgress(), time.monotonic()
     for after, event in (
         (0, PhaseStarted("one", 1)),
@@ -65,7 +65,7 @@ def test_waiting_for_an_answer_is_shown_apart(monkeypatch: pytest.MonkeyPatch) -
     assert picture.lines()[1].endswith(" s · 27.0 s waiting for answers")
 
 
-def test_an_item_is_named_in_front_of_its_member_and_how_many_have_ended() -> None:
+def test_an_item_is_shown_before_its_member_with_the_number_of_ended_items() -> None:
     item = ItemEnded("two", "built", "T-1", "done", 1, 3)
     lines = shown(STARTED, PhaseStarted("two", 1), item, CallStarted("w/two/built~T-2/draft/a/1.1", "two", "a", "m"))
     assert [line.split("…")[0].strip() for line in lines if line.startswith("    ")] == [
@@ -74,14 +74,14 @@ def test_an_item_is_named_in_front_of_its_member_and_how_many_have_ended() -> No
     ]
 
 
-def test_what_the_journal_answers_is_not_counted_as_spent() -> None:
+def test_replayed_replies_are_not_counted_as_spent() -> None:
     usage = {"input": 1000, "output": 10}
     new = CallEnded("w/one/a", "one", "writer", "m", replayed=False, usage=usage, price=None)
     old = CallEnded("w/one/b", "one", "writer", "m", replayed=True, usage=usage, price=3.0)
     assert shown(STARTED, new, old)[-1] == "1 call, 1,000 tokens in, 10 out, price unknown · …"
 
 
-def test_going_back_makes_the_target_and_what_follows_open_again() -> None:
+def test_going_back_reopens_the_target_and_later_phases() -> None:
     events = [PhaseEnded(name, 1, "completed", 1.0) for name in ("one", "two", "three")]
     assert shown(STARTED, *events, WentBack("three", "two", 2), PhaseStarted("two", 2))[:3] == [
         "✓ one …",
@@ -90,7 +90,7 @@ def test_going_back_makes_the_target_and_what_follows_open_again() -> None:
     ]
 
 
-def test_lines_wait_while_somebody_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_held_back_while_a_question_is_open(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainView(Output())
     with view.hold_output():
         view.on_event(Said("one", "later"))
@@ -98,7 +98,7 @@ def test_lines_wait_while_somebody_is_asked(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "one: later\n"
 
 
-def test_a_picture_that_made_room_for_a_question_erases_nothing_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_display_erases_no_lines_above_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     written = io.StringIO()
     view = LiveView(Output(), Console(file=written, force_terminal=True, width=80))
@@ -111,4 +111,4 @@ def test_a_picture_that_made_room_for_a_question_erases_nothing_above_it(monkeyp
     after = written.getvalue()[asked:]
     view.live.stop()
     assert "  three" in after
-    assert "\x1b[1A" not in after  # a line up, which is the question's or what stood before it
+    assert "\x1b[1A" not in after  # moving up a line would erase the question or the text before it

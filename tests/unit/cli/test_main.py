@@ -1,4 +1,4 @@
-"""What the command line makes of errors."""
+"""How the command line reports errors."""
 
 import errno
 import re
@@ -21,9 +21,7 @@ def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     return main(["list"])
 
 
-def test_a_bug_goes_to_a_file_that_can_be_attached(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_bug_is_written_to_a_log_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends_with(ZeroDivisionError("oh"), monkeypatch) == 3
     err = capsys.readouterr().err
     assert "this is a bug in skillrun (ZeroDivisionError: oh)" in err
@@ -33,7 +31,9 @@ def test_a_bug_goes_to_a_file_that_can_be_attached(
 
 
 @pytest.mark.finding("FZ10")
-def test_no_key_is_in_the_file_of_a_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_file_of_a_bug_contains_no_key(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("ANTHROPIC_API_KEY", "HF_TOKEN"):
         monkeypatch.setenv(name, f"{name[0]}9f8e7d6c5b4a3")
     text = "A9f8e7d6c5b4a3, 9f8e7d6c, H9f8e7d6c5b4a3 at https://ada:secret99@host/v1"
@@ -46,25 +46,25 @@ def test_no_key_is_in_the_file_of_a_bug(monkeypatch: pytest.MonkeyPatch, capsys:
         assert "9f8e7d6c" not in written
 
 
-def test_an_error_of_the_users_says_what_to_do(
+def test_a_user_error_is_printed_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends_with(SkillrunError("the lid is closed", "open it"), monkeypatch) == 1
     assert capsys.readouterr().err == "error: the lid is closed\nhint: open it\n"
 
 
-def test_a_full_disk_is_no_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_not_a_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends_with(OSError(errno.ENOSPC, "No space left on device", "runs/a"), monkeypatch) == 1
     assert capsys.readouterr().err.startswith("error: runs/a: No space left on device\n")
 
 
-def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ends_with(KeyboardInterrupt(), monkeypatch) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
 
 @pytest.mark.finding("FZ9", "FM3")
-def test_a_bug_about_half_a_character_goes_to_a_file_too(
+def test_a_bug_with_a_surrogate_in_its_message_is_written_to_a_log_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ends_with(UnicodeEncodeError("utf-8", "cut \ud83d", 4, 5, "surrogates not allowed"), monkeypatch) == 3
@@ -74,14 +74,14 @@ def test_a_bug_about_half_a_character_goes_to_a_file_too(
 
 
 class Silent(Exception):
-    """One that cannot be told."""
+    """An exception that cannot be converted to text."""
 
     def __str__(self) -> str:
         raise ValueError("there are no words for it")
 
 
 @pytest.mark.finding("FZ9")
-def test_a_bug_whose_words_fail_or_for_which_there_is_no_file_is_told_all_the_same(
+def test_a_bug_without_a_message_or_a_log_file_is_still_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -105,7 +105,7 @@ sys.exit(main(["list"]))
 """
 
 
-def test_windows_is_refused_with_a_message_before_anything_that_only_unix_has_is_imported() -> None:
+def test_windows_is_rejected_with_a_message_before_unix_only_imports() -> None:
     done = subprocess.run([sys.executable, "-c", ON_WINDOWS], capture_output=True, text=True, check=False)
     message = "error: skillrun runs on Linux and macOS\nhint: on Windows, install and run it in WSL\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)

@@ -1,4 +1,4 @@
-"""The time of a run: model calls, waiting for answers, and the whole."""
+"""The time of a run: model calls, waiting for answers, and the total."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from skillrun.cli.times import RunTimes, format_run_times
 
 
 def times_of(*events: tuple[float, str, str]) -> RunTimes:
-    """The times of events, each with its moment, its kind, and its address or status."""
+    """Return the times of events, each given as time, kind, and address or status."""
     times = RunTimes()
     for at, kind, what in events:
         event: dict[str, Any] = {"event": kind, "address": what, "status": what, "phase": what.split("/")[0]}
@@ -17,7 +17,7 @@ def times_of(*events: tuple[float, str, str]) -> RunTimes:
 
 
 @pytest.mark.finding("NC10")
-def test_waiting_for_an_answer_is_not_time_of_models() -> None:
+def test_waiting_for_an_answer_does_not_count_as_model_time() -> None:
     times = times_of(
         (100.0, "RunStarted", ""),
         (100.0, "PhaseStarted", "draft"),
@@ -33,7 +33,7 @@ def test_waiting_for_an_answer_is_not_time_of_models() -> None:
 
 
 @pytest.mark.finding("NC10")
-def test_calls_at_the_same_time_count_once() -> None:
+def test_parallel_calls_count_once() -> None:
     times = times_of(
         (0.0, "CallStarted", "a/1"),
         (1.0, "CallStarted", "a/2"),
@@ -47,13 +47,13 @@ def test_calls_at_the_same_time_count_once() -> None:
 
 @pytest.mark.finding("NC10")
 @pytest.mark.parametrize(("status", "answers"), [("waiting", 60.0), ("interrupted", 0.0)])
-def test_a_run_waits_for_answers_between_processes_where_it_ended_waiting(status: str, answers: float) -> None:
+def test_a_waiting_run_counts_the_time_between_processes_as_waiting(status: str, answers: float) -> None:
     times = times_of((0.0, "RunStarted", ""), (1.0, "RunEnded", status), (61.0, "RunStarted", ""))
     assert times.to_dict() == {"models": 0.0, "answers": answers, "total": 61.0}
 
 
 @pytest.mark.finding("NC10")
-def test_a_call_of_a_process_that_was_killed_ends_with_its_last_event() -> None:
+def test_a_call_of_a_killed_process_ends_with_its_last_event() -> None:
     times = times_of(
         (0.0, "CallStarted", "a/1"), (2.0, "Said", "a"), (90.0, "RunStarted", ""), (91.0, "CallStarted", "a/1")
     )

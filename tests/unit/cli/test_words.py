@@ -1,4 +1,4 @@
-"""Numbers and tables as people read them."""
+"""Formatting of numbers, values, tables and events."""
 
 import pytest
 from hypothesis import given
@@ -35,11 +35,11 @@ def test_a_price_is_shown_in_dollars_and_an_unknown_one_as_unknown(price: float 
     ("seconds", "shown"),
     [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1 min 01 s"), (3599.9, "1 h 00 min"), (7260, "2 h 01 min")],
 )
-def test_a_duration_is_shown_in_the_unit_that_fits(seconds: float, shown: str) -> None:
+def test_a_duration_is_shown_in_a_suitable_unit(seconds: float, shown: str) -> None:
     assert format_duration(seconds) == shown
 
 
-def test_what_was_spent_is_one_line_with_the_cached_share_of_the_input() -> None:
+def test_usage_is_one_line_with_the_cached_share_of_the_input() -> None:
     usage = {"calls": 1, "input": 10, "output": 5, "cache_read": 0, "price": None}
     assert format_usage(usage) == "1 call, 10 tokens in, 5 out, price unknown"
     cached = {"calls": 2, "input": 2000, "output": 300, "cache_read": 1500, "price": 1.0}
@@ -59,11 +59,11 @@ def test_what_was_spent_is_one_line_with_the_cached_share_of_the_input() -> None
         ([], "[]"),
     ],
 )
-def test_a_value_is_shown_as_yaml_writes_it(value: object, text: str) -> None:
+def test_a_value_is_shown_as_yaml(value: object, text: str) -> None:
     assert yaml_line(value) == text
 
 
-def test_names_and_their_words_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_and_descriptions_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     lines = format_columns(
         [("test-strategy", "after spec, design; reads " + "architecture, " * 9), ("b", "c")]
@@ -74,7 +74,7 @@ def test_names_and_their_words_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.slow
 @given(st.lists(st.lists(st.text(st.characters(categories=["L", "N"])), min_size=3, max_size=3), max_size=5))
-def test_the_columns_of_a_table_stand_under_each_other(rows: list[list[str]]) -> None:
+def test_the_columns_of_a_table_are_aligned(rows: list[list[str]]) -> None:
     lines = format_table(["a", "b", "c"], rows, right=(1,))
     assert len(lines) == len(rows) + 1
     ends = {len(line) for line in format_table(["a", "b", "c"], [[*row[:2], "x"] for row in rows], right=(1,))}
@@ -88,7 +88,7 @@ EVENTS = st.sampled_from(["Notice", "Said", "Asked", "Answered", "Pruned", "Phas
 @pytest.mark.row("Z4")
 @pytest.mark.finding("FZ13")
 @given(EVENTS, LINES)
-def test_all_but_the_first_line_of_an_event_is_indented(name: str, text: str) -> None:
+def test_all_lines_of_an_event_after_the_first_are_indented(name: str, text: str) -> None:
     question = {"id": "q", "text": text, "answer": text}
     event = {
         "event": name, "phase": "p", "text": text, "level": "warn", "questions": [question], "answers": [question],

@@ -182,9 +182,11 @@ def test_what_has_no_outline_says_why(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("text\n")
     (tmp_path / "a.bin").write_bytes(b"\0")
     answers = [ask(tmp_path, "Outline", path=f"a.{ending}") for ending in ("yaml", "py", "md", "bin", "gone")]
-    assert answers[0].startswith("error: `a.yaml` has 1 line and no outline: there is none for `.yaml`, only for .py, ")
+    assert answers[0].startswith(
+        "error: `a.yaml` has 1 line and no outline: outlines are not supported for `.yaml`, only for .py, "
+    )
     assert answers[1:] == [
-        "error: `a.py` has 1 line and no outline: nothing is defined in it; use Read or Grep",
+        "error: `a.py` has 1 line and no outline: it has no definitions; use Read or Grep",
         "error: `a.md` has 1 line and no outline: it has no headings; use Read or Grep",
         "error: `a.bin` is a binary file",
         "error: there is no `a.gone`",
@@ -201,7 +203,7 @@ def test_a_folder_is_shown_in_the_detail_that_fits_code_in_most(tmp_path: Path) 
     (tmp_path / "logo.png").write_bytes(b"\0")
     whole = ask(tmp_path, "Outline").split("\n")
     assert whole[:3] == ["src/a.py (6 lines)", "  1-2 class C0", "    2 def method_0(self, one, two)"]
-    less = "(other texts: only what stands outermost; Outline of a file or a narrower folder shows more)"
+    less = "(other texts: top level only; Outline of a file or a narrower folder shows more)"
     assert whole[-3:] == ["README.md (2 lines)", "  1-2 Title", less]
     for number in range(60):
         (tmp_path / "src" / f"more{number:02}.py").write_text(code.replace("class C", f"class More{number}Of"))
@@ -209,7 +211,7 @@ def test_a_folder_is_shown_in_the_detail_that_fits_code_in_most(tmp_path: Path) 
     assert len("\n".join(names)) <= MAX_RESULT
     assert names[0] == "src/a.py (6 lines): class C0 1 (method_0 2), class C1 3 (method_1 4), class C2 5 (method_2 6)"
     assert names[-3:-1] == ["tests/test_b.py (6 lines): class C0 1, class C1 3, class C2 5", "./: README.md 2"]
-    assert names[-1].startswith("(code: names and first lines; tests: names and first lines of what stands outermost; ")
+    assert names[-1].startswith("(code: names and line numbers only; tests: top-level names and line numbers only; ")
     assert "README" not in ask(tmp_path, "Outline", glob="*.py")
     assert "logo" not in "".join(names)
     assert ask(tmp_path, "Outline", glob="*.zig") == "(no files)"
@@ -221,7 +223,7 @@ def test_of_very_many_files_the_folders_are_counted(tmp_path: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         (place / f"{number}.py").touch()
     assert ask(tmp_path, "Outline").split("\n") == [
-        "(450 files are more than are outlined at once; by folder:)", "one/  300 files", "two/deep/  150 files"
+        "(450 files are too many to outline at once; by folder:)", "one/  300 files", "two/deep/  150 files"
     ]  # fmt: skip
 
 

@@ -75,16 +75,16 @@ def test_a_mode_of_ones_own_is_one_entry() -> None:
         ("modes: {mine: {juged: 1}}", "error 1 the shipped config has no `modes.mine.juged`; did you mean `judged`?"),
         (
             "modes: {mine: {hours: x}}",
-            "error 1 `modes.mine.hours` is text; the shipped config has a whole number there; ",
+            "error 1 `modes.mine.hours` is text; the shipped config has a whole number; ",
         ),
         (
             "modes: {long: {bag: 3}}",
-            "error 1 `modes.long.bag` is a whole number; the shipped config has a mapping there; ",
+            "error 1 `modes.long.bag` is a whole number; the shipped config has a mapping; ",
         ),
         ("modes: {logn: {hours: 3}}", "warning 1 the shipped config has no `modes.logn`; did you mean `long`?"),
-        ("modes: {mine: 3}", "error 1 `modes.mine` is a whole number; the shipped config has a mapping there; "),
+        ("modes: {mine: 3}", "error 1 `modes.mine` is a whole number; the shipped config has a mapping; "),
         ("modes: {mine: }", "error 1 `modes.mine` has no value; "),
-        ("modes: [mine]", "error 1 `modes` is a list; the shipped config has a mapping there; "),
+        ("modes: [mine]", "error 1 `modes` is a list; the shipped config has a mapping; "),
     ],
 )
 def test_a_mode_has_keys_of_the_config(text: str, problem: str) -> None:
@@ -118,8 +118,8 @@ def test_what_stands_at_an_old_place_is_read_at_the_new_one() -> None:
     found, problems = moved("lengths:\n  long: 9\n  mine: 3\nhours: 4\n", "{modes.<mode>.hours: lengths.<mode>}")
     assert found == {"hours": 4, "modes": {"long": {"hours": 9}, "mine": {"hours": 3}}}
     assert problems == [
-        "warning 2:3 `lengths.long` is `modes.long.hours` now",
-        "warning 3:3 `lengths.mine` is `modes.mine.hours` now",
+        "warning 2:3 `lengths.long` is now `modes.long.hours`",
+        "warning 3:3 `lengths.mine` is now `modes.mine.hours`",
     ]
 
 

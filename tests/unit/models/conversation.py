@@ -1,4 +1,4 @@
-"""One request through the gateway to a local server, and what came of it."""
+"""Sends requests through the gateway to a local server and returns the replies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def converse(
     attempts: AttemptListener = NULL_LISTENER,
     **changes: Any,
 ) -> list[Reply]:
-    """The replies to the requests, sent at once. The provider of the first request is where the server is."""
+    """The replies to requests sent concurrently. The server's address is set for the provider of the first request."""
 
     async def all_at_once() -> list[Reply]:
         kind = "chat" if provider == "ollama" else provider

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def shipped() -> dict[str, Any]:
-    """The shipped config/models.yaml as plain data, a copy for each caller."""
+    """The shipped config/models.yaml as plain data, copied for each caller."""
     return deepcopy(_shipped())
 
 
@@ -27,7 +27,7 @@ def _shipped() -> dict[str, Any]:
 
 
 def catalogue(retry: dict[str, float] | None = None, **providers: dict[str, Any]) -> Catalogue:
-    """The shipped catalogue with some keys of its providers changed and quick retries."""
+    """The shipped catalogue with changed provider keys and quick retries."""
     config = shipped()
     for name, changes in providers.items():
         config["providers"][name] = {**config["providers"].get(name, {}), **changes}
@@ -36,7 +36,7 @@ def catalogue(retry: dict[str, float] | None = None, **providers: dict[str, Any]
 
 
 def unheard(_line: str) -> None:
-    """Progress is not shown."""
+    """Ignore progress."""
 
 
 def request(model: str = "anthropic:claude-opus-5-5", words: str = "Say hello.", **more: Any) -> Request:

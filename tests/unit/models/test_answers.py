@@ -1,4 +1,4 @@
-"""What a provider's answers may do: nothing beyond being a reply or an error. Redirects, sizes, shapes, usage."""
+"""Any response of a provider results in a reply or an error: redirects, sizes, shapes, usage."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refused(answer: Answer, model: str = LLAMA, **more: Any) -> ModelError:
 
 
 def outcome(answer: Answer, model: str = LLAMA, **more: Any) -> Reply | ModelError:
-    """A reply or the error of a call: what is left over is a bug, and raised."""
+    """The reply or the `ModelError` of a call; any other exception is a bug and is raised."""
     with serve([answer]) as wire:
         try:
             return said(wire, model, **more)
@@ -109,7 +109,7 @@ def test_an_answer_is_read_up_to_a_limit(
         finally:
             tracemalloc.stop()
     assert (caught.value.kind, caught.value.retryable, len(raw.asked)) == ("other", False, 1)
-    assert most < 120 * 2**20  # the imports included
+    assert most < 120 * 2**20  # including imports
     assert raw.sent < 40 * 2**20
 
 
@@ -121,7 +121,7 @@ def test_what_is_compressed_in_another_way_is_refused(coding: str) -> None:
         pytest.raises(ModelError) as caught,
     ):
         said(raw)
-    assert "compressed in a way that was not asked for" in caught.value.message
+    assert "compressed in a way that was not requested" in caught.value.message
 
 
 @pytest.mark.slow
@@ -138,7 +138,7 @@ def test_a_compressed_answer_is_read() -> None:
         pytest.raises(ModelError) as told,
     ):
         said(raw)
-    assert "says that it is compressed, and is not" in told.value.message
+    assert "is declared as compressed but is not" in told.value.message
 
 
 @pytest.mark.finding("FZ14")
@@ -240,7 +240,7 @@ def test_usage_that_cannot_be_is_not_counted() -> None:
     told = usage(notes=notes, prompt_tokens=-(10**15), completion_tokens=-(10**15))
     assert 1 < told.input < 100
     assert 0 < told.output < 10
-    assert "ollama says of its usage input: 0 tokens, output: 0 tokens" in notes[0]
+    assert "ollama reports an implausible usage (input: 0 tokens, output: 0 tokens)" in notes[0]
     told = usage(prompt_tokens=10**30, completion_tokens=10**400)
     assert (told.input, told.output) < (25_000, 25_000)
     told = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": 10**9})

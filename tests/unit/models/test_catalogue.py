@@ -1,4 +1,4 @@
-"""What a model's name means, with which keys set; substitutions are always said."""
+"""Model names are resolved depending on the keys that are set; substitutions are always explained."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def test_the_tiers_follow_the_keys_that_are_set(environ: dict[str, str], strong:
 @pytest.mark.parametrize(
     ("environ", "critic", "said"),
     [
-        (CLAUDE, "anthropic:claude-opus-5-5", "there is no key of another provider"),
-        (GPT, "openai:gpt-6.1-sol", "there is no key of another provider"),
-        ({**CLAUDE, **GPT}, "openai:gpt-6.1-sol", "another provider than anthropic, as OPENAI_API_KEY is set"),
-        ({**GPT, "GEMINI_API_KEY": "c"}, "google:gemini-3.1-pro-preview", "another provider than openai"),
+        (CLAUDE, "anthropic:claude-opus-5-5", "no key of another provider is set"),
+        (GPT, "openai:gpt-6.1-sol", "no key of another provider is set"),
+        ({**CLAUDE, **GPT}, "openai:gpt-6.1-sol", "a provider other than anthropic, as OPENAI_API_KEY is set"),
+        ({**GPT, "GEMINI_API_KEY": "c"}, "google:gemini-3.1-pro-preview", "a provider other than openai"),
         ({}, "embedded:smollm2-135m", "no provider key is set"),
     ],
 )
@@ -98,8 +98,8 @@ def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
 @pytest.mark.parametrize(
     ("listed", "said"),
     [
-        (ModelList((), 0, "the list of anthropic could not be had (HTTP 500)"), "could not be had (HTTP 500)"),
-        (ModelList(("something-else",), 0), "no name in the list of anthropic is like claude-opus-*"),
+        (ModelList((), 0, "the list of anthropic could not be fetched (HTTP 500)"), "could not be fetched (HTTP 500)"),
+        (ModelList(("something-else",), 0), "no name in the list of anthropic matches claude-opus-*"),
     ],
 )
 def test_a_list_that_does_not_help_is_said_and_the_configured_name_is_used(listed: ModelList, said: str) -> None:
@@ -201,7 +201,9 @@ def test_the_environment_says_where_a_provider_is_and_is_its_origin() -> None:
         {**CLAUDE, "ANTHROPIC_BASE_URL": "http://10.0.0.1/x", "OPENAI_BASE_URL": "nonsense"}
     )
     assert known.providers["anthropic"].location == "http://10.0.0.1/x (ANTHROPIC_BASE_URL)"
-    assert known.providers["openai"].base_url == "https://api.openai.com/v1", "its key is not set: nobody asks it"
+    assert known.providers["openai"].base_url == "https://api.openai.com/v1", (
+        "its key is not set, so the variable is ignored"
+    )
 
 
 @pytest.mark.finding("FZ2", "FZ6", "FZ10")

@@ -1,4 +1,4 @@
-"""The real small model, once: it answers, keeps to a schema, ends, uses its cache, says when a prompt is too long."""
+"""The real small model replies, follows a schema, stops, uses its cache, and rejects a prompt that is too long."""
 
 from __future__ import annotations
 

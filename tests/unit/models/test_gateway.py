@@ -1,4 +1,4 @@
-"""The gateway: retries in one place, limits of calls at once, errors in a user's words with no key in them."""
+"""The gateway: retries in one place, concurrency limits, user-friendly errors without keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMITED = anthropic.error(429, "rate_limit_error", "Too many requests")
 
 
 def fails(answer: Answer, model: str = "anthropic:claude-opus-5-5", **more: Any) -> tuple[ModelError, int]:
-    """The error of one call, and how many times the server was asked."""
+    """The error of one call, and the number of requests to the server."""
     with serve([answer]) as wire, pytest.raises(ModelError) as caught:
         converse(wire, request(model), **more)
     return caught.value, len(wire.asked)
@@ -133,7 +133,7 @@ def test_where_nobody_listens_on_this_machine_it_is_given_up_soon(host: str, mon
     with pytest.raises(ModelError) as caught:
         converse(wire, request("ollama:llama3"), retry={"attempts": 9, "first": 0.05}, attempts=noted)
     assert (caught.value.kind, caught.value.given_up) == ("connection", True)
-    assert len(noted.told) < 2 * 5  # the fifth wait alone would be longer
+    assert len(noted.told) < 2 * 5  # the fifth wait alone would take longer
 
 
 @pytest.mark.finding("FM7")
@@ -142,7 +142,7 @@ def test_the_time_for_that_is_short() -> None:
 
 
 class Noted(NullAttemptListener):
-    """Notes every attempt; `most` of them may go out."""
+    """Records every attempt; at most `most` may be sent."""
 
     def __init__(self, most: int = 100) -> None:
         self.most = most

@@ -1,4 +1,4 @@
-"""Keys go to their provider and into no text: what providers echo, what SDKs find in the environment, bad addresses."""
+"""Keys are only sent to their provider and never appear in texts: echoed keys, SDK settings, invalid addresses."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 
 
 def pieces(text: str, size: int = 8) -> list[str]:
-    """The parts of the keys that stand in a text."""
+    """The parts of the keys that occur in a text."""
     found = [key[at : at + size] for key in (KEY, OTHER) for at in range(len(key) - size + 1)]
     return [piece for piece in found if piece.lower() in text.lower()]
 
@@ -82,7 +82,7 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(model: str, key
     with serve([openai.completion()]) as wire, pytest.raises(ModelError) as caught:
         said(wire, model, environ=dict.fromkeys(KEYS, key))
     assert caught.value.kind == "auth"
-    assert "_API_KEY holds a character that no key has" in caught.value.message
+    assert "_API_KEY contains a character that is invalid in keys" in caught.value.message
     assert key.strip() not in str(caught.value.to_dict())
     assert wire.asked == []
 
@@ -95,7 +95,7 @@ def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(model: str, key
 )  # fmt: skip
 @pytest.mark.parametrize("model", [CLAUDE, LLAMA])
 def test_an_address_that_is_none_is_told_without_a_password(model: str, url: str) -> None:
-    with pytest.raises(SkillrunError, match="base_url` cannot be used") as caught:
+    with pytest.raises(SkillrunError, match="base_url` is invalid") as caught:
         converse(_At(url), request(model), environ=KEYS, base_url=url)  # type: ignore[arg-type]
     assert "secret99" not in caught.value.message + caught.value.next_step
 

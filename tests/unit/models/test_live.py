@@ -1,4 +1,4 @@
-"""Intents resolved through a provider's own list, which is kept for a day."""
+"""Intents are resolved through a provider's list, which is cached for a day."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_intent_is_resolved_through_the_providers_list(tmp_path: Path) -> Non
         known = catalogue(anthropic={"base_url": wire.url})
         assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
         assert resolve(known, "latest Claude Haiku", tmp_path).model == "anthropic:claude-haiku-8"
-    assert len(wire.asked) == 1, "the list is asked for once and then taken from the cache"
+    assert len(wire.asked) == 1, "the list is fetched once and then read from the cache"
     assert wire.asked[0].path.startswith("/v1/models")
 
 
@@ -55,21 +55,21 @@ def test_a_list_that_cannot_be_had_is_said_and_not_kept(tmp_path: Path) -> None:
     with serve([Answer({"error": {"message": "no"}}, 500)]) as wire:
         known = catalogue(anthropic={"base_url": wire.url})
         resolved = [resolve(known, name, tmp_path) for name in ("fast", "strong")][1]
-    assert len(wire.asked) == 1, "a list that failed is not asked for again at once"
+    assert len(wire.asked) == 1, "a list that failed is not fetched again immediately"
     assert resolved.model == "anthropic:claude-opus-5-5"
-    assert "the list of anthropic could not be had" in resolved.why
+    assert "the list of anthropic could not be fetched" in resolved.why
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
     resolved = resolve(catalogue(anthropic={"base_url": "http://127.0.0.1:9"}), "strong", tmp_path)
-    assert "could not be had (anthropic cannot be reached at http://127.0.0.1:9 (" in resolved.why
+    assert "could not be fetched (anthropic cannot be reached at http://127.0.0.1:9 (" in resolved.why
 
 
 @pytest.mark.parametrize("name", ["claude-opus-5-5", "embedded", "scripted:strong"])
 def test_an_exact_name_needs_no_list(name: str, tmp_path: Path) -> None:
     known = catalogue(anthropic={"base_url": "http://127.0.0.1:9"})
-    assert "could not be had" not in resolve(known, name, tmp_path).why
+    assert "could not be fetched" not in resolve(known, name, tmp_path).why
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_a_barred_provider_is_not_asked_for_its_list(tmp_path: Path) -> None:
         known = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
         resolved = resolve(known, "strong", tmp_path)
     assert (resolved.model, wire.asked) == ("anthropic:claude-opus-5-5", [])
-    assert "anthropic is not asked for its list: it is not trusted" in resolved.why
+    assert "the list of anthropic is not fetched: it is not trusted" in resolved.why
 
 
 @pytest.mark.finding("FZ6")

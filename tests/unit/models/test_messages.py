@@ -1,4 +1,4 @@
-"""Messages survive a journal, and a fingerprint changes with what a model is asked and with nothing else."""
+"""Messages round-trip through JSON, and a fingerprint only changes with the content of the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prices: every token is charged once, and what is unknown stays unknown."""
+"""Prices: every token is charged once, and unknown prices stay unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every protocol against a server that speaks it: the same situations for Claude, GPT, Gemini and endpoints by URL."""
+"""Every protocol against a local server: the same situations for Claude, GPT, Gemini and other endpoints."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 READ = ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
-LONG = 60_000  # tokens; a reply that may be so long comes from Claude as events
+LONG = 60_000  # tokens; with this limit, Claude's replies are streamed
 
 
 @dataclass(frozen=True)
 class Speaker:
-    """How one provider answers in each situation; `own` is what its entry in the catalogue has."""
+    """How one provider responds in each situation; `own` are its settings in the catalogue."""
 
     model: str
     text: Callable[[str], Answer]
@@ -183,7 +183,7 @@ def test_a_list_of_models_is_read(speaker: Speaker, tmp_path: Path) -> None:
     assert found.names == ("some-model-1", "some-model-2")
 
 
-# -- what one of them has alone --------------------------------------------------------------------------------------
+# -- features of single providers ------------------------------------------------------------------------------------
 
 
 @pytest.mark.row("S2")
@@ -212,7 +212,7 @@ def test_claude_streams_a_reply_that_may_be_long() -> None:
 
 @pytest.mark.slow
 def test_gemini_gets_back_the_signature_of_its_calls_and_nobody_else_does() -> None:
-    """Without it, Gemini 3 refuses the next turn (HTTP 400)."""
+    """Without it, Gemini 3 rejects the next turn (HTTP 400)."""
 
     def answer(asked: Asked) -> Answer:
         if len(asked.body["messages"]) == 2:
@@ -284,7 +284,7 @@ def test_googles_errors_are_read_as_they_are_meant(answer: Answer, kind: str, wo
     [(502, "overloaded"), (429, "rate_limit"), (401, "auth"), (402, "budget"), (404, "not_found"), (7, "other")],
 )
 def test_an_error_inside_a_good_answer_is_what_it_says(code: int, kind: str) -> None:
-    """OpenRouter and other gateways send one with status 200 where the provider behind them has failed."""
+    """OpenRouter and other gateways send one with status 200 if the upstream provider fails."""
     inside = Answer({"error": {"code": code, "message": "Upstream is gone"}})
     error, asked = failed(SPEAKERS["openrouter"], inside)
     assert (error.kind, asked) == (kind, 3 if error.retryable else 1)
@@ -315,7 +315,7 @@ def test_intents_of_three_providers_are_the_newest_of_their_lists(tmp_path: Path
                 for name in ("latest GPT", "latest Gemini", "latest Claude Opus")
             ]
             assert found == ["openai:gpt-7-sol", "google:gemini-4-pro", "anthropic:claude-opus-7-1"]
-    assert len(wire.asked) == len(lists), "each list is asked for once, and kept"
+    assert len(wire.asked) == len(lists), "each list is fetched once and cached"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Requests in a provider's own terms and its answers in ours, against servers that speak the real protocols."""
+"""Requests and responses are converted for each provider, against servers that speak the real protocols."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DATA = {"score": 3, "why": "é"}
 
 
 def ask(answer: Answer, model: str, **more: Any) -> tuple[Reply, Asked]:
-    """The reply to one request, and what the server was asked."""
+    """The reply to one request, and the request that the server received."""
     with serve([answer]) as wire:
         (reply,) = converse(wire, request(model, **more))
         return reply, wire.asked[0]

@@ -1,4 +1,4 @@
-"""Keys in texts: every piece of eight characters goes, everything else stays, and it costs next to nothing."""
+"""Keys in texts: every piece of eight characters is removed, everything else stays, and it is fast."""
 
 from __future__ import annotations
 

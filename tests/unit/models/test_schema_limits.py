@@ -1,4 +1,4 @@
-"""Limited schemas accept a part of what the original accepts, and their longest reply fits."""
+"""Limited schemas accept a subset of what the original accepts, and their longest reply fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripted model: rules by address in their order, generated replies otherwise, the same ones every time."""
+"""The scripted model: rules by address in order, otherwise generated replies, always deterministic."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_the_gateway_keeps_what_was_sent() -> None:
         ("{calls: [{}]}", 12, "`name` is missing"),
         ("{calls: [{nmae: Read, name: Read}]}", 13, "unknown key `nmae`"),
         ("{calls: [{name: Read, arguments: a}]}", 36, "expected a mapping of names to values for `arguments`"),
-        ("a", 3, "this is no reply of a script"),
+        ("a", 3, "this is not a reply of a script"),
     ],
 )
 def test_a_wrong_rule_is_a_problem_at_its_place(tmp_path: Path, rule: str, column: int, said: str) -> None:

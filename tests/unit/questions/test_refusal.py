@@ -47,8 +47,8 @@ def test_an_unattended_run_is_refused_where_a_step_asks_a_person(tmp_path: Path)
     found = program(tmp_path, "- {id: which, ask: Which one?}")
     (line,) = unanswerable_questions(found, PreparedAnswers())
     assert line == (
-        "skills/demo/one.md:4: `one/which` asks a person: answer `one/which` in --answers FILE, "
-        "give the step a `default:`, or run without --unattended"
+        "skills/demo/one.md:4: `one/which` asks the user: answer `one/which` in --answers FILE, "
+        "add a `default:` to the step, or run without --unattended"
     )
 
 
@@ -185,9 +185,9 @@ LOOPS = """
 
 def test_where_a_question_is_asked_several_times_the_refusal_says_how_one_is_called(tmp_path: Path) -> None:
     lines = unanswerable_questions(program(tmp_path, LOOPS), PreparedAnswers())
-    assert ["`one/built/sure` in --answers FILE (each time that it is asked; `one/built~ID/sure` is for one)" in line
+    assert ["`one/built/sure` in --answers FILE (for each time it is asked; `one/built~ID/sure` for one time)" in line
             for line in lines] == [True, False]  # fmt: skip
-    assert "`one/again/more` in --answers FILE (each time that it is asked; `one/again#2/more` is for one)" in lines[1]
+    assert "`one/again/more` in --answers FILE (for each time it is asked; `one/again#2/more` for one time)" in lines[1]
 
 
 def test_answers_for_single_items_and_passes_count_and_are_checked(tmp_path: Path) -> None:
@@ -305,9 +305,9 @@ def test_answers_that_are_none_of_the_choices_are_found_before_the_run(tmp_path:
     )
     prepared = answers(tmp_path, "which: [this, thet]\nwhose: anybody\na: perhaps\nrow: [yes]\n")
     assert [f"{p.line}:{p.column} {p.message} {p.hint}" for p in check_answers(found, prepared)] == [
-        "1:15 `thet` is none of the choices did you mean `that`? allowed: this, that",
-        "3:4 `perhaps` is none of the choices allowed: yes, no",
-        "4:1 no question is called `row` did you mean `rows`?",
+        "1:15 `thet` is not one of the choices did you mean `that`? allowed: this, that",
+        "3:4 `perhaps` is not one of the choices allowed: yes, no",
+        "4:1 no question has the name `row` did you mean `rows`?",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What git ignores, without git: the same as git says, in trees that a seeded generator makes; and within bounds."""
+"""Ignored files without git: the same as git's in generated trees, and within limits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rules(dice: random.Random) -> str:
 
 
 def made(dice: random.Random, top: Path) -> list[str]:
-    """The paths of a tree with rules at every place where there can be some."""
+    """The paths of a tree with rules in every possible place."""
     git(top, "init", "-q")
     (top / ".git" / "info").mkdir(exist_ok=True)
     paths: list[str] = []

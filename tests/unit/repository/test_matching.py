@@ -1,4 +1,4 @@
-"""Which files match a pattern: as a shell would have it, and none behind a link that leads out."""
+"""Files match a pattern as in a shell, but none through a link that leads outside."""
 
 from __future__ import annotations
 

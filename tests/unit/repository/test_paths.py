@@ -1,4 +1,4 @@
-"""Names that runs may have."""
+"""Valid run names."""
 
 from __future__ import annotations
 

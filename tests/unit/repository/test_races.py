@@ -1,4 +1,4 @@
-"""A folder is exchanged for a link over and over while tools read: what lies elsewhere never shows."""
+"""A folder is swapped with a link repeatedly while tools read: files outside are never shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillrun.repository.repository import Repository
 
 SWAPS: Final = int(os.environ.get("SKILLRUN_SWAPS", "20000"))
 SECRET: Final = "the secret of the folder next door"
-HERE: Final = -100  # AT_FDCWD: names are those of the working folder
+HERE: Final = -100  # AT_FDCWD: names are relative to the working directory
 EXCHANGE: Final = 2  # RENAME_EXCHANGE
 USES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("Read", {"path": "open/file.txt"}),
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exch
 
 
 def exchange(first: Path, second: Path, times: int) -> None:
-    """Let two names change places, so many times."""
+    """Swap two names this many times."""
     libc = ctypes.CDLL(None, use_errno=True)
     one, other = os.fsencode(first), os.fsencode(second)
     for _ in range(times):

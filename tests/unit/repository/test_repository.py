@@ -1,4 +1,4 @@
-"""The read-only tools: what they answer, what they never show, and where they stop."""
+"""The read-only tools: their results, withheld files, and limits."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_file_is_read_with_line_numbers(root: Path) -> None:
 
 def test_a_part_of_a_file_says_where_to_go_on(root: Path) -> None:
     answer = ask(root, "Read", path="src/app.py", offset=2, limit=3)
-    assert answer.endswith("     4\tdef main() -> None:\n(lines 2 to 4 of 5; the next is offset 5)")
+    assert answer.endswith("     4\tdef main() -> None:\n(lines 2 to 4 of 5; continue with offset 5)")
 
 
 def test_a_long_file_is_read_in_parts_that_together_are_the_file(root: Path) -> None:
@@ -119,15 +119,13 @@ def test_what_cannot_be_read_is_an_answer(root: Path, arguments: dict[str, Any],
 
 
 def test_an_unknown_tool_is_an_answer(root: Path) -> None:
-    assert ask(root, "Write", path="x") == (
-        "error: there is no tool `Write`; there are Read, Outline, Grep, Glob, List"
-    )
+    assert ask(root, "Write", path="x") == "error: there is no tool `Write`; allowed: Read, Outline, Grep, Glob, List"
 
 
 def test_a_pipe_is_not_waited_for(root: Path) -> None:
     os.mkfifo(root / "pipe")
-    assert ask(root, "Read", path="pipe") == "error: `pipe` is no regular file."
-    assert ask(root, "Grep", pattern="x", path="pipe") == "error: `pipe` is no regular file."
+    assert ask(root, "Read", path="pipe") == "error: `pipe` is not a regular file."
+    assert ask(root, "Grep", pattern="x", path="pipe") == "error: `pipe` is not a regular file."
     assert "pipe" not in ask(root, "Grep", pattern="x")
 
 
@@ -175,9 +173,9 @@ def test_grep_shows_code_before_tests_before_texts_before_records_and_each_file_
     shown = [line for line in lines if line in names]
     assert shown == ["zebra.py", "src/app.test.ts", "tests/test_app.py", "docs/guide.md", *sorted(names[:3:2])]
     counts = [int(line.split()[1]) for line in lines if line.startswith("(and ")]
-    assert len(counts) == len(names), "every file says how many more hits it has"
+    assert len(counts) == len(names), "every file shows the number of further hits"
     assert sum(counts) + sum(line[0].isdigit() for line in lines) == 60 * len(names)
-    assert counts == [60 - 30, 60 - 8, 60 - 8, 60 - 4, 60 - 2, 60 - 2], "the less it is worth, the fewer are shown"
+    assert counts == [60 - 30, 60 - 8, 60 - 8, 60 - 4, 60 - 2, 60 - 2], "less relevant files show fewer hits"
 
 
 def test_grep_names_the_files_with_most_of_what_is_not_shown(root: Path) -> None:
@@ -253,7 +251,7 @@ def test_a_range_that_is_asked_for_comes_whole(root: Path) -> None:
     asked = ask(root, "Read", path="long.txt", offset=500, limit=1000)
     assert MAX_WHOLE_FILE < len(asked) < MAX_RANGE
     assert asked.split("\n")[-2].endswith(lines[1498])
-    assert asked.endswith("(lines 500 to 1499 of 3000; the next is offset 1500)")
+    assert asked.endswith("(lines 500 to 1499 of 3000; continue with offset 1500)")
     most = ask(root, "Read", path="long.txt", limit=3000)
     assert MAX_RANGE - 1000 < len(most) <= MAX_RANGE
 
@@ -266,8 +264,8 @@ def test_a_file_that_is_little_longer_than_a_part_comes_whole_and_a_longer_one_s
     answer = ask(root, "Read", path="code.py")
     assert len(answer) < MAX_RESULT + 3500
     shown, below = answer.split("(below:)\n")
-    last = int(re.search(r"the next is offset (\d+)\)", shown)[1]) - 1  # type: ignore[index]
-    first = 4 * -((1 - last) // 4) + 1  # of the function that the part ends in, or the next
+    last = int(re.search(r"continue with offset (\d+)\)", shown)[1]) - 1  # type: ignore[index]
+    first = 4 * -((1 - last) // 4) + 1  # first line of the function that the part ends in, or of the next
     assert below.startswith(f"{first}-{first + 1} function_{first // 4}\n")
     assert "(below:)" not in ask(root, "Read", path="code.py", offset=10, limit=5)
 
@@ -308,8 +306,8 @@ def test_an_answer_keeps_to_the_tokens_that_there_are(root: Path) -> None:
         ("node_modules/x/index.js", "`node_modules` is never shown"),
         ("build/out.py", "git ignores it"),
         ("run.log", "git ignores it"),
-        (".env", "its name is one of those that hold secrets"),
-        ("sub/.SSH/config", "its name is one of those that hold secrets"),
+        (".env", "files with this name may hold secrets"),
+        ("sub/.SSH/config", "files with this name may hold secrets"),
     ],
 )
 @pytest.mark.finding("FZ12")
@@ -366,7 +364,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
     document = parse_document(source, problems)
     assert document is not None
     described = {section.name: section.text.value for section in document.sections}
-    assert list(described) == [*TOOLS, LOOKUP]  # the last belongs to the run
+    assert list(described) == [*TOOLS, LOOKUP]  # the run provides the last one
     for spec in tool_specs({name: described[name] for name in TOOLS}):
         assert spec["description"]
         assert "\n- `" not in spec["description"]
@@ -465,8 +463,8 @@ def test_names_that_hold_secrets_are_withheld_from_all_tools(root: Path, name: s
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(SECRET)
     (root / "link").symlink_to(name)
-    assert "is withheld: its name is one of those" in ask(root, "Read", path=name)
-    assert "is withheld: its name is one of those" in ask(root, "Read", path="link")
+    assert "is withheld: files with this name may hold secrets" in ask(root, "Read", path=name)
+    assert "is withheld: files with this name may hold secrets" in ask(root, "Read", path="link")
     own = name.rpartition("/")[2]
     for answer in (ask(root, "Grep", pattern="secret"), ask(root, "Glob", pattern="*"), ask(root, "List")):
         assert SECRET not in answer

@@ -1,6 +1,6 @@
-"""Folders and files that are exchanged for links while they are read, written, listed and removed: nothing outside.
+"""Folders and files are swapped with links while they are read, written, listed and removed: nothing outside changes.
 
-`SKILLRUN_SWAPS=500000` exchanges as often as that; without it a short time is enough to see what was once won.
+`SKILLRUN_SWAPS=500000` sets the number of swaps; the default is enough to detect the races found so far.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exch
 
 
 def swap(pairs: list[tuple[Path, Path]], times: int) -> None:
-    """Exchange each pair so many times in all, as fast as it goes."""
+    """Swap the pairs this many times in total, as fast as possible."""
     renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
     named = [(os.fsencode(one), os.fsencode(other)) for one, other in pairs]
     for number in range(times):
@@ -81,7 +81,7 @@ ACTS: list[Callable[[ConfinedFolder, int], None]] = [read, listed, found, writte
 def test_exchanging_folders_and_files_for_links_reaches_nothing_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
 ) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # it only takes time from the race
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # it would only slow down the race
     outside, root = tmp_path / "outside", tmp_path / "root"
     for folder, text in ((outside, FAR), (root / "inner", NEAR)):
         folder.mkdir(parents=True)
@@ -110,4 +110,4 @@ def test_exchanging_folders_and_files_for_links_reaches_nothing_outside(
                 break
     assert done
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in outside.iterdir()} == before
-    print(f"{SWAPS:,} exchanges, {done:,} acts that went through")  # noqa: T201 (a figure for who asks)
+    print(f"{SWAPS:,} exchanges, {done:,} acts that went through")  # noqa: T201 (for manual runs)

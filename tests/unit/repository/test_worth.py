@@ -1,4 +1,4 @@
-"""Which files come first in what tools answer."""
+"""The order of files in the results of tools."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Budgets: who is let in, who waits, who is kept back, and what is said then."""
+"""Budgets: calls that are admitted, wait or are refused, and the error of refused calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def limits(**budget: float) -> RunBudget:
 
 
 async def use(made: RunBudget, most: int, used: int, done: list[int], price: float = 0) -> None:
-    """A call that may use `most` tokens and uses `used`; `done` has how many were under way with it."""
+    """Make a call that may use `most` tokens and uses `used`; append the number of active calls to `done`."""
     held = await made.reserve(lambda _exactly: Reservation(1, most, price))
     try:
         done.append(len(made._under_way))
@@ -34,7 +34,7 @@ async def use(made: RunBudget, most: int, used: int, done: list[int], price: flo
 
 
 def crowd(made: RunBudget, calls: int, most: int = 100, used: int = 10, **more: Any) -> tuple[list[int], list[Any]]:
-    """How many were under way when each call was let in, and the errors of the others."""
+    """Return the number of active calls at each admission, and the errors of the other calls."""
 
     async def all_at_once() -> list[Any]:
         return await asyncio.gather(
@@ -56,7 +56,7 @@ def test_calls_under_way_count_before_they_are_answered() -> None:
 def test_who_finds_no_room_waits_and_alone_may_use_more_than_is_left() -> None:
     made = limits(tokens=250)
     done, errors = crowd(made, 30)
-    assert done[:4] == [1, 2, 2, 2]  # two fit beside each other
+    assert done[:4] == [1, 2, 2, 2]  # two fit at the same time
     assert done[-1] == 1
     assert made.spent["tokens"] == 250
     assert len(done) == 25
@@ -99,7 +99,7 @@ def test_who_gives_up_waiting_stands_in_nobodys_way() -> None:
         waiting[0].cancel()
         await asyncio.sleep(0)
         made.release(first)
-        waiting[1].cancel()  # it was let in just now
+        waiting[1].cancel()  # it was admitted just now
         await asyncio.gather(*waiting, return_exceptions=True)
         return done
 

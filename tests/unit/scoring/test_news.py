@@ -1,4 +1,4 @@
-"""What a reply says that the member's earlier one had not."""
+"""New items in a reply compared with the member's earlier one."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_new_is_what_has_enough_words_that_stand_nowhere_before(
     assert found["new"] == [one for one in later if len(words(one) - known) >= least]
     assert found["alike"] == {"position": 1.0}
     (again,) = find_new_items([reply("a", later)], [reply("a", [*later, *earlier])], "reasons", least)
-    assert again["new"] == [], "what was said before, in any order and any mixture, is not new"
+    assert again["new"] == [], "earlier words in any order and combination are not new"
 
 
 @given(REASONS, REASONS)

@@ -67,7 +67,7 @@ def test_what_is_kept_is_distinct_and_everything_else_repeats_something_kept(
 
 
 def naive(items: list[str], threshold: float) -> list[str]:
-    """The definition: each against every one that is kept."""
+    """The reference implementation: compare each text with all kept ones."""
     kept: list[str] = []
     for one in items:
         if not any(overlap(one, earlier) >= threshold for earlier in kept):
@@ -97,7 +97,7 @@ def test_ordinary_texts_cost_little_however_many_they_are() -> None:
 @pytest.mark.finding("FL11")
 def test_a_list_that_floods_is_compared_by_equal_words_from_some_point_on() -> None:
     texts = [f"the {number % 600} tent {number % 600}" for number in range(1200)]
-    assert len(dedupe(texts)) == 600, "more than 500 items are no failure"
+    assert len(dedupe(texts)) == 600, "more than 500 items do not fail"
     assert dedupe(["a b c d", "a b c d e", "x y", "y x", "a b c d f"], max_work=-1) == [
         "a b c d",
         "a b c d e",

@@ -1,4 +1,4 @@
-"""Where patterns occur, which are refused, and that none of them takes long or fills the memory."""
+"""Patterns are found in texts, invalid ones are rejected, and none takes long or exhausts memory."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def test_ordinary_patterns_are_accepted(pattern: str) -> None:
         ("b[a-", "`b[a-` is not a regular expression: missing ]: [a-"),
         ("(?=a)b", "look-around, back references, atomic groups"),
         ("(?<!a)b", "look-around"),
-        ("a++", "possessive repeats are not offered"),
+        ("a++", "possessive repeats are not supported"),
         (r"(a)\1", "there are no back references"),
         (r"a\Z", r"the end of the text is `\z`"),
-        (r"\bÜber", r"beside `Ü` is not offered"),
-        (r"caf(é)\b|é\b", r"write `(?:^|\W)` in front"),
-        (r"[^\W\d]", r"`\W` is not offered inside brackets"),
+        (r"\bÜber", r"next to `Ü` is not supported"),
+        (r"caf(é)\b|é\b", r"write `(?:^|\W)` before"),
+        (r"[^\W\d]", r"`\W` is not supported inside brackets"),
         ("a" * (MAX_PATTERN + 1), "longer than 500 characters"),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_pattern_that_stands_for_too_much_is_refused_before_it_is_made(pattern
 def test_no_pattern_takes_long_on_the_text_that_is_worst_for_it(pattern: str) -> None:
     began = time.monotonic()
     for text in ("ab" * (TEXT_CAP // 2), "a" * TEXT_CAP):
-        with suppress(TimeoutError):  # of hits there may be many
+        with suppress(TimeoutError):  # there may be many hits
             find_hits(pattern, text, 2)
     assert time.monotonic() - began < 15
 

@@ -32,7 +32,7 @@ def paths_of_a_run(source: str) -> Iterator[str]:
 
 
 MODULES = sorted(
-    path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.py") if not path.is_relative_to(ENGINE / "store")
+    path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.py") if not path.is_relative_to(ENGINE / "store") and "postgres" not in path.parts
 )
 
 

@@ -26,4 +26,4 @@ def test_a_listener_that_fails_is_told_of_once_and_the_others_go_on_hearing() ->
     events = EventStream(breaks, lambda event: heard.append(getattr(event, "text", "")))
     events.emit(Notice("one"))
     events.emit(Notice("two"))
-    assert heard == ["a view of this run is not kept any further: broken", "one", "two"]
+    assert heard == ["a view of this run stopped: broken", "one", "two"]

@@ -113,12 +113,12 @@ def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("", "there is no JSON in the reply"),
-        ("I would rather not.", "there is no JSON in the reply"),
-        ("{questions: [}", "`}` stands where"),
+        ("", "the reply contains no JSON"),
+        ("I would rather not.", "the reply contains no JSON"),
+        ("{questions: [}", "found `}`"),
         ('{"questions": [{"text": "", "priority": 9}]}', "allowed: 1 to 5"),
-        ('{"questions": 3}', "there is no JSON"),
-        ("- [ ] Who pays?\n- [ ] When?\nSee [](x.md), or arr[] below; and [", "there is no JSON"),
+        ('{"questions": 3}', "contains no JSON"),
+        ("- [ ] Who pays?\n- [ ] When?\nSee [](x.md), or arr[] below; and [", "contains no JSON"),
         (f'["{"x" * 10_000_000}"]', f"longer than {MAX_REPLY:,}"),
         ("[" * 50_000, "nested more than"),
         ('{"a":' * 30_000, "nested more than"),
@@ -139,7 +139,7 @@ def test_an_empty_list_is_a_reply_and_a_long_one_ends_at_its_length() -> None:
     found = salvage_items(json.dumps([{"text": f"t{n}", "priority": 1} for n in range(23)]), SCHEMA)
     assert found.value is not None
     assert len(found.value["questions"]) == 20
-    assert [one.reason for one in found.dropped] == ["at most 20 are taken"] * 3
+    assert [one.reason for one in found.dropped] == ["at most 20 items are allowed"] * 3
 
 
 def test_half_a_pair_becomes_valid_text() -> None:

@@ -78,7 +78,7 @@ def test_of_several_values_none_is_taken(text: str) -> None:
     value, errors = parse_reply(text, SCHEMA)
     assert value is None
     assert [error.message for error in errors] == [
-        "the reply holds 2 different JSON values; send the one that is meant alone"
+        "the reply contains 2 different JSON values; send only the intended one"
     ]
 
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_read_beside_a_value_is_not_passed_over(text: str) -> Non
 def test_a_value_within_a_sentence_is_a_quotation(text: str) -> None:
     value, errors = parse_reply(text, SCHEMA)
     assert value is None
-    assert "within a sentence" in errors[0].message
+    assert "part of a sentence" in errors[0].message
 
 
 @pytest.mark.finding("FZ7")
@@ -135,11 +135,11 @@ def test_a_bare_list_never_stands_for_a_record() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "there is no JSON in the reply"),
-        ("I would rather not.", "there is no JSON in the reply"),
-        (WRITTEN[:-3], "the JSON cannot be read: Expecting ',' delimiter, line 1"),
-        (f"So:\n{WRITTEN}\n".replace('"', "'"), "line 2 begins an object whose names are not quoted"),
-        ('{"questions": NaN}', "NaN is no JSON"),
+        ("", "the reply contains no JSON"),
+        ("I would rather not.", "the reply contains no JSON"),
+        (WRITTEN[:-3], "the JSON is invalid: Expecting ',' delimiter, line 1"),
+        (f"So:\n{WRITTEN}\n".replace('"', "'"), "line 2 starts an object with unquoted names"),
+        ('{"questions": NaN}', "NaN is not valid JSON"),
         ('{"questions": 1e999}', "the number `1e999` is too large"),
         ('{"questions": ' + "9" * 5000 + "}", "is too long"),
         ("[" * 100_000, "nested more than 25 levels deep"),

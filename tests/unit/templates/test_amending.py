@@ -1,4 +1,4 @@
-"""Corrections of a text by its own words."""
+"""The filter `amended`: replacements in a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found in texts, with its place: ids, links, paths, numbers, words. Each place's line holds what it is for."""
+"""Ids, links, paths, numbers and words are found in texts, each with its place."""
 
 import re
 from collections.abc import Callable
@@ -53,11 +53,11 @@ def rendered(expression: str, **names: Any) -> Any:
 
 
 def ended(expression: str, **names: Any) -> bool:
-    """Whether it gives a number, or is refused as too much work."""
+    """Whether it returns a number or exceeds a limit."""
     try:
         return isinstance(rendered(expression, **names), int)
     except RenderError as error:
-        return "more work" in str(error) or "too long" in str(error)
+        return "work limit" in str(error) or "too long" in str(error)
 
 
 def at(places: list[dict[str, Any]]) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Strings and conditions are templates: what they yield, how values print, and what a name may be."""
+"""Strings and conditions as templates: their values, how values print, and which names are valid."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -115,7 +115,7 @@ def test_lists_have_indexes_and_slices() -> None:
 
 
 class Lazy(Mapping[str, Any]):
-    """A mapping that is no dict, as a run hands in."""
+    """A mapping that is not a dict, as in a run."""
 
     def __getitem__(self, key: str) -> Any:
         if key.startswith("phase-"):
@@ -143,7 +143,7 @@ def test_what_comes_out_is_plain_and_nobody_elses() -> None:
     assert rendered("{{ x | map(attribute='a') }}", x=[{"a": 1}]) == [1]
     assert rendered("{{ (1, 2) }}") == [1, 2]
     assert rendered("{{ x | dictsort }}", x={"b": 1, "a": 2}) == [["a", 2], ["b", 1]]
-    assert "no plain value" in failure("{{ x }}", x=object()).message
+    assert "unsupported value" in failure("{{ x }}", x=object()).message
 
 
 def test_a_name_that_nobody_handed_in_is_an_error_with_a_suggestion() -> None:

@@ -1,4 +1,4 @@
-"""What an absent value does: it chains, is empty and false, equals nothing, and cannot be printed."""
+"""An absent value supports chained lookups, is empty and false, equals nothing, and cannot be printed."""
 
 from typing import Any
 

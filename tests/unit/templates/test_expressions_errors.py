@@ -1,4 +1,4 @@
-"""What is wrong in a template is said in an author's words, at its place in the file."""
+"""Errors in templates are reported in the author's terms, at their position in the file."""
 
 import pytest
 from hypothesis import given
@@ -77,12 +77,12 @@ def test_what_cannot_be_read(written: str, column: int, message: str, hint: str)
         ("{{ a | join(by=',') }}", 8, "arguments", "unexpected keyword argument 'by'", "join(d, attribute)"),
         ("{{ bank('a') }}", 4, "arguments", "missing a required argument: 'group'", "bank(name, group, n)"),
         ("{{ others }}", 4, "refused", "`others` is a function", "others(step)"),
-        ("{{ 2 ** 3 }}", 4, "refused", "`**` is not offered", ""),
+        ("{{ 2 ** 3 }}", 4, "refused", "`**` is not supported", ""),
         ("{{ slug(*a) }}", 4, "refused", "cannot be spread", ""),
         ("{% set top = 1 %}", 8, "reserved-name", "`top`", "another name"),
         ("{% for section in a %}{% endfor %}", 8, "reserved-name", "`section`", "another name"),
         ("{% for a, loop in b %}{% endfor %}", 11, "reserved-name", "`loop`", "another name"),
-        ("{% set a.b = 1 %}", 8, "refused", "`a.b =` is not offered", ""),
+        ("{% set a.b = 1 %}", 8, "refused", "`a.b =` is not supported", ""),
         ("{% for a in b %}{{ loop.cycle }}{% endfor %}", 25, "unknown-field", "no `cycle`", "allowed"),
         ("{% for a in b recursive %}{{ loop(a) }}{% endfor %}", 30, "unknown-function", "no function `loop`", ""),
     ],
@@ -148,12 +148,12 @@ def test_all_problems_of_a_text_are_found_at_once() -> None:
         ("{{ {[a]: 1} }}", (1, 4), "unhashable"),
         ("{{ a | selectattr('x') }}", (1, 8), "a number is not a list"),
         ("{{ c | sort(attribute=[]) }}", (1, 8), "a list is not the name of a field"),
-        ("{{ (c + ['x']) | sort }}", (1, 18), "a number and a text cannot be put into an order"),
+        ("{{ (c + ['x']) | sort }}", (1, 18), "a number and a text cannot be sorted together"),
         ("{% if a %}\n{{ c[::0] }}\n{% endif %}", (2, 5), "step 0"),
         ("{{ range(1, 2, 0) }}", (1, 4), "must not be zero"),
         ("{{ clip('a', 'b') }}", (1, 4), "a text is not a number"),
         ("{{ 'a' | matches(['(']) }}", (1, 10), "not a regular expression"),
-        ("{{ 'a' | convergence(3) }}", (1, 10), "settings from a mapping"),
+        ("{{ 'a' | convergence(3) }}", (1, 10), "must be a mapping, not a number"),
         ("{{ ['b a'] | convergence({}) }}x", (1, 14), "absent"),
         ("{{ ['b', 'c'] | convergence({}) }}", (1, 17), "lack"),
     ],

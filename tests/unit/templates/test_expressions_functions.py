@@ -1,4 +1,4 @@
-"""The filters and functions of templates, each as a filter and, where it is the project's own, as a function."""
+"""The filters and functions of templates; the project's own as filters and as functions."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""No template, whoever wrote it, hangs or fills the memory: hostile ones end quickly, with an error at a place."""
+"""No template hangs or exhausts memory: hostile ones fail quickly, with an error at a position."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ from skillrun.templates.expressions import RenderError, compile_string
 
 TWINS = "{% set a = [1] %}{% set b = [1] %}" + "{% set a = [a, a] %}{% set b = [b, b] %}" * 40
 BIG = "a" * 900_000
-WORK = "this template does more work than a render may"
+WORK = "this template exceeds the work limit of a render"
 NAMES: dict[str, Any] = {"big": BIG, "items": list(range(90_000)), "records": [{"a": i % 7} for i in range(50_000)]}
 
 
 @pytest.fixture
 def less_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quarter of the work that a render may do. What is refused for its work takes a quarter of the time."""
+    """A quarter of the work limit, so that tests that reach it take a quarter of the time."""
     monkeypatch.setattr(limits, "MAX_WORK", limits.MAX_WORK // 4)
 
 
 def outcome(written: str, **names: Any) -> str:
-    """The message of what refuses the template, when it is checked or when it is rendered; nothing when it renders."""
+    """The error message of checking or rendering the template; empty if it renders."""
     problems = Problems()
     made = compile_string(Text.of(written), problems)
     message = ""
@@ -43,7 +43,7 @@ def outcome(written: str, **names: Any) -> str:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("{{ 9**9**9 }}", "`**` is not offered"),
+        ("{{ 9**9**9 }}", "`**` is not supported"),
         ("{{ 'x' * 1000000000 }}", "`*` cannot take a text and a number"),
         ("{{ [1] * 1000000000 }}", "`*` cannot take a list and a number"),
         ("{% set a = 999999999 %}" + "{% set a = a * a %}" * 40, "the number is too large"),

@@ -1,4 +1,4 @@
-"""Every token of a template stands where it is written, and an escape that means nothing stays as it is."""
+"""Every token of a template has its offset in the text, and an unknown escape is kept."""
 
 import pytest
 from hypothesis import given

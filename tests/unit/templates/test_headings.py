@@ -1,4 +1,4 @@
-"""Headings stand in the first column, outside fences."""
+"""Headings start in the first column, outside code fences."""
 
 import pytest
 from hypothesis import given

@@ -74,7 +74,7 @@ def test_answers_that_look_like_it_are_not(value: dict[str, Any]) -> None:
 def test_a_reply_that_repeats_the_form_is_asked_for_again_with_the_reason() -> None:
     value, errors = parse_reply(skeleton(SCHEMA).replace("?", ""), SCHEMA)
     assert value is not None
-    assert "`string` repeats the form that was to be filled in" in [error.message for error in errors]
+    assert "`string` repeats the form instead of filling it in" in [error.message for error in errors]
 
 
 def test_dropping_leaves_what_was_filled_in() -> None:

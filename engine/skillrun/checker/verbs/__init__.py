@@ -1,4 +1,1 @@
-"""Checks of single steps, one function per verb: what the step needs, asks and reads, and the type of its result.
-
-Phases and workflows as a whole are checked by the modules above.
-"""
+"""Checks single steps, with one function per verb that returns the type of the step's result."""

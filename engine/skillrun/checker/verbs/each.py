@@ -1,4 +1,4 @@
-"""Checks an `each`: what its items are, what its steps may set and write, and what its id gives."""
+"""Checks `each` steps: their items, the names and files that inner steps use, and the result type."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from skillrun.templates.expressions import Value
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, identifier, list_of, record
 
 ITEM_ID: Final = "id"
-"""What a record of `.done` has beside the item and what its steps gave."""
+"""The field of the records in `.done` and `.failed` that identifies the item."""
 
 
 def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scope, Iterable[Step]], None]) -> Type:
-    """What the id gives: the items that succeeded, with what the steps gave for each, and those that failed."""
+    """Return the result type: the items that succeeded, with the results of their steps, and those that failed."""
     item = (main.item or ANY).present()._replace(values=None) if main.kind == "list" else ANY
     name = identifier(step.item)
     _check_name(scope, step, name)
@@ -46,31 +46,34 @@ def check_each(scope: Scope, step: Step, main: Type, check_steps: Callable[[Scop
 
 
 def _check_name(scope: Scope, step: Step, name: str) -> None:
-    """The item's name means nothing else where the steps are."""
+    """Report an item name that is already in use, and inner steps called `id`."""
     span = step.value_span("as")
     if name in scope.names or name in map(identifier, scope.local):
-        hint = "call the item something else: `as: …`"
-        scope.report(span, "duplicate-id", f"`{step.item}` is the name of something else", hint)
+        hint = "choose another name for the item: `as: …`"
+        scope.report(span, "duplicate-id", f"`{step.item}` is already defined", hint)
     for bound in _bound_names(step):
         if identifier(bound) == ITEM_ID:
             scope.report(
-                scope.local.get(ITEM_ID, step.span), "reserved", f"`{ITEM_ID}` is that of the item", "choose another"
+                scope.local.get(ITEM_ID, step.span),
+                "reserved",
+                f"`{ITEM_ID}` is reserved for the item's id",
+                "choose another name",
             )
 
 
 def _check_ids(scope: Scope, step: Step, item: Type) -> None:
-    """The field that tells items apart is one that they have."""
+    """Report a `by` that names no field of the items."""
     if step.by is None:
         return
     span = step.value_span("by")
     if item.kind == "record" and identifier(step.by) not in item.fields:
         scope.report(span, "unknown-field", f"the items have no `{step.by}`", suggest(step.by, sorted(item.fields)))
     elif item.kind in ("text", "number", "boolean"):
-        scope.report(span, "type", f"`by` names a field; each item is {KINDS[item.kind]}", "leave `by` out")
+        scope.report(span, "type", f"`by` names a field, but each item is {KINDS[item.kind]}", "remove `by`")
 
 
 def _bound_names(step: Step) -> list[str]:
-    """The names that the steps of one item bind."""
+    """Return the names that the inner steps bind."""
     names = []
     for inner in (each for inside in step.steps for each in inside.walk()):
         if inner.id is not None:
@@ -83,23 +86,23 @@ def _bound_names(step: Step) -> list[str]:
 
 
 def _item_expression(step: Step, item: Type) -> str:
-    """How an item may be named in a text."""
+    """Return a template that identifies the item in a file name."""
     name = identifier(step.item)
     return f"{{{{ {f'{name} | slug' if item.kind == 'text' else f'{name}.{identifier(step.by or ITEM_ID)}'} }}}}"
 
 
 def _check_distinct_path(scope: Scope, path: Value | None, item_names: set[str], item: str) -> None:
-    """Report a file whose name is the same for every item."""
+    """Report a path that is the same for every item."""
     if path is None or any(_reads_any(template.tree, item_names) for template in path.templates()):
         return
     written = path.template.text.value if path.template is not None else "name.md"
     stem, dot, end = written.rpartition(".")
-    hint = f"let its name have the item in it, such as `{f'{stem}-{item}.{end}' if dot else f'{written}-{item}'}`"
+    hint = f"include the item in the name, such as `{f'{stem}-{item}.{end}' if dot else f'{written}-{item}'}`"
     scope.report(path.span, "same-file", f"every item writes `{written}`", hint)
 
 
 def _check_run(scope: Scope, run_step: Step) -> None:
-    """Report a workflow that writes a file of one name whatever it is given."""
+    """Report a workflow that writes a file with a fixed path for every item."""
     program = (
         scope.checker.check_workflow(run_step.text)
         if run_step.text and not scope.checker.is_open(run_step.text)
@@ -109,8 +112,8 @@ def _check_run(scope: Scope, run_step: Step) -> None:
         for step in phase.walk():
             path = step.artifact.literal if step.artifact is not None else None
             if isinstance(path, str):
-                message = f"every item's `{run_step.text}` writes `{path}`"
-                hint = f"let its name come from an input of `{run_step.text}`"
+                message = f"`{run_step.text}` writes `{path}` for every item"
+                hint = f"compute the name from an input of `{run_step.text}`"
                 scope.report(
                     run_step.main.span if run_step.main is not None else run_step.span, "same-file", message, hint
                 )

@@ -1,4 +1,4 @@
-"""What files are read, looked for and written: `read`, `find` and `write`."""
+"""Checks the steps that use files: `read`, `find` and `write`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
 
 
 def check_find(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
-    """The items that it is given, in three lists; the texts of files, where they are asked for."""
+    """Return a record with three lists of the items, and with `show` the texts of the files."""
     item = main.item if main.kind == "list" and main.item is not None else ANY if main.kind == "any" else main
     if main.kind in ("number", "boolean", "record", "map") or item.kind in ("number", "boolean", "list"):
-        hint = "a path, a list of paths, or a list of records with a `path`"
+        hint = "expected a path, a list of paths, or a list of records with a `path`"
         scope.report(
             _main_span(step), "type", f"`find` takes paths, not {KINDS[_rejected_type(main, item).kind]}", hint
         )
     elif item.kind == "record" and "path" not in item.fields:
         scope.report(
-            _main_span(step), "type", "the records that `find` is given have no `path`", "name the field `path`"
+            _main_span(step),
+            "type",
+            "the records passed to `find` have no `path`",
+            "put the path in a field called `path`",
         )
     items = list_of(item.present()._replace(values=None))
     fields = {"found": items, "missing": items, "withheld": items}
@@ -55,8 +58,8 @@ def check_write(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
             scope.check_text(text.template)
     frontmatter_type = data_type(scope, step)
     if step.output is not None and "frontmatter" not in step.values:
-        hint = "add `frontmatter:`, or leave `shape` out"
-        scope.report(step.output.span, "missing-key", "`shape` is that of the frontmatter, and there is none", hint)
+        hint = "add `frontmatter:`, or remove `shape`"
+        scope.report(step.output.span, "missing-key", "`shape` describes the frontmatter, which is missing", hint)
     elif frontmatter_type is not None:
         what = f"the frontmatter of `{step.id or 'write'}`"
         scope.check_record_fields(step.values["frontmatter"].span, value_types["frontmatter"], frontmatter_type, what)

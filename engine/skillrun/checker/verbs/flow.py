@@ -1,4 +1,4 @@
-"""What runs again and what runs elsewhere: `repeat`, `goto` and `run`."""
+"""Checks the steps that repeat or call other steps: `repeat`, `goto` and `run`."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def check_repeat(scope: Scope, step: Step, value_types: Types, check_steps: Chec
     scope.check_condition(step.until)
     sections = [scope.prompts[inner.id].template for inner in step.walk() if inner.id and inner.id in scope.prompts]
     if not scope.problems.has_errors and is_unchanging_loop(step.steps, [*sections, *scope.shared_templates]):
-        hint = "let a section read `pass.previous`, or what the loop sets"
-        scope.problems.report(step.span, "same-again", "each pass asks the same again", hint, "warning")
+        hint = "read `pass.previous`, or a name that the loop sets, in a section"
+        scope.problems.report(step.span, "same-again", "every pass sends the same requests", hint, "warning")
     scope.loop = loop
     scope.names.pop("pass")
     if outer is not None:
@@ -60,30 +60,30 @@ def _pass_type(previous: Type) -> Type:
 def check_goto(scope: Scope, step: Step, _: Type, value_types: Types) -> None:
     place, target = scope.phase_context, step.text
     if place is None:
-        hint = "let the phase do it, from the protocol's outputs"
+        hint = "use `goto` in the phase, based on the protocol's outputs"
         scope.report(step.span, "goto", "a protocol cannot go back to a phase", hint)
         return
     if scope.loop:
-        hint = "set a name in the loop and go back after it"
+        hint = "set a name in the loop, and use `goto` after the loop"
         if scope.loop == "each":
-            hint = "go back after it, by what its id gives"
-        scope.report(step.span, "goto", f"`goto` does not stand inside `{scope.loop}`", hint)
+            hint = "use `goto` after the `each`, based on its result"
+        scope.report(step.span, "goto", f"`goto` is not allowed inside `{scope.loop}`", hint)
     earlier = place.earlier | {place.phase}
     if step.main is not None:
         scope.lookups.add_reference(step.main.span, "phase", scope.owners.owner, target)
     if step.main is not None and target in place.workflow.phases and target not in earlier:
-        message = f"`{target}` is not earlier than `{place.phase}`"
-        scope.report(step.main.span, "goto", message, "go back to a phase that this one follows, or to itself")
+        message = f"`{target}` does not come before `{place.phase}`"
+        scope.report(step.main.span, "goto", message, "choose a phase that this one follows, or this phase itself")
     elif step.main is not None and target and target not in earlier:
         scope.lookups.report_unknown(step.main.span, "phase", target, sorted(earlier))
     _check_cap(scope, step, value_types.get("at_most", ANY))
 
 
 def _check_cap(scope: Scope, step: Step, given: Type) -> None:
-    """Check `at_most`, and that something ends what goes round."""
+    """Check `at_most`, which is required unless a breaker limits the loop."""
     value = step.values.get("at_most")
     literal = value.literal if value is not None else None
-    hint = "a whole number of at least 1, or the name of a breaker"
+    hint = "expected a whole number of at least 1, or the name of a breaker"
     if value is None:
         if step.retry is None:
             scope.report(step.span, "unbounded", f"a `{step.verb}` needs `at_most`", hint)
@@ -100,12 +100,12 @@ def _check_cap(scope: Scope, step: Step, given: Type) -> None:
 
 
 def _check_computed_cap(scope: Scope, value: Value, given: Type, hint: str) -> None:
-    """Check what a template gives as a cap: where nobody knows which text, that it may be no breaker's name."""
+    """Check a computed `at_most`: its type, and the breakers that it can name."""
     if given.kind in ("list", "record", "map", "boolean"):
         scope.report(value.span, "type", f"`at_most` is {KINDS[given.kind]}", hint)
     elif given.kind == "text" and given.values is None:
-        message = "`at_most` is a text that nobody knows before the run"
-        scope.problems.report(value.span, "type", message, f"{hint}; `| int` reads one from a text", "warning")
+        message = "`at_most` is text that is known only during the run"
+        scope.problems.report(value.span, "type", message, f"{hint}; `| int` converts text to a number", "warning")
     for name in given.values or ():
         if isinstance(name, str) and not name.isdigit():
             for span in scope.lookups.value_spans(value, name, scope.settings):

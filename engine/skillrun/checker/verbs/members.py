@@ -1,4 +1,4 @@
-"""What is asked of members: an `agent`, and a `panel` with the protocols that it can be."""
+"""Checks the steps that call members: `agent` and `panel`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_agent(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     least = step.values.get("at_least")
     filled = least is None or least.literal != 0
     if data is not None and main.kind == "any":
-        data = ANY  # nobody knows whether it is a list
+        data = ANY  # it may be a list
     trailing_record, several = record_type(scope, step, value_types), main.kind == "list"
     if trailing_record is not None and main.kind == "any":
         trailing_record = ANY
@@ -54,7 +54,7 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
     known = scope.lookups.library.names("skills/protocols")
     settings = (
         scope.settings if protocol_names is not None else UNKNOWN
-    )  # whether it is called with this config is not sure
+    )  # the protocol may never be called with this config
     outputs: list[Type] = []
     callees: list[CheckedProtocol] = []
     inputs: dict[str, Field] = {}
@@ -100,9 +100,9 @@ def check_panel(scope: Scope, step: Step, main: Type, value_types: Types) -> Typ
 
 
 def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: list[str]) -> None:
-    """A panel has a section where a protocol of it reads its task, and none that nobody reads."""
+    """Report a panel without a section whose protocol reads `task`, and a section that no protocol reads."""
     if reading and step.id is None:
-        hint = "the id names its section in the body"
+        hint = "add an `id`, which names the section in the body"
         scope.report(step.span, "missing-id", f"`{step.verb}` needs an `id`", hint)
     elif reading and step.id not in scope.headings:
         scope.report(
@@ -110,12 +110,12 @@ def _check_task(scope: Scope, step: Step, protocols: list[Protocol], reading: li
         )
     elif protocols and not reading and (prompt := scope.prompts.get(step.id or "")) is not None:
         names = " or ".join(f"`{protocol.name}`" for protocol in protocols)
-        message = f"nobody reads the section `{step.id}`: the protocol {names} has no `task` in its prompts"
+        message = f"the section `{step.id}` is not used: no prompt of the protocol {names} reads `task`"
         scope.problems.report(prompt.heading, "unused-section", message, severity="warning")
 
 
 def _add_library_outputs(chosen: Type, library: list[Protocol]) -> Type:
-    """What a panel gives whose protocol is computed: also the outputs of protocols that are not chosen today."""
+    """Return the result type of a panel with a computed protocol, with the outputs of all protocols added."""
     fields = dict(chosen.fields)
     for name, value in ((identifier(name), value) for other in library for name, value in other.outputs.items()):
         mine = fields.setdefault(name, ANY.maybe())
@@ -125,11 +125,13 @@ def _add_library_outputs(chosen: Type, library: list[Protocol]) -> Type:
 
 
 def _warn_about_output_names(scope: Scope, protocols: list[Protocol]) -> None:
-    """Warn of outputs that protocols for one panel spell differently."""
+    """Warn of outputs with similar names in the protocols that one panel can use."""
     for protocol in protocols:
         others = {name: other.name for other in protocols for name in other.outputs if name not in protocol.outputs}
         for name, value in protocol.outputs.items():
             near = near_miss(name, others)
             if near and not all(name in other.outputs for other in protocols):
-                message = f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel may seat either"
+                message = (
+                    f"`{name}` is called `{near}` in the protocol `{others[near]}`, and a panel can use either one"
+                )
                 scope.problems.report(value.span, "near-miss", message, severity="warning")

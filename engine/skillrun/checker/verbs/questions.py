@@ -1,4 +1,4 @@
-"""What is asked of a person: `ask`."""
+"""Checks `ask` steps."""
 
 from __future__ import annotations
 
@@ -12,20 +12,25 @@ from skillrun.definitions.definitions import Step
 from skillrun.templates.records import ANSWER, QUESTION
 from skillrun.types.types import ANY, BOOLEAN, TEXT, Type, list_of, record
 
-_OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # what a question may say for itself
+_OWN_ANSWERS: Final = frozenset({"choices", "multiple", "other", "default"})  # what a question can set itself
 
 
 def check_ask(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
     choices = value_types.get("choices", ANY).item or ANY
     default = value_types.get("default", ANY)
     if main.kind == "text" and "multiple" not in value_types and default.kind in {"list", "record"}:
-        hint = "write one, or `multiple: true`" if default.kind == "list" and choices.values else ""
-        scope.report(step.values["default"].span, "type", "the answer to one question is one value", hint)
+        hint = "use one choice, or add `multiple: true`" if default.kind == "list" and choices.values else ""
+        scope.report(
+            step.values["default"].span,
+            "type",
+            "`default` must be a single value, because the step asks one question",
+            hint,
+        )
     elif choices.values and "default" in value_types:
         chosen = default.item or ANY if default.kind == "list" else default
         check_allowed_values(scope, step.values["default"], chosen, ("", *choices.values), "the choices")
     if value_types.get("pause", ANY).values == ("exit",) and not value_types.keys() & {"form", "files"}:
-        message, hint = "`pause: exit` does not say what is waited for", "add `form:`, a file to fill in, or `files:`"
+        message, hint = "`pause: exit` needs files to wait for", "add `form:` (a file to fill in) or `files:`"
         scope.report(step.values["pause"].span, "missing-key", message, hint)
     _check_questions(scope, step, main)
     answer_kinds = [choices.kind] if "choices" in value_types else []
@@ -52,13 +57,13 @@ def is_always_answered(step: Step, main: Type) -> bool:
 
 
 def _check_questions(scope: Scope, step: Step, main: Type) -> None:
-    """Report what a template gives to be asked and that has no words."""
+    """Report a computed question that has no text."""
     asked = main.item if main.kind == "list" and main.item is not None else main
     if step.main is None or not step.main.is_computed or step.main.template is None:
         return
     if asked.kind in ("number", "boolean", "list"):
-        hint = "texts can be asked, and records with a `text`"
-        scope.report(step.main.span, "type", f"what is asked is {KINDS[asked.kind]}", hint)
+        hint = "expected text, a record with a `text`, or a list of these"
+        scope.report(step.main.span, "type", f"a question cannot be {KINDS[asked.kind]}", hint)
     elif asked.kind == "record" and "text" not in asked.fields:
-        hint = "name that of its words `text`: `| pick('id', text='…')`"
+        hint = "rename the field with the question to `text`: `| pick('id', text='…')`"
         scope.report(step.main.span, "missing-field", "the questions have no `text`", hint)

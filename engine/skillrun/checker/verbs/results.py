@@ -1,4 +1,4 @@
-"""What steps of several verbs have in common: what they are asked to give, where it is kept, what a value can be."""
+"""Checks that several verbs share: structured results, artifacts, and the types and values of keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Types = Mapping[str, Type]
 
 
 def data_type(scope: Scope, step: Step) -> Type | None:
-    """The type of structured data, None where no shape asks for any; the templates inside its shape are checked."""
+    """Return the type of `.data`, or None without a shape, and check the templates in the shape."""
     label = (str(step.id), "data")
     if step.schema is not None:
         return type_from_schema(step.schema, label)
@@ -36,18 +36,18 @@ def data_type(scope: Scope, step: Step) -> Type | None:
     if spec is None:
         return None if step.output is None else ANY
     if spec.is_task and scope.phase_context is not None:
-        scope.report(spec.span, "shape", "only a protocol's step takes `task`", "write out the fields")
+        scope.report(spec.span, "shape", "`task` is allowed only in the steps of a protocol", "list the fields")
     for template in spec.templates:
         scope.infer(template)
     return ANY if spec.is_task else label_type(spec.type, label)
 
 
 def record_type(scope: Scope, step: Step, value_types: Types) -> Type | None:
-    """The type of the record that comes with a reply; None where none is asked for."""
+    """Return the type of the record that follows a reply; None if the step asks for none."""
     for key in ("record", "points"):
         if (step.record if key == "record" else key in value_types) and (step.output or step.schema is not None):
-            hint = "a structured reply has its own fields: leave `output` out, or put them there"
-            scope.report(step.value_span(key), "two-forms", f"`{key}` comes with a reply that is text", hint)
+            hint = "remove `output`, or move the fields into it"
+            scope.report(step.value_span(key), "two-forms", f"`{key}` cannot be combined with a structured reply", hint)
             return ANY
     used_names: dict[str, str] = {}
     outlines = []
@@ -56,9 +56,11 @@ def record_type(scope: Scope, step: Step, value_types: Types) -> Type | None:
             continue
         for name in spec.static_schema.get("properties", {}):
             if name == ANSWERS and "points" in value_types:
-                scope.report(part.span, "duplicate", f"`{name}` is where `points` are answered", "choose another name")
+                scope.report(
+                    part.span, "duplicate", f"`{name}` is reserved for the answers to `points`", "choose another name"
+                )
             elif identifier(name) in used_names:
-                scope.report(part.span, "duplicate", f"another part of `record` has `{name}` already")
+                scope.report(part.span, "duplicate", f"another part of `record` already has `{name}`")
             used_names[identifier(name)] = name
         for template in spec.templates:
             scope.infer(template)
@@ -74,7 +76,7 @@ def record_type(scope: Scope, step: Step, value_types: Types) -> Type | None:
 
 
 def check_gather_shape(scope: Scope, step: Step) -> None:
-    """`invalid: gather` is for a shape whose only field is a list."""
+    """Report `invalid: gather` with a shape other than one list."""
     value = step.values.get("invalid")
     if value is None or value.literal != "gather":
         return
@@ -83,34 +85,39 @@ def check_gather_shape(scope: Scope, step: Step) -> None:
     schema = step.schema if step.schema is not None else shape.static_schema if shape is not None else {}
     if not find_list_field(schema):
         hint = "write `output: {items(array): {…}}`, or `invalid: drop`"
-        scope.report(value.span, "shape", "`gather` is for a reply that is one list of items", hint)
+        scope.report(value.span, "shape", "`gather` needs an output whose only field is a list", hint)
 
 
 def check_kind(scope: Scope, name: str, key: Key, value: Value, type_: Type) -> None:
-    """Report what a template gives for a key that takes another kind; what is written out has been looked at."""
+    """Report a computed value of the wrong kind for its key; literals are already checked."""
     kinds = _KINDS.get(key.kind)
     if not value.is_computed:
         return
     if key.kind == "choice":
-        check_allowed_values(scope, value, type_, key.values, f"what `{name}` can be")
+        check_allowed_values(scope, value, type_, key.values, f"the values of `{name}`")
     elif kinds is not None and type_.kind not in (*kinds, "any", "none"):
         scope.report(value.span, "type", f"`{name}` is {KINDS[type_.kind]}", f"expected {KINDS[kinds[0]]}")
 
 
 def check_artifact(scope: Scope, step: Step) -> None:
-    """Report an artifact outside the run's folder, or where the run keeps its own files."""
+    """Report an artifact outside the run's folder, or with a path that the run uses itself."""
     path = step.artifact.literal if step.artifact is not None else None
     if step.artifact is None or not isinstance(path, str):
         return
     parts = PurePosixPath(path).parts
     if not parts or path.startswith(("/", "~")) or ".." in parts:
-        scope.report(step.artifact.span, "path", f"`{path}` is no place in the run's folder", "write `name.md`")
+        scope.report(
+            step.artifact.span,
+            "path",
+            f"`{path}` is not a path inside the run's folder",
+            "use a relative path, such as `name.md`",
+        )
     elif parts[0] in ENGINE_FILES or parts[0].startswith("round-"):
         scope.report(step.artifact.span, "path", f"`{path}` belongs to the run itself", "choose another name")
 
 
 def check_allowed_values(scope: Scope, value: Value, type_: Type, known: Iterable[Any], what: str) -> None:
-    """Report what a value can be and must not: where it is written, in the value or in the config."""
+    """Report the values that are possible and not allowed, where they are written: in the step or in the config."""
     options = list(known)
     allowed_texts = {each for each in options if isinstance(each, str)}
     for invalid_value in [
@@ -118,5 +125,8 @@ def check_allowed_values(scope: Scope, value: Value, type_: Type, known: Iterabl
     ]:
         for span in scope.lookups.value_spans(value, invalid_value, scope.settings):
             scope.report(
-                span, "choice", f"`{invalid_value}` is not among {what}", suggest(str(invalid_value), map(str, options))
+                span,
+                "choice",
+                f"`{invalid_value}` is not one of {what}",
+                suggest(str(invalid_value), map(str, options)),
             )

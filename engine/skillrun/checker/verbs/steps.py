@@ -1,4 +1,4 @@
-"""Checks steps, each by a function for its verb, which returns what the step's id gives to later steps."""
+"""Checks steps, each with the function for its verb, and binds their ids for later steps."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MAY_BE_ABSENT: Final = ("default", "frontmatter", "material", "points", "with")
 
 def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
     last_stop: Step | None = None
-    stop_facts = NO_FACTS  # what a `stop` lets through, while nothing sets it anew
+    stop_facts = NO_FACTS  # facts that hold after a `stop`, until a step sets one of their names
     for step in steps:
         if last_stop is not None:
-            message = f"this is never reached: everything ends at the `stop` of line {last_stop.span.line}"
-            hint = "give the `stop` a `when`"
+            message = f"this step is never reached: the `stop` on line {last_stop.span.line} has no condition"
+            hint = "add a `when` to the `stop`"
             scope.problems.report(step.span, "unreachable", message, hint, "warning", last_stop.span)
-        if step.verb != "set":  # steps in it may set a name and read it in its next pass
+        if step.verb != "set":  # inner steps may set a name and read it in the next pass
             stop_facts = _drop_stale_facts(scope, stop_facts, step)
         check_step(scope, step)
         stop_facts = _drop_stale_facts(scope, stop_facts, step)
@@ -45,7 +45,7 @@ def check_steps(scope: Scope, steps: Iterable[Step]) -> None:
 
 
 def _drop_stale_facts(scope: Scope, stop_facts: Facts, step: Step) -> Facts:
-    """What still holds of the facts that a `stop` has let through, when a step sets names."""
+    """Return the facts known from a `stop` that do not mention a name that the step sets."""
     names = {
         name for inner in step.walk() if inner.verb == "set" and inner.main is not None for name in inner.main.key_spans
     }
@@ -55,11 +55,11 @@ def _drop_stale_facts(scope: Scope, stop_facts: Facts, step: Step) -> Facts:
 
 
 def check_step(scope: Scope, step: Step) -> None:
-    """Check a step and what stands in for it, and bind its id."""
+    """Check a step and its `otherwise`, and bind its id."""
     first = _claim_id(scope, step)
     with scope.assuming(step.when):
         shared = step.otherwise is not None and step.otherwise.id == step.id
-        with scope.failure_in_scope(FAILURE.maybe() if shared else None):  # it may speak in the same section
+        with scope.failure_in_scope(FAILURE.maybe() if shared else None):  # both may use the same section
             result_type = _check_body(scope, step, has_section=first)
         breaker = scope.lookups.breaker(step.retry, step.value_span("retry"), scope.settings) if step.retry else {}
         depends = scope.required_facts
@@ -71,12 +71,12 @@ def check_step(scope: Scope, step: Step) -> None:
     if step.id is not None and first:
         scope.absences |= absent_step(step, skips=breaker.get("then") == "skip", condition=scope.guard)
     if step.id is not None and result_type is not None:
-        result_type = result_type if first else ANY  # which of the two steps is meant, nobody knows
+        result_type = result_type if first else ANY  # the id is ambiguous
         scope.bind(step.id, result_type.maybe(depends) if depends and first else result_type)
 
 
 def _check_body(scope: Scope, step: Step, *, has_section: bool = True) -> Type | None:
-    """Check the step's values and, where it is `prompted` by it, its section, and then what its verb asks for."""
+    """Check the step's values, its section if it has one, and the rules of its verb."""
     main = scope.infer_required_value(step.main, step.verb) if step.main is not None and step.verb != "set" else ANY
     extra, writes_names = ({}, {}) if step.verb not in ("agent", "panel") else _member_names(main)
     scope.record_view(step.node.span, step.id, extra)
@@ -102,33 +102,33 @@ def _check_body(scope: Scope, step: Step, *, has_section: bool = True) -> Type |
 
 
 def _member_names(main: Type) -> tuple[Types, Types]:
-    """The member as its prompts see it, and as `writes` does."""
+    """Return `member` as prompts and material see it, and as `writes` does."""
     member = member_type(main)
     return {"member": record({**member.fields, **REMEMBERS}, member.label)}, {"member": member}
 
 
 def check_material(scope: Scope, value: Value, type_: Type) -> None:
-    """Report a title that is none, and what is no text and not made of texts."""
+    """Report invalid titles, and values that cannot become text."""
     for title, entry in (value.entries or {}).items():
         if not title.strip() or "\n" in title:
-            scope.report(value.key_spans[title], "title", "a title is one line of text", "write `Title: …`")
+            scope.report(value.key_spans[title], "title", "a title must be one line of text", "write `Title: …`")
         elif "{{" in title or "{%" in title:
-            hint = "write out what it is called; what it is, the value says"
-            scope.report(value.key_spans[title], "title", "a title is not rendered", hint)
+            hint = "write a fixed title, and put the template in the value"
+            scope.report(value.key_spans[title], "title", "a title cannot contain a template", hint)
         if type_.kind == "record" and type_.fields[title].kind == "boolean":
-            hint = "texts, numbers, lists, records and replies can be; put a condition into the section"
-            scope.report(entry.span, "type", f"`{title}` is true or false, which is no material", hint)
+            hint = "use text, a number, a list, a record or replies; put a condition in the section"
+            scope.report(entry.span, "type", f"`{title}` is a boolean, which cannot be material", hint)
 
 
 def _claim_id(scope: Scope, step: Step) -> bool:
-    """Whether no step before has the id."""
+    """Return whether the step is the first with its id, and report a duplicate."""
     if step.id is None:
         return True
     span = step.value_span("id")
     scope.lookups.add_reference(span, "local", scope.owners.steps, identifier(step.id))
     first_span = scope.ids.setdefault(identifier(step.id), span)
     if first_span is not span:
-        message, hint = f"another step is called `{step.id}` already", f"it stands in line {first_span.line}"
+        message, hint = f"another step already has the id `{step.id}`", f"it is on line {first_span.line}"
         scope.problems.report(span, "duplicate-id", message, hint, elsewhere=first_span)
     return first_span is span
 
@@ -138,7 +138,7 @@ def _event_fact(step: Step, how: str) -> Facts:
 
 
 def _merge_fallback(step: Step, result_type: Type | None, fallback: Step, fallback_type: Type | None) -> Type | None:
-    """What an id gives when either the step or the one that stands in for it ran."""
+    """Return the result type of a step if either the step or its `otherwise` ran."""
     if step.verb == "goto" or fallback.verb == "stop" or result_type is None:
         return result_type
     answered, failed = (_event_fact(step, how) for how in ("was answered", "failed"))

@@ -1,4 +1,4 @@
-"""What is set and decided without asking anybody: `set` and `decide`."""
+"""Checks the steps that compute values: `set` and `decide`."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def check_set(scope: Scope, step: Step, _: Type, __: Types) -> None:
         scope.lookups.add_reference(keys[written], kind, owner_path, name)
         if scope.outer_names is not None and (name in state or name in scope.outer_names):
             what = f"state.{written}" if name in state else written
-            hint = "what is set for an item stays with it: take another name, and read it from what the `each` gives"
-            scope.report(keys[written], "each", f"`{what}` is there outside of the `each`", hint)
+            hint = "an `each` sets names per item: choose another name, and read it from the result of the `each`"
+            scope.report(keys[written], "each", f"`{what}` is defined outside of the `each`", hint)
         elif name in state:
             expected = scope.names["state"].fields[name]
             if check_field_value(scope, state[name], value, type_):
                 if expected.values:
                     check_allowed_values(scope, value, type_, expected.values, f"the values of `state.{written}`")
-                scope.check_record_fields(value.span, type_, expected, f"what `state.{written}` is set to")
+                scope.check_record_fields(value.span, type_, expected, f"the value for `state.{written}`")
         elif name in RESERVED_NAMES:
-            scope.report(keys[written], "reserved", f"`{written}` is the language's own name", "choose another")
+            scope.report(keys[written], "reserved", f"`{written}` is a reserved name", "choose another name")
         else:
             if name not in scope.names and (close := near_miss(name, state)):
-                message = f"`{written}` is not declared in `state`, but it is close to a name that is"
+                message = f"`{written}` is not declared in `state`, but a similar name is"
                 scope.report(keys[written], "near-miss", message, Suggestion.of(written, close))
             scope.bind_local(name, type_)
 
@@ -52,8 +52,8 @@ def check_decide(scope: Scope, step: Step, _: Type, value_types: Types) -> Type:
         with scope.assuming(row.when, failed):
             for value in (value for value in (row.then, row.at_least) if value is not None):
                 values.append(scope.infer_required_value(value, "then"))
-                if order and (value.literal is None or not step.order):  # what is written out has been looked at
-                    check_allowed_values(scope, value, values[-1], order, "what `order` lists")
+                if order and (value.literal is None or not step.order):  # literals are already checked
+                    check_allowed_values(scope, value, values[-1], order, "the values in `order`")
             if row.because is not None:
                 reasons.append(scope.infer_required_value(row.because, "because"))
         if row.when is not None and row.when.expression is not None and "order" not in value_types:

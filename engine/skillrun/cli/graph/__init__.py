@@ -1,4 +1,1 @@
-"""`skillrun graph`: a workflow drawn as text, Mermaid or SVG, with the steps of its phases.
-
-Reads definitions, and runs nothing.
-"""
+"""`skillrun graph`: draws a workflow and the steps of its phases as text, Mermaid or SVG."""

@@ -1,4 +1,4 @@
-"""Which members, protocols and values an expression can give, as far as the files tell before a run."""
+"""Determines the members, protocols and values that an expression can have, based on the files alone."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from skillrun.templates.expressions import Value
 from skillrun.types.fields import MEMBER
 from skillrun.types.types import identifier
 
-MAX_VALUES: Final = 40  # values of one expression; a picture has no room for more
-MAX_DEPTH: Final = 40  # expressions and names inside one another
-MAX_EVALUATIONS: Final = 5_000  # expressions to evaluate for one value
+MAX_VALUES: Final = 40  # of one expression; more do not fit in a picture
+MAX_DEPTH: Final = 40  # of nested expressions and names
+MAX_EVALUATIONS: Final = 5_000  # of expressions for one value
 SELECTING_FILTERS: Final = frozenset(
     {"default", "first", "last", "top", "list", "unique", "reverse", "sort", "select", "reject"}
 )
-"""Filters whose result is made of the items they are given."""
+"""Filters whose result consists of items of their input."""
 
 
 class Candidates:
-    """The values that expressions of one workflow can have: those that its config, its state and its steps name.
+    """The values that expressions of a workflow can have, according to its config, defaults and steps.
 
-    What only a run knows (inputs, replies, answers) contributes nothing, so the values may be incomplete.
+    Values that only a run knows (inputs, replies, answers) are missing, so the result may be incomplete.
     """
 
     def __init__(self, workflow: Workflow, library: Library, settings: Settings, phases: Iterable[Phase]) -> None:
@@ -47,7 +47,7 @@ class Candidates:
         self._work = 0
 
     def enter_phase(self, phase: Phase | None) -> None:
-        """Look up local names in this phase from now on."""
+        """Resolve local names in this phase."""
         steps = list(phase.walk()) if phase is not None else []
         self._local = defaultdict(list)
         for name, value in _assignments(steps):
@@ -55,7 +55,7 @@ class Candidates:
         self._decisions = {identifier(step.id): step for step in steps if step.verb == "decide" and step.id}
 
     def members(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
-        """Members that may sit, and whether they are exactly those that are written out."""
+        """Return the possible members, and whether they are literal and therefore exact."""
         if value is None:
             return (), True
         if not value.is_computed:
@@ -64,7 +64,7 @@ class Candidates:
         return tuple(dict.fromkeys(text for text in texts if self._has_role(text))), False
 
     def protocols(self, value: Value | None) -> tuple[tuple[str, ...], bool]:
-        """Protocols that may be used, and whether it is the one that is written out."""
+        """Return the possible protocols, and whether the protocol is literal and therefore exact."""
         if value is None:
             return (), True
         if not value.is_computed:
@@ -74,14 +74,14 @@ class Candidates:
         return tuple(dict.fromkeys(known)), False
 
     def outcomes(self, step: Step) -> tuple[tuple[str, ...], bool]:
-        """The possible results of a decision that the files name, and whether there are no others."""
+        """Return the possible results of a decision, and whether the list is complete."""
         values = [value for row in step.rows for value in (row.then, row.at_least) if value is not None]
         found = [self.values_of(value) for value in values]
         known = (str(value) for values in found for value in values if isinstance(value, str | int))
         return tuple(dict.fromkeys(known)), all(found)
 
     def values_of(self, value: Value) -> list[Any]:
-        """The values that a YAML value can have."""
+        """Return the values that a YAML value can have."""
         self._work = 0
         return self._values_of(value, 0)
 
@@ -137,7 +137,7 @@ class Candidates:
                 yield from self._evaluate_operator(node, depth)
 
     def _evaluate_operator(self, node: nodes.Node | None, depth: int) -> Iterator[Any]:
-        """The values of an expression that chooses among others, or puts them together."""
+        """Yield the values of an expression that selects from others or combines them."""
         match node:
             case nodes.Or(left=left, right=right):
                 yield from (*self._values(left, depth), *self._values(right, depth))
@@ -160,14 +160,14 @@ class Candidates:
 
 
 def _assignments(steps: Iterable[Step]) -> Iterator[tuple[str, Value]]:
-    """The names that `set` steps give, with their values."""
+    """Yield the names that `set` steps assign, with their values."""
     for step in steps:
         if step.verb == "set" and step.main is not None:
             yield from ((identifier(name), value) for name, value in (step.main.entries or {}).items())
 
 
 def _items(owners: Iterable[Any], keys: Iterable[Any]) -> Iterator[Any]:
-    """The items with these keys; every item where no key is known."""
+    """Yield the items with these keys; every item if no key is known."""
     wanted = {identifier(key) if isinstance(key, str) else key for key in keys if isinstance(key, str | int)}
     for owner in owners:
         if isinstance(owner, Mapping):
@@ -177,7 +177,7 @@ def _items(owners: Iterable[Any], keys: Iterable[Any]) -> Iterator[Any]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a value."""
+    """Yield the texts in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list):

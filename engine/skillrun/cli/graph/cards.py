@@ -1,4 +1,4 @@
-"""Draws a phase as a card: its title, when it runs, and a row for each step with loops as boxes around theirs."""
+"""Draws a phase as a card: its title, when it runs, and a row for each step, with loops as nested boxes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PADDING: Final = 16.0
 VERB_WIDTH: Final = 64.0
 LINE: Final = 21.0
 NOTE_LINE: Final = 17.0
-WIDE_CARD: Final = 760.0  # from this width on, notes are to the right of a step instead of below it
-SHARE: Final = 0.6  # of a broad card, for the steps
+WIDE_CARD: Final = 760.0  # wider cards have notes to the right of a step instead of below it
+SHARE: Final = 0.6  # of a wide card, for the steps
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass
 class PhaseCard:
-    """The parts of a card from its top left corner on, and the height of each step in it."""
+    """The SVG elements of a card, relative to its top left corner, and the vertical position of each step."""
 
     width: float
     height: float = 0.0
@@ -33,7 +33,7 @@ class PhaseCard:
 
 
 def draw_card(phase: PhaseNode, number: int, width: float) -> PhaseCard:
-    """The card of a phase, so wide and as high as it must be."""
+    """Draw the card of a phase with the given width; its height depends on the content."""
     card = PhaseCard(width)
     inner = width - 2 * PADDING
     y = PADDING
@@ -56,7 +56,7 @@ def draw_card(phase: PhaseNode, number: int, width: float) -> PhaseCard:
 
 
 def _draw_steps(card: PhaseCard, steps: Iterable[StepNode], x: float, y: float, width: float) -> float:
-    """Draw steps one below the other; the height at which they end."""
+    """Draw steps below each other and return the y position of their end."""
     for step in steps:
         if step.steps:
             at = len(card.parts)
@@ -70,7 +70,7 @@ def _draw_steps(card: PhaseCard, steps: Iterable[StepNode], x: float, y: float, 
 
 
 def _draw_step(card: PhaseCard, step: StepNode, x: float, y: float, width: float) -> float:
-    """Draw the row of a step; the height at which it ends."""
+    """Draw the row of a step and return the y position of its end."""
     row = step_row(step)
     card.anchors.append((step, y + 10))
     card.parts.append(
@@ -96,7 +96,7 @@ def _draw_step(card: PhaseCard, step: StepNode, x: float, y: float, width: float
 
 
 def _line(runs: Iterable[TextRun], x: float, y: float) -> Iterator[str]:
-    """A line of a step: roles in chips, and what stands between them as one text, which has no gaps in any font."""
+    """Yield a line of a step: roles as chips, text between them as one element to avoid gaps in any font."""
     for is_chip, group in groupby(runs, lambda run: run.style == "role"):
         same = list(group)
         if is_chip:
@@ -113,11 +113,11 @@ def _rectangle(style: str, x: float, y: float, width: float, height: float, radi
 
 
 def text_at(x: float, y: float, style: str, text: str, *, middle: bool = False) -> str:
-    """A line of text whose baseline begins, or has its middle, at a place."""
+    """Return a line of text whose baseline starts at a point, or is centred on it."""
     anchor = ' text-anchor="middle"' if middle else ""
     return f'<text x="{x:g}" y="{y:g}" class="{style}"{anchor}>{escape(text)}</text>'
 
 
 def escape(text: str) -> str:
-    """The text as XML, without characters that XML does not have."""
+    """Escape a text for XML and remove characters that XML does not allow."""
     return html.escape(_NOT_XML.sub("", text))

@@ -1,4 +1,4 @@
-"""What a drawing says of phases and steps, in plain words, for every format."""
+"""Describes phases and steps in plain words, for every output format."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skillrun.syntax.diagnostics import make_printable
 
 SegmentKind = Literal["words", "name", "role", "file", "code"]
 
-VERBS_WITHOUT_ID: Final = ("read", "write", "find")  # the path says more than the id
+VERBS_WITHOUT_ID: Final = ("read", "write", "find")  # the path or expression is more useful than the id
 MAX_TEXT: Final = 160  # characters of one text in a drawing
-MAX_MEMBERS: Final = 8  # named in one step; the others are counted
+MAX_MEMBERS: Final = 8  # listed in one step; further ones are counted
 FAMILIES: Final = {
     "agent": "model", "panel": "model", "ask": "user", "read": "file", "find": "file", "write": "file",
     "repeat": "loop", "each": "loop", "decide": "choice", "goto": "jump", "stop": "jump", "run": "run",
@@ -24,7 +24,7 @@ FAMILIES: Final = {
 
 @dataclass(frozen=True)
 class LabelPart:
-    """A part of a line, of a kind that a picture can show in its own way."""
+    """A part of a line, with a kind that determines its style in a picture."""
 
     kind: SegmentKind
     text: str
@@ -32,7 +32,7 @@ class LabelPart:
 
 @dataclass(frozen=True)
 class StepRow:
-    """What is drawn of a step: its verb, its line, and the notes below it. The steps inside are not a part of it."""
+    """The row of a step: its verb, its line, and the notes below it, without nested steps."""
 
     verb: str
     pieces: tuple[LabelPart, ...]
@@ -40,13 +40,13 @@ class StepRow:
 
 
 def clean(text: str, longest: int = MAX_TEXT) -> str:
-    """The text on one line, without control characters, and with an ellipsis where its end is cut."""
+    """Return a text on one line, without control characters, and cut with an ellipsis after `longest` characters."""
     line = " ".join(make_printable(text).split())
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"
 
 
 def graph_summary(graph: WorkflowGraph) -> list[str]:
-    """What there is to know of the whole workflow: its size, its outputs, whom it asks, and where it goes back."""
+    """Return lines about the whole workflow: its size, questions to the user, jumps back, and outputs."""
     asking = [phase.name for phase in graph.phases if any(step.verb == "ask" for step in phase.walk())]
     back = [f"from {phase.name} to {target}" for phase in graph.phases for target in phase.back_to]
     lines = [count_noun(len(graph.phases) + graph.undrawn, "phase")]
@@ -57,7 +57,7 @@ def graph_summary(graph: WorkflowGraph) -> list[str]:
 
 
 def phase_notes(phase: PhaseNode) -> list[str]:
-    """When a phase runs, what it reads, and what happens if it fails."""
+    """Return notes about a phase: when it runs, what it reads, and what happens if it fails."""
     notes = [f"runs after {join_names(phase.after)}"] if phase.after else []
     notes += [f"only if {phase.when}"] if phase.when else []
     notes += [f"reads the results of {join_names(phase.reads)}"] if phase.reads else []
@@ -67,7 +67,7 @@ def phase_notes(phase: PhaseNode) -> list[str]:
 
 
 def omissions(graph: WorkflowGraph) -> list[str]:
-    """What a drawing leaves out."""
+    """Return notes about the omitted steps and phases."""
     minor, undrawn = graph.minor, graph.undrawn
     what = "only sets values or prints a message" if minor == 1 else "only set values or print messages"
     lines = [f"{count_noun(minor, 'step')} that {what} (use `--all` to show)"] if minor else []
@@ -76,12 +76,12 @@ def omissions(graph: WorkflowGraph) -> list[str]:
 
 
 def cut_note(phase: PhaseNode) -> str:
-    """How many steps of a phase a bounded drawing leaves out; empty where it has them all."""
+    """Return a note about the omitted steps of a phase; empty if all are shown."""
     return f"{count_noun(phase.cut, 'step')} more, not shown" if phase.cut else ""
 
 
 def step_row(step: StepNode) -> StepRow:
-    """What is drawn of a step."""
+    """Return the row of a step."""
     notes = [f"if {step.when}"] if step.when else []
     if step.choices:
         notes.append(f"choices: {', '.join(step.choices)}")
@@ -97,7 +97,7 @@ def step_row(step: StepNode) -> StepRow:
 
 
 def step_phrase(step: StepNode) -> str:
-    """A step as a part of a sentence, such as that of a fallback."""
+    """Describe a step as part of a sentence, for example of a fallback."""
     words = join_parts(_shorten(piece) for piece in _line_parts(step) if piece.text)
     verb = {"agent": "agent", "panel": "panel of"}.get(step.verb, "")
     condition = f" (if {step.when})" if step.when else ""
@@ -107,7 +107,7 @@ def step_phrase(step: StepNode) -> str:
 
 
 def join_parts(pieces: Iterable[LabelPart]) -> str:
-    """Pieces as one line of text: code in backticks, and a name before a colon."""
+    """Join parts into one line of text: code in backticks, and names followed by a colon."""
     text = ""
     last = ""
     for piece in pieces:
@@ -134,7 +134,7 @@ def _shorten(piece: LabelPart) -> LabelPart:
 
 
 def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterator[str]:
-    """What happens if a step or phase fails; a breaker has its say only where nothing else is written."""
+    """Yield what happens if a step or phase fails; `otherwise` takes precedence over the breaker's action."""
     when = f"after {count_noun(int(limit), 'failure')}" if limit.isdecimal() else "if it fails"
     if otherwise is not None:
         yield f"{when}: {step_phrase(otherwise)}"
@@ -144,7 +144,7 @@ def _failure_notes(limit: str, then: str, otherwise: StepNode | None) -> Iterato
 
 
 def _line_parts(step: StepNode) -> Iterator[LabelPart]:
-    """The line of a step, without its name and condition."""
+    """Yield the line of a step, without its name and condition."""
     match step.verb:
         case "agent":
             yield from _members(step)

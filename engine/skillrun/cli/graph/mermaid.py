@@ -1,4 +1,4 @@
-"""Draws a workflow as a Mermaid flowchart: a subgraph for each phase, with its steps one below the other."""
+"""Draws a workflow as a Mermaid flowchart: a subgraph for each phase, with its steps from top to bottom."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPECIAL: Final = re.compile(r"[^\w ,.:;!?/()=…'-]")
 
 
 def draw_mermaid(graph: WorkflowGraph) -> str:
-    """The workflow as the source of a Mermaid flowchart."""
+    """Return the workflow as the source of a Mermaid flowchart."""
     graph = graph.limit(MAX_PHASES, MAX_STEPS)
     return "\n".join([*_Flowchart().lines(graph), *(f"    %% {note}" for note in omissions(graph))])
 
@@ -38,8 +38,8 @@ def draw_mermaid(graph: WorkflowGraph) -> str:
 class _Flowchart:
     """The lines of one chart.
 
-    Its ids are numbers, as a name may be a word of Mermaid's. Arrows join steps rather than subgraphs: Mermaid mixes up
-    the order of subgraphs that arrows lead back to.
+    Ids are numbered, because a name may be a Mermaid keyword. Arrows connect steps instead of subgraphs, because
+    Mermaid reorders subgraphs that arrows lead back to.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class _Flowchart:
         return [*self._lines, *(f"    {edge}" for edge in self._edges), *styles]
 
     def _add_phase(self, number: int, phase: PhaseNode) -> tuple[str, str]:
-        """Write a phase; its first and its last node."""
+        """Write a phase and return its first and last node."""
         when = f" (only if {phase.when})" if phase.when else ""
         self._open(f"p{number}", 1, clean(f"{phase.name}{when}", TITLE))
         ends = self._add_steps(phase.steps, 2)
@@ -81,7 +81,7 @@ class _Flowchart:
         return ends
 
     def _add_steps(self, steps: Iterable[StepNode], depth: int) -> tuple[str, str] | None:
-        """Write steps that follow each other; the first and the last node, where there is one."""
+        """Write consecutive steps and return the first and last node; None without steps."""
         ends: tuple[str, str] | None = None
         for step in steps:
             step_ends = self._add_loop(step, depth) if step.steps else self._add_step(step, depth)
@@ -128,6 +128,6 @@ def _condition(step: StepNode) -> list[str]:
 
 
 def _label(*texts: str) -> str:
-    """A quoted label, each text on a line; what Mermaid or HTML could take for a sign is written as its number."""
+    """Return a quoted label with each text on a line; characters that are special in Mermaid or HTML are escaped."""
     lines = (_SPECIAL.sub(lambda match: f"#{ord(match[0])};", clean(text, LABEL)) for text in texts)
     return f'"{"<br>".join(lines)}"'

@@ -1,4 +1,4 @@
-"""The graph of a workflow: its phases in order, their steps, and where they go back to."""
+"""Builds the graph of a workflow: its phases in order, their steps, and jumps back to earlier phases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StepNode:
     """One step. Expressions and templates are kept as written; a step with an error may have an empty verb.
 
     `members` and `protocols` of an agent or panel, and `outcomes` of a decision, are exact if `is_fixed`. Otherwise
-    they are the ones that the files name, and the run chooses. `path` is the file that it reads or writes.
+    they are the candidates in the files, from which the run chooses. `path` is the file that the step reads or writes.
     """
 
     verb: str
@@ -52,7 +52,7 @@ class StepNode:
     steps: tuple[StepNode, ...] = ()
 
     def walk(self) -> Iterator[StepNode]:
-        """This step, its fallback and the steps inside it."""
+        """Yield this step, its fallback and the steps inside it."""
         yield self
         if self.otherwise is not None:
             yield from self.otherwise.walk()
@@ -62,7 +62,7 @@ class StepNode:
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseNode:
-    """One phase. `reads` is empty (None) if errors hide which results it reads."""
+    """One phase. `reads` is None if errors prevent finding which results it reads."""
 
     name: str
     description: str
@@ -78,7 +78,7 @@ class PhaseNode:
     cut: int = 0
 
     def walk(self) -> Iterator[StepNode]:
-        """Every step of the phase, and the ones of its fallback."""
+        """Yield every step of the phase and of its fallback."""
         for step in (*self.steps, *((self.otherwise,) if self.otherwise is not None else ())):
             yield from step.walk()
 
@@ -90,9 +90,7 @@ class PhaseNode:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkflowGraph:
-    """A workflow with its phases. A drawing may leave out `minor` steps, whole `undrawn` phases, and steps of a phase
-    that is `cut`.
-    """
+    """A workflow with its phases. `minor` and `undrawn` count omitted steps and phases, `cut` those of one phase."""
 
     name: str
     description: str
@@ -102,7 +100,7 @@ class WorkflowGraph:
     undrawn: int = 0
 
     def data(self) -> dict[str, Any]:
-        """The graph as plain data; empty fields of steps are left out."""
+        """Return the graph as JSON data; empty fields of steps are omitted."""
         phases = [
             {
                 "phase": phase.name,
@@ -126,13 +124,13 @@ class WorkflowGraph:
         }
 
     def without_minor_steps(self) -> WorkflowGraph:
-        """The graph without steps that only set values or print messages."""
+        """Return the graph without steps that only set values or print messages."""
         phases = tuple(replace(phase, steps=_major_steps(phase.steps)) for phase in self.phases)
         minor = sum(_count(phase.steps) for phase in self.phases) - sum(_count(phase.steps) for phase in phases)
         return replace(self, phases=phases, minor=minor)
 
     def limit(self, phases: int, steps: int) -> WorkflowGraph:
-        """The graph with at most so many phases, and so many steps in all of them, for pictures of limited size."""
+        """Return the graph with at most `phases` phases and `steps` steps in total, for pictures of limited size."""
         drawn_phases = []
         for phase in self.phases[:phases]:
             shown: list[StepNode] = []
@@ -165,9 +163,9 @@ def _step_data(step: StepNode) -> dict[str, Any]:
 
 
 def build_graph(workflow: Workflow, library: Library, program: Program | None) -> WorkflowGraph:
-    """The graph of a workflow; phases whose file cannot be read have no steps.
+    """Return the graph of a workflow; phases whose file cannot be read have no steps.
 
-    Without a `program`, which only a workflow with readable phases has, nothing is known of what phases read.
+    Without a `program`, which exists only if all phases are readable, `reads` of every phase is None.
     """
     settings = Lookups(library).settings(workflow)
     phases = {name: library.phase(use.skill) for name, use in workflow.phases.items()}
@@ -223,7 +221,7 @@ class _Builder:
         )
 
     def _details(self, step: Step) -> dict[str, Any]:
-        """What the verb's own keys say."""
+        """Return the fields that depend on the verb."""
         main, values = step.main, step.values
         details: dict[str, Any] = {}
         match step.verb:
@@ -265,7 +263,7 @@ class _Builder:
         return {"members": members, "protocols": protocols, "is_fixed": is_fixed and is_one, "expression": unknown}
 
     def _limit(self, value: Value | None) -> str:
-        """How often something happens at most: a number where one is known, or else the expression."""
+        """Return the limit of a loop or jump: a number if it is known, otherwise the expression."""
         if value is None:
             return ""
         if isinstance(value.literal, str):
@@ -275,7 +273,7 @@ class _Builder:
         return str(numbers[0]) if len(numbers) == 1 and isinstance(numbers[0], int) else _text(value)
 
     def _breaker(self, name: str | None) -> tuple[str, str]:
-        """The limit of a breaker, and what happens when it is reached; empty if the breaker is unknown."""
+        """Return the limit of a breaker and its action; empty if the breaker is unknown."""
         breaker = self._breakers.get(name or "")
         if not isinstance(breaker, Mapping):
             return "", ""
@@ -287,12 +285,12 @@ def _source(condition: Template | None) -> str:
 
 
 def _file(values: Mapping[str, Value]) -> str:
-    """The file that a question is answered in, or that it waits for."""
+    """Return the form or files of a question."""
     return _text(values.get("form") or values.get("files"))
 
 
 def _questions(main: Value | None) -> tuple[str, ...]:
-    """The words of the questions; none where an expression makes them."""
+    """Return the texts of the questions; empty if an expression computes them."""
     if main is None or (main.template is not None and main.template.expression is not None):
         return ()
     items = main.items if main.items is not None else (main,)
@@ -301,7 +299,7 @@ def _questions(main: Value | None) -> tuple[str, ...]:
 
 
 def _text(value: Value | None) -> str:
-    """A value on one line: plain text without tags, and the source of a single expression."""
+    """Return a value on one line: its fixed text, or the source of a single expression."""
     if value is None:
         return ""
     if value.items is not None:
@@ -321,7 +319,7 @@ def _text(value: Value | None) -> str:
 
 
 def _static_text(body: Iterable[nodes.Node]) -> Iterator[str]:
-    """The fixed text of a template, with `…` for each expression."""
+    """Yield the fixed text of a template, with `…` for each expression."""
     for node in body:
         if isinstance(node, nodes.Output):
             yield from (part.data if isinstance(part, nodes.TemplateData) else "…" for part in node.nodes)

@@ -42,7 +42,7 @@ fill:var(--ink);white-space:pre}
 
 @dataclass(frozen=True)
 class Box:
-    """A card at its place in the picture."""
+    """A card and its position in the picture."""
 
     card: PhaseCard
     x: float
@@ -60,7 +60,7 @@ class Box:
 
 @dataclass(frozen=True)
 class BackArrow:
-    """A way back: from a place in one phase's card to another phase."""
+    """An arrow back from a step in a phase's card to another phase."""
 
     source: str
     target: str
@@ -69,7 +69,7 @@ class BackArrow:
 
 
 def draw_svg(graph: WorkflowGraph) -> str:
-    """The workflow as an SVG document without scripts, references or fonts, for a width of 1,280 pixels."""
+    """Return the workflow as an SVG document of 1,280 pixels width, without scripts, references or fonts."""
     graph = graph.limit(MAX_PHASES, MAX_STEPS)
     return _Picture(graph).render()
 
@@ -119,7 +119,7 @@ class _Picture:
         )
 
     def _draw_heading(self) -> float:
-        """Draw the title; the height that it takes."""
+        """Draw the title and return its height."""
         y = MARGIN + 20.0
         self._parts.append(text_at(MARGIN, y, "title", clean(self._graph.name, 60)))
         texts = [("words", self._graph.description), *(("soft", line) for line in graph_summary(self._graph))]
@@ -130,7 +130,7 @@ class _Picture:
         return y - 12
 
     def _columns(self) -> tuple[float, float]:
-        """Where the cards begin, and the width that they share."""
+        """Return the left edge of the cards and the width that they share."""
         left = MARGIN + self._left_lanes() * LANE
         right = MARGIN + (LABEL_WIDTH + LANE * 3 if self._has_jumps else 0)
         return left, WIDTH - left - right
@@ -139,7 +139,7 @@ class _Picture:
         return min(MAX_LANES, sum(1 for _ in self._long_edges()))
 
     def _long_edges(self) -> Iterator[tuple[str, str]]:
-        """The edges that pass a row of cards, without those that other edges imply."""
+        """Yield the edges that pass a row of cards, without those that other edges imply."""
         row = {phase.name: at for at, phases in enumerate(self._rows) for phase in phases}
         for phase in self._graph.phases:
             near = any(row.get(name) == row[phase.name] - 1 for name in phase.after)
@@ -148,7 +148,7 @@ class _Picture:
                     yield name, phase.name
 
     def _is_implied(self, name: str, phase: PhaseNode) -> bool:
-        """Whether another phase that this one follows itself follows `name`."""
+        """Whether the phase also follows `name` through another phase."""
         phases = {each.name: each for each in self._graph.phases}
         pending, seen = [other for other in phase.after if other != name], set[str]()
         while pending:
@@ -179,7 +179,7 @@ class _Picture:
             )
 
     def _draw_arrows(self, right: float) -> None:
-        """Draw the ways back at the right margin; a short one is nearer to the cards than the one around it."""
+        """Draw the arrows back in the right margin, shorter ones closer to the cards."""
         jumps = sorted(self._find_arrows(), key=lambda jump: jump.y - self._boxes[jump.target].y)
         entries: dict[str, int] = defaultdict(int)
         lowest = 0.0
@@ -221,12 +221,12 @@ class _Picture:
 
 
 def _fallback(phase: PhaseNode) -> tuple[tuple[StepNode, float], ...]:
-    """The fallback of a phase, at the height of the card's title."""
+    """Return the fallback of a phase, positioned at the card's title."""
     return ((phase.otherwise, 24.0),) if phase.otherwise is not None else ()
 
 
 def _arrange_rows(phases: Iterable[PhaseNode]) -> Iterator[list[PhaseNode]]:
-    """Phases by how many they follow at most, one after the other; a wide row is broken into several."""
+    """Yield rows of phases with the same dependency depth; rows with too many cards are split."""
     depth: dict[str, int] = {}
     levels: dict[int, list[PhaseNode]] = defaultdict(list)
     for phase in phases:

@@ -1,4 +1,4 @@
-"""How wide a text is in a picture whose fonts are not known, and where its lines break."""
+"""Measures and breaks text for a picture whose fonts are unknown."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SIZES: Final = {"title": 22, "heading": 16, "note": 12, "code": 12, "file": 12, 
 MONOSPACE: Final = frozenset({"code", "file"})
 BOLD: Final = frozenset({"title", "heading", "name", "verb"})
 CHIP_PADDING: Final = 7.0
-# Widths in em, nearly those of a wide font (DejaVu Sans); in Helvetica or Arial a text takes some 10 % less.
+# Widths in em, close to a wide font (DejaVu Sans); in Helvetica or Arial, text is about 10 % narrower.
 NARROW: Final = frozenset("iIjlrtf.,:;!|'()[]{}/\\ -`\"")
 WIDE: Final = frozenset("mwMWGOQ@%…")
 
 
 @dataclass(frozen=True)
 class TextRun:
-    """A piece of a line at its place, `width` wide without what surrounds it."""
+    """A positioned part of a line; `width` excludes padding."""
 
     x: float
     width: float
@@ -31,7 +31,7 @@ class TextRun:
 
 
 def text_width(text: str, style: str) -> float:
-    """The width of a text in pixels, rather too much than too little."""
+    """Return the width of a text in pixels, overestimated rather than underestimated."""
     size = SIZES.get(style, 13)
     if style in MONOSPACE:
         return cell_len(text) * size * 0.61
@@ -50,12 +50,12 @@ def _character_width(character: str) -> float:
 
 
 def break_lines(text: str, style: str, width: float) -> list[str]:
-    """The text in lines that are at most so wide."""
+    """Break a text into lines of at most `width` pixels."""
     return [" ".join(run.text for run in line) for line in layout_parts([LabelPart("words", text)], width, style)]
 
 
 def layout_parts(parts: Iterable[LabelPart], width: float, style: str = "") -> list[list[TextRun]]:
-    """Pieces in lines that are at most so wide: roles stay whole, everything else breaks between words."""
+    """Lay out parts in lines of at most `width` pixels: roles are not broken, other text breaks between words."""
     lines: list[list[TextRun]] = [[]]
     x = 0.0
     for piece in parts:
@@ -81,7 +81,7 @@ def layout_parts(parts: Iterable[LabelPart], width: float, style: str = "") -> l
 
 
 def _split_word(word: str, style: str, width: float) -> list[str]:
-    """A word that is wider than a line, in pieces that are not."""
+    """Split a word that is wider than a line into parts that fit."""
     if text_width(word, style) <= width:
         return [word]
     parts, room = [""], width

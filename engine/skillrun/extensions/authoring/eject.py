@@ -1,4 +1,4 @@
-"""`skillrun eject`: takes a copy of a shipped file into the project, to change it. Writes over nothing."""
+"""`skillrun eject`: copies a shipped file into the project so that it can be changed. Overwrites no file."""
 
 from __future__ import annotations
 
@@ -31,37 +31,35 @@ def eject_command(path: str, json: bool) -> int:
     file = next((file for file in find_overrides(project) if file.path == name), None)
     if file is not None and file.current is not None and file.original is not None:
         raise UsageError(
-            f"{target} was ejected already", "`skillrun outdated` says whether the shipped file has changed"
+            f"{target} is already ejected", "`skillrun outdated` shows whether the shipped file has changed"
         )
     if has_file(project, name) and (file is None or file.current != file.shipped):
-        hint = "it takes the place of the shipped file; `skillrun outdated --diff` shows how they differ"
+        hint = "it overrides the shipped file; `skillrun outdated --diff` shows the differences"
         raise UsageError(f"{target} already exists", hint)
     created = eject(project, name)
     for path_made in created:
-        out.line(f"made  {relative_to_cwd(project / path_made)}")
-    out.line(
-        f"next: edit {target}; `skillrun outdated` says when the shipped file has changed, `--merge` merges the two"
-    )
+        out.line(f"created  {relative_to_cwd(project / path_made)}")
+    out.line(f"next: edit {target}; `skillrun outdated` shows when the shipped file changes, and `--merge` merges both")
     out.data({"made": created})
     return 0
 
 
 def _check_shipped(name: str) -> None:
-    """Raises UsageError for what is no shipped file, or is none to take a copy of."""
+    """Raise UsageError if `name` is not a shipped file, or is a config file."""
     shipped = shipped_files()
     if name not in shipped:
         inside = [path for path in shipped if path.startswith(f"{name.rstrip('/')}/")]
         hint = f"one of {', '.join(inside)}" if inside else _suggest_path(name, shipped)
-        raise UsageError(f"`{name}` is no shipped file", hint or f"they lie in {package_library()}")
+        raise UsageError(f"`{name}` is not a shipped file", hint or f"the shipped files are in {package_library()}")
     if name.startswith("config/"):
         hint = (
-            f"write into {name} of the project only the keys that you change; {package_library() / name} has them all"
+            f"write only the keys that you change to {name} in the project; {package_library() / name} lists all keys"
         )
-        raise UsageError(f"{name} needs no copy: config is merged key by key", hint)
+        raise UsageError(f"{name} cannot be ejected: config files are merged key by key", hint)
 
 
 def _suggest_path(name: str, known: Sequence[str]) -> str:
-    """The paths that a bare name may mean, or else the one that is near."""
+    """Return a hint with the paths that a bare name may mean, or with the closest path."""
     last = PurePosixPath(name).name
     named = [path for path in known if last in (PurePosixPath(path).name, PurePosixPath(path).stem)]
     if not named and not (near := did_you_mean(name, known)):

@@ -1,7 +1,7 @@
-"""What of the shipped library a project has of its own: ejected files with the original that each was taken from.
+"""Reads and writes a project's ejected files and their originals.
 
-The originals lie in `.skillrun/ejected/`, laid out as the project is, to be committed with it: a merge needs what both
-sides began from. Owns reading and writing them; what is said about them is for the commands.
+The originals are in `.skillrun/ejected/`, with the same layout as the project, and should be committed: a three-way
+merge needs the common ancestor.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SHIPPED_PREFIX: Final = "skillrun:"  # before the path of a shipped file in mess
 class FileOverride:
     """A file of the project at the path of a shipped one.
 
-    `original` is the shipped file as it was when this one was ejected, None where it was not; `mine` is None where the
-    project has the file no more, `shipped` where skillrun has not.
+    `original` is the shipped file at the time of ejecting, None if the file was not ejected. `current` is None if the
+    project no longer has the file, `shipped` if skillrun no longer has it.
     """
 
     path: str
@@ -39,7 +39,7 @@ class FileOverride:
 
     @property
     def status(self) -> str:
-        """`removed`, `gone`, `conflict`, `same`, `outdated`, `changed`, or `by hand` where no original is known."""
+        """`removed`, `gone`, `conflict`, `same`, `outdated`, `changed`, or `by hand` without an original."""
         if self.current is None:
             return "removed"
         if self.shipped is None:
@@ -54,8 +54,10 @@ class FileOverride:
 
 
 def find_overrides(project: Path) -> list[FileOverride]:
-    """The files of a project that were ejected, or stand in the place of a shipped one; config, which is merged, is not
-    among them. Raises PathRefused where one leads out of the project, and OSError."""
+    """Return the project's files that were ejected or override a shipped one, without config, which is merged.
+
+    Raises PathRefused if a file is outside the project, and OSError.
+    """
     if project.resolve() == package_library().resolve():
         return []
     shipped = {path: read_shipped_file(path) for path in shipped_files() if not path.startswith("config/")}
@@ -69,12 +71,12 @@ def find_overrides(project: Path) -> list[FileOverride]:
 
 
 def read_shipped_file(path: str) -> str:
-    """A shipped file's text."""
+    """Return the text of a shipped file."""
     return (package_library() / path).read_text("utf-8")
 
 
 def eject(project: Path, path: str) -> list[str]:
-    """Put a shipped file into a project, with its original; the names of what was written."""
+    """Copy a shipped file and its original into a project; return the names of the written files."""
     text, original = read_shipped_file(path), f"{ORIGINALS}/{path}"
     created = write_missing_files(project, {path: text, original: text})
     if original not in created:  # the project had the file before
@@ -84,14 +86,14 @@ def eject(project: Path, path: str) -> list[str]:
 
 
 def save_merge(project: Path, path: str, merged: str, original: str) -> None:
-    """Put a merged text in the place of a file of the project, and what it is from now on taken from."""
+    """Replace a file of the project by the merged text, and its original by the new shipped text."""
     with ConfinedFolder(project, links=True) as tree:
         _replace(tree, path, merged)
         _replace(tree, f"{ORIGINALS}/{path}", original)
 
 
 def _original_paths(tree: ConfinedFolder) -> Iterator[str]:
-    """The paths of the originals."""
+    """Yield the paths of the ejected files."""
     folders = [ORIGINALS]
     while folders:
         folder = folders.pop()
@@ -113,7 +115,7 @@ def _read(tree: ConfinedFolder, path: str) -> str | None:
 
 
 def _replace(tree: ConfinedFolder, path: str, text: str) -> None:
-    """Write a file anew, whole or not at all; it keeps its mode."""
+    """Replace a file atomically; its mode is kept."""
     with tree.open_path(path) as opened:
         name, mode = opened.name, os.fstat(opened.descriptor).st_mode & 0o777
     with tree.open_parent(name) as (folder, leaf):

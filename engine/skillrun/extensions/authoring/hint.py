@@ -1,7 +1,6 @@
-"""`skillrun hint`: what the workflows have to say about a prompt, in one line. Made for prompt hooks.
+"""`skillrun hint`: prints the hint that a workflow has for a prompt, in one line. Made for prompt hooks.
 
-Whatever goes wrong with the prompt or the library, it ends with exit code 0 and without a line: a hook must not block
-the prompt of an editor or agent.
+Errors in the prompt or the library print no hint and exit with 0, because a hook must not block an editor or agent.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from skillrun.cli.output import Output
 if TYPE_CHECKING:
     from skillrun.library.library import Library
 
-TIMEOUT: Final = 1.5  # until it gives up
-MAX_PROMPT_BYTES: Final = 1_000_000  # bytes of a prompt
-MAX_LINE_LENGTH: Final = 300  # characters of the line
+TIMEOUT: Final = 1.5  # seconds
+MAX_PROMPT_BYTES: Final = 1_000_000
+MAX_LINE_LENGTH: Final = 300  # characters of a printed hint
 
 
 @click.command(
@@ -36,7 +35,9 @@ def hint(prompt: tuple[str, ...], workflow: str) -> int:
 
     stdin = sys.stdin.buffer if sys.stdin is not None else io.BytesIO()
     if not prompt and stdin.isatty():
-        raise UsageError("there is no prompt", '`skillrun hint "add a login page"`, or a prompt on standard input')
+        raise UsageError(
+            "the prompt is missing", 'run `skillrun hint "add a login page"`, or pipe a prompt to standard input'
+        )
     out = Output()
     try:
         with _time_limit():
@@ -44,18 +45,18 @@ def hint(prompt: tuple[str, ...], workflow: str) -> int:
             line = _find_hint(text, workflow) if text.strip() else ""
         if line:
             out.line(line)
-    except Exception as error:  # noqa: BLE001 (see the module's words)
+    except Exception as error:  # noqa: BLE001 (see the module docstring)
         out.note(f"no hint: {error}".splitlines()[0])
     return 0
 
 
 def _find_hint(prompt: str, workflow: str) -> str:
-    """The first line that a workflow's hint gives; empty where none has anything to say."""
+    """Return the first hint of a workflow for the prompt; empty without one."""
     from skillrun.cli.loading import open_library
 
     library = open_library()
     if workflow and library.locate(f"workflows/{workflow}.md") is None:
-        raise ValueError(f"there is no workflow `{workflow}`")
+        raise ValueError(f"the workflow `{workflow}` does not exist")
     for name in [workflow] if workflow else library.names("workflows"):
         line = _workflow_hint(library, name, prompt)
         if line:
@@ -78,7 +79,7 @@ def _workflow_hint(library: Library, name: str, prompt: str) -> str:
 
 
 def _parse_prompt(content: bytes) -> str:
-    """The prompt in what stood on standard input: a text, or the `prompt` of the JSON that agents send to hooks."""
+    """Return the prompt from standard input: plain text, or the `prompt` of the JSON that agents send to hooks."""
     import json
 
     if len(content) > MAX_PROMPT_BYTES:
@@ -96,7 +97,7 @@ def _parse_prompt(content: bytes) -> str:
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raises TimeoutError in what takes too long, and be it an input that never ends; where signals can do that."""
+    """Raise TimeoutError in a block that takes too long, even while it reads; only on systems with interval timers."""
     if not hasattr(signal, "setitimer"):
         yield
         return

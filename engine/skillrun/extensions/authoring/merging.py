@@ -1,4 +1,4 @@
-"""A three-way merge as git does it, by git itself, in a folder where no repository and no config has a say."""
+"""Three-way merge with git, in a temporary folder that no repository or git config affects."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from typing import Final
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.version import __version__
 
-MAX_CONFLICTS: Final = 127  # that git counts; what is above is an error
-SIDE_LABELS: Final = ("yours", "ejected", f"shipped with skillrun {__version__}")  # of the sides, in the marks
+MAX_CONFLICTS: Final = 127  # git's exit code is the number of conflicts up to this; higher codes are errors
+SIDE_LABELS: Final = ("yours", "ejected", f"shipped with skillrun {__version__}")  # labels in conflict markers
 
 
 def merge_texts(current: str, original: str, shipped: str) -> tuple[str, bool]:
-    """The text with what both sides have changed, and whether they have changed the same places: marks are there then.
+    """Return the text with the changes of both sides, and whether it has conflict markers.
 
-    Line ends are those of `mine`. Raises SkillrunError where git is missing or refuses.
+    Line endings are those of `current`. Raises SkillrunError if git is missing or fails.
     """
     git = shutil.which("git")
     if git is None:
-        hint = "install git, or take over what `skillrun outdated --diff` shows by hand"
-        raise SkillrunError("git is not there, and it is what merges", hint)
+        hint = "install git, or apply the changes from `skillrun outdated --diff` manually"
+        raise SkillrunError("merging requires git, which is not installed", hint)
     if "\r\n" in current:
         original, shipped = original.replace("\n", "\r\n"), shipped.replace("\n", "\r\n")
     with tempfile.TemporaryDirectory(prefix="skillrun-") as folder:
         for name, text in zip(SIDE_LABELS, (current, original, shipped), strict=True):
             (Path(folder) / name).write_bytes(text.encode("utf-8", "surrogateescape"))
         labels = [word for name in SIDE_LABELS for word in ("-L", name)]
-        done = subprocess.run(  # noqa: S603 (git, on three files of ours)
+        done = subprocess.run(  # noqa: S603 (git, on three temporary files)
             [git, "merge-file", "-p", "-q", *labels, *SIDE_LABELS],
             cwd=folder,
             env=_environment(folder),

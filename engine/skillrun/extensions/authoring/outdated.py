@@ -1,4 +1,4 @@
-"""`skillrun outdated`: which of the project's files stand in for shipped ones, and whether those have changed."""
+"""`skillrun outdated`: lists the project's files that override shipped ones, and whether those have changed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from skillrun.extensions.authoring.merging import merge_texts
 from skillrun.syntax.diagnostics import UsageError, allowed_hint, did_you_mean
 
 STATUS_DESCRIPTIONS: Final = {
-    "outdated": "the shipped file has changed since you took yours",
-    "conflict": "a merge has left its marks: keep what is right of both sides",
-    "gone": f"skillrun has this file no more; without the original in {ORIGINALS}/, yours is one like any other",
-    "removed": f"the project has it no more, and the shipped one counts; its original is left in {ORIGINALS}/",
-    "changed": "yours is changed, and the shipped file is as it was",
-    "by hand": "yours was not ejected, so that nobody knows which shipped file it began from",
-    "same": "as the shipped one; without it nothing would be different",
+    "outdated": "the shipped file has changed since you ejected it",
+    "conflict": "a merge left conflict markers: resolve them",
+    "gone": f"skillrun no longer has this file; delete the original in {ORIGINALS}/ to keep yours as an ordinary file",
+    "removed": f"the project no longer has it, so the shipped file is used; its original is still in {ORIGINALS}/",
+    "changed": "you changed it, and the shipped file has not changed",
+    "by hand": "it was not ejected, so its original version is unknown",
+    "same": "identical to the shipped file, so it has no effect",
 }
 FAILING_STATUSES: Final = ("outdated", "conflict", "gone")
 
@@ -46,7 +46,7 @@ def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool
             _merge(project, file, out)
         files = _select_files(find_overrides(project), paths)
     if not files:
-        out.line("no file of this project takes the place of a shipped one")
+        out.line("no file of this project overrides a shipped one")
     for file in files:
         out.line(f"{file.status:8}  {relative_to_cwd(project / file.path)}: {STATUS_DESCRIPTIONS[file.status]}")
     differences = {file.path: list(_difference(file)) for file in files} if diff else {}
@@ -55,7 +55,7 @@ def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool
     old = [file for file in files if file.status == "outdated"]
     if old:
         out.line(
-            f"next: `skillrun outdated --merge` merges {count_noun(len(old), 'file')}, `--diff` shows what is different"
+            f"next: `skillrun outdated --merge` merges {count_noun(len(old), 'file')}, `--diff` shows the differences"
         )
     rows = [{"path": file.path, "status": file.status} for file in files]
     out.data([{**row, "diff": differences[row["path"]]} if diff else row for row in rows])
@@ -63,7 +63,10 @@ def outdated_command(paths: tuple[str, ...], diff: bool, merge: bool, json: bool
 
 
 def _select_files(files: list[FileOverride], paths: Sequence[str]) -> list[FileOverride]:
-    """Those that were named, by their path in the project or from here; all where none was. Raises UsageError."""
+    """Return the files with these paths, relative to the project or to the current folder; all files without paths.
+
+    Raises UsageError.
+    """
     by_path = {file.path: file for file in files}
     chosen = []
     for path in paths:
@@ -71,29 +74,29 @@ def _select_files(files: list[FileOverride], paths: Sequence[str]) -> list[FileO
         file = next((by_path[name] for name in names if name in by_path), None)
         if file is None:
             hint = did_you_mean(path, by_path) or (
-                allowed_hint(by_path) if by_path else "`skillrun eject PATH` takes a copy"
+                allowed_hint(by_path) if by_path else "`skillrun eject PATH` copies a shipped file"
             )
-            raise UsageError(f"`{path}` is no file of the project that takes the place of a shipped one", hint)
+            raise UsageError(f"`{path}` does not override a shipped file", hint)
         chosen.append(file)
     return chosen if paths else files
 
 
 def _merge(project: Path, file: FileOverride, out: Output) -> None:
-    """Bring a file to what is shipped now, and say so; nothing for one that is not behind it."""
+    """Merge the changes of the shipped file into the project's file, if there are any."""
     current, original, shipped = file.current, file.original, file.shipped
     if current is None or original is None or shipped is None or original == shipped or file.status == "conflict":
         return
     text, in_conflict = (current, False) if current == shipped else merge_texts(current, original, shipped)
     save_merge(project, file.path, text, shipped)
-    rest = ", and where both sides have changed it has conflict marks now" if in_conflict else ""
+    rest = ", with conflict markers where both sides changed it" if in_conflict else ""
     out.line(f"merged    {relative_to_cwd(project / file.path)}{rest}")
 
 
 def _difference(file: FileOverride) -> Iterator[str]:
-    """How the shipped file has changed since, and how the project's own differs from it."""
+    """Yield the changes of the shipped file since ejecting, and its differences from the project's file."""
     label = f"{SHIPPED_PREFIX}{file.path}"
     if file.status == "outdated":
-        yield from _diff_lines(file.original, file.shipped, f"{label} as it was ejected", label)
+        yield from _diff_lines(file.original, file.shipped, f"{label} when ejected", label)
     yield from _diff_lines(file.shipped, file.current, label, file.path)
 
 

@@ -1,4 +1,4 @@
-"""`skillrun schema`: the shapes that templates have, as JSON Schema, for programs that read what workflows write."""
+"""`skillrun schema`: prints the output format of a template as JSON Schema, for programs that read artifacts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def schema(name: str | None, json: bool) -> int:
     exit_on_errors(problems_for_display(library), out)
     if text is None or text.output is None:
         known = [skill for skill in library.skills() if _template(library, skill) is not None]
-        raise UsageError(f"no template `{name}` has a shape", did_you_mean(name, known) or allowed_hint(known))
+        raise UsageError(f"no template named `{name}` has a schema", did_you_mean(name, known) or allowed_hint(known))
     document = {"$schema": DIALECT, "title": name, "description": text.description, **text.output.static_schema}
     out.line(encoding.dumps(document, indent=2, ensure_ascii=False))
     out.data(document)
@@ -42,6 +42,6 @@ def schema(name: str | None, json: bool) -> int:
 
 
 def _template(library: Library, name: str) -> TextFile | None:
-    """A template that has a shape."""
+    """Return the template `name` if it has a schema, else None."""
     text = library.text(name) if "/" in name and library.kind(name) == "template" else None
     return text if text is not None and text.output is not None else None

@@ -1,4 +1,4 @@
-"""`skillrun sizes`: how long the replies of each step were in finished runs, as `config/sizes.yaml` takes it."""
+"""`skillrun sizes`: measures the reply lengths of each step in finished runs, in the format of `config/sizes.yaml`."""
 
 from __future__ import annotations
 

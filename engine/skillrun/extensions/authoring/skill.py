@@ -1,4 +1,4 @@
-"""`skillrun skill`: prints the Agent Skill for authors of workflows, or writes it into a folder of an assistant's."""
+"""`skillrun skill`: prints the Agent Skill for workflow authors, or writes it to an assistant's skills folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def skill(part: str, folder: Path | None, json: bool) -> int:
     out, files = Output(json), load_starter("skill", {})
     if folder is not None:
         if part:
-            raise UsageError("`--to` writes the whole skill", f"leave `{part}` out")
+            raise UsageError("`--to` writes the whole skill", f"remove `{part}`")
         return _write_skill(folder, files, out)
     name = f"{REFERENCES}{part.removesuffix('.md')}.md" if part else MAIN
     if name not in files:
@@ -44,14 +44,14 @@ def skill(part: str, folder: Path | None, json: bool) -> int:
 
 
 def _write_skill(folder: Path, files: dict[str, str], out: Output) -> int:
-    """Write what is not there. Raises UsageError, before anything is written, where another file is in a place."""
+    """Write the missing files. Raises UsageError, without writing anything, if a file exists with other content."""
     for name, text in files.items():
         path = folder / name
         if os.path.lexists(path) and (not path.is_file() or path.read_bytes() != text.encode("utf-8")):
-            hint = f"it is changed, or of another skillrun: move {folder / NAME} away, and type this again"
-            raise UsageError(f"{path} already exists, with other content", hint)
+            hint = f"it was edited, or another version wrote it: move {folder / NAME}, then run this command again"
+            raise UsageError(f"{path} already exists with different content", hint)
     folder.mkdir(parents=True, exist_ok=True)
     written = write_missing_files(folder, files)
-    out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} is there, and as it ships")
+    out.line(f"wrote {folder / NAME}" if written else f"{folder / NAME} already exists and is up to date")
     out.data({"name": NAME, "folder": str(folder / NAME), "made": written})
     return 0

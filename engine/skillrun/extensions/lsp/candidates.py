@@ -1,6 +1,6 @@
-"""Which names may stand at a place: a table of what each key takes, and the names of the workflow around.
+"""Lists the names that are valid at the cursor, by key, from the library and the enclosing workflow.
 
-Everything comes from the library and from what the checker has noted; what is written already is not looked at.
+Ignores what is already written there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from skillrun.types.types import identifier
 
 
 def candidates(context: CursorContext) -> list[CompletionCandidate]:
-    """The names that a value, or a key of the author's, may have here."""
+    """Return the names that are valid as a value, or as a key chosen by the author."""
     slot = context.slot
     if context.place.part == "key":
         give = _KEYS.get(f"{slot.verb}.{slot.name}") or _KEYS.get(slot.name)
@@ -54,7 +54,7 @@ def _references(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def phases(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """The phases of the workflow."""
+    """Yield the phases of the workflow."""
     workflow = context.workflow
     library = context.index.library
     for use in workflow.phases.values() if workflow is not None else ():
@@ -63,7 +63,7 @@ def phases(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def _goto_targets(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """The phases that the one of this file may go back to."""
+    """Yield the phases that this file's phase can go back to."""
     workflow = context.workflow
     skill = context.relative.removeprefix("skills/").removesuffix(".md")
     uses = workflow.phases.values() if workflow is not None else ()
@@ -78,7 +78,7 @@ def _goto_targets(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def _phase_files(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """The names of phases whose files are there and that the workflow does not have yet."""
+    """Yield the phases that have a file and are not yet in the workflow."""
     area = context.relative.removeprefix("workflows/").removesuffix(".md")
     for candidate in skills("phase")(context):
         if candidate.name.startswith(f"{area}/") and candidate.name not in context.place.siblings:
@@ -86,7 +86,7 @@ def _phase_files(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def breakers(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """The breakers of the config."""
+    """Yield the breakers of the config."""
     for name, breaker in config_entries(context.config, "breakers").items():
         about = f"{breaker.get('limit')} failures, then {breaker.get('then')}" if isinstance(breaker, Mapping) else ""
         yield CompletionCandidate(name, "breaker", about)
@@ -119,7 +119,7 @@ def _workflow_inputs(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def _callee_inputs(context: CursorContext) -> tuple[Field, ...]:
-    """The inputs of the protocol or workflow that the step around calls."""
+    """Return the inputs of the protocol or workflow that the enclosing step calls."""
     library = context.index.library
     calling_step = context.place.mappings[-2] if len(context.place.mappings) > 1 else {}
     if "protocol" in calling_step and (name := calling_step["protocol"]) in library.names("skills/protocols"):
@@ -211,7 +211,7 @@ def _constant_names(*names: str, kind: str = "value") -> Callable[[CursorContext
 
 
 def _members_of_config(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Members, where a config's list or mapping has one already."""
+    """Yield members if the list or mapping in the config already has one."""
     lookups = Lookups(context.index.library)
     data: Any = context.config
     for part in context.place.path[:-1]:

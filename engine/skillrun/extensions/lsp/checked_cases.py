@@ -1,4 +1,4 @@
-"""What is wrong with the cases of a project's workflows: those whose file or workflow has changed are looked at again.
+"""Checks the test cases of a project, and rechecks a case only after its file or workflow has changed.
 
 Runs no case.
 """
@@ -17,7 +17,7 @@ from skillrun.syntax.diagnostics import Problem
 
 
 class CheckedCase(NamedTuple):
-    """A case as it was looked at: its text or the state of its file, the check of its workflow, and what is wrong."""
+    """A checked case: the stamp of its file or its unsaved text, the check of its workflow, and its problems."""
 
     stamp: object
     part: CheckedPart | None
@@ -26,13 +26,13 @@ class CheckedCase(NamedTuple):
 
 @dataclass
 class CheckedCases:
-    """All cases of a project, each kept until something changes that it depends on."""
+    """The checked cases of a project; a result is kept until something it depends on changes."""
 
     project: Path
     cases: dict[Path, CheckedCase] = field(default_factory=dict)
 
     def problems(self, parts: Mapping[str, CheckedPart], unsaved: Mapping[Path, str]) -> Iterator[Problem]:
-        """What is wrong with the cases of the workflows that were checked, and with cases of none."""
+        """Yield the problems of all cases, including those of unknown workflows."""
         cases: dict[Path, CheckedCase] = {}
         for file in self._files(unsaved):
             before, part = self.cases.get(file.path), parts.get(file.workflow)
@@ -46,7 +46,7 @@ class CheckedCases:
         self.cases = cases
 
     def _files(self, unsaved: Mapping[Path, str]) -> Iterator[CaseFile]:
-        """Those on the disk, and new ones."""
+        """Yield the cases on disk and the new, unsaved ones."""
         files = {file.path: file for file in case_files(self.project)}
         for path in unsaved:
             if path.is_relative_to(self.project) and is_case_file(path.relative_to(self.project)):

@@ -1,6 +1,6 @@
-"""Places as an editor counts them: lines from 0, and columns in what it has agreed on, UTF-16 where it says nothing.
+"""Converts positions to and from those of the editor: lines from 0, columns in negotiated units (default UTF-16).
 
-`lines` are always those of the file that the place is in, without their ends.
+`lines` are always the lines of the file, without line ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def to_client_range(range_: Range, lines: Sequence[str], codec: PositionCodec) -
 
 
 def from_client_position(position: types.Position, lines: Sequence[str], codec: PositionCodec) -> Position:
-    """A place that the editor names, as authors count it; none is behind the end of its line."""
+    """Return the position for one of the editor, limited to the end of its line."""
     line = _line(lines, position.line + 1)
     column, units = 0, 0
     while units < position.character and column < len(line):

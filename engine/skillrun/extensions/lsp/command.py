@@ -1,4 +1,4 @@
-"""`skillrun lsp`: the language server, which an editor starts and speaks to over stdin and stdout."""
+"""`skillrun lsp`: runs the language server, which an editor starts and connects to over stdin and stdout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skillrun.syntax.diagnostics import SkillrunError, UsageError
     "JetBrains."
 )
 @click.option("--stdio", is_flag=True, help="Accepted for editors that pass it; has no effect.")
-def lsp(stdio: bool) -> int:  # noqa: ARG001 (there is nothing to choose)
+def lsp(stdio: bool) -> int:  # noqa: ARG001 (stdio is the only transport)
     if sys.stdin.isatty():
         hint = "`skillrun lsp --help` describes the set-up"
         raise UsageError("`skillrun lsp` is started by an editor, not in a terminal", hint)

@@ -1,6 +1,6 @@
-"""What may be written at the cursor: keys, names, and in templates names, fields, filters and tests.
+"""Completes keys and names, and in templates names, fields, filters and tests.
 
-Puts together what the other modules know of the place; asks for no change of the text but the word there.
+Combines the results of the other modules; replaces only the word at the cursor.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _FIELD_ARGUMENTS: Final = frozenset(
 
 
 class Completion(NamedTuple):
-    """What may stand between two offsets, what it is, and what is said of it; `text` is what is put there."""
+    """A completion between two offsets, with its kind and description; `text` is inserted."""
 
     label: str
     kind: str
@@ -51,7 +51,7 @@ class Completion(NamedTuple):
 
 @dataclass(frozen=True)
 class Cursor:
-    """A place in a file of a project, and what is known there."""
+    """The cursor in a file, with its context and the names in scope."""
 
     context: CursorContext
     kind: str
@@ -60,7 +60,7 @@ class Cursor:
 
 
 def cursor_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Cursor | None:
-    """What is known at an offset of a text; None where nothing of the language stands."""
+    """Return the cursor at an offset; None where nothing can be completed."""
     place = locate_cursor(text, offset, yaml_only=relative.startswith("config/"))
     if place is None:
         return None
@@ -77,7 +77,7 @@ def cursor_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: 
 
 
 def _expression_query(place: CursorPosition, slot: CompletionSlot, kind: str) -> ExpressionQuery | None:
-    """What is asked for where a template stands; None elsewhere."""
+    """Return the query in a template; None outside of templates."""
     if place.part == "body":
         return parse_query(place.prefix) if kind in TEMPLATE_FILE_KINDS else None
     if place.part != "value" or kind not in TEMPLATE_FILE_KINDS:
@@ -87,7 +87,7 @@ def _expression_query(place: CursorPosition, slot: CompletionSlot, kind: str) ->
 
 
 def complete(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[Completion]:
-    """Everything that may stand at an offset, what is likeliest first."""
+    """Return all completions at an offset, the most likely first."""
     cursor = cursor_at(index, path, relative, text, offset)
     if cursor is None:
         return []
@@ -120,7 +120,7 @@ def _doc(candidate: CompletionCandidate) -> str:
 
 
 def _keys(cursor: Cursor, text: str) -> Iterator[Completion]:
-    """The keys that are not there yet, those that have to be first; then names of the author's."""
+    """Yield the missing keys, the required ones first, then names chosen by the author."""
     place, slot = cursor.context.place, cursor.context.slot
     suffix = "" if text[place.end : place.end + 1] == ":" else ": "
     free = [(name, key) for name, key in slot.keys.items() if name not in place.siblings]
@@ -137,7 +137,7 @@ def _keys(cursor: Cursor, text: str) -> Iterator[Completion]:
 
 
 def _config_keys(cursor: Cursor, suffix: str) -> Iterator[Completion]:
-    """The keys that the config has at this place in files behind this one."""
+    """Yield the keys that other layers of the config have at this path."""
     place = cursor.context.place
     data: object = cursor.context.config
     for part in place.path:
@@ -156,16 +156,16 @@ def _values(cursor: Cursor) -> list[CompletionCandidate]:
 
 
 def _headings(cursor: Cursor, text: str) -> Iterator[CompletionCandidate]:
-    """Sections that the file may have and has not: those of its steps, and those of its kind."""
+    """Yield the missing sections: those of steps, and those of the file's kind."""
     context = cursor.context
     library = context.index.library
     existing = {heading.name for heading in find_headings(text, 0)[0]} - {context.place.section}
     name = context.relative.removeprefix("skills/").removesuffix(".md")
     score: Procedure | None = None
     if cursor.kind == "workflow":
-        yield CompletionCandidate(PREAMBLE.capitalize(), "heading", "goes in front of every prompt")
+        yield CompletionCandidate(PREAMBLE.capitalize(), "heading", "added to the start of every prompt")
     if cursor.kind == "phase":
-        yield CompletionCandidate(ACCEPTANCE.capitalize(), "heading", "goes into every prompt of the phase")
+        yield CompletionCandidate(ACCEPTANCE.capitalize(), "heading", "added to every prompt of the phase")
         score = library.phase(name)
     elif cursor.kind == "protocol":
         score = library.protocol(name.removeprefix("protocols/"))
@@ -178,7 +178,7 @@ def _headings(cursor: Cursor, text: str) -> Iterator[CompletionCandidate]:
 
 
 def expression_names(cursor: Cursor) -> list[CompletionCandidate]:
-    """What may stand in an expression at the cursor."""
+    """Return the candidates in an expression at the cursor."""
     query = cursor.query
     assert query is not None
     match query.kind:
@@ -216,7 +216,7 @@ def _fields(owner: Type) -> Iterator[CompletionCandidate]:
 
 
 def _items(cursor: Cursor, query: ExpressionQuery) -> Iterator[CompletionCandidate]:
-    """The fields that an item in brackets can name, as they are written there."""
+    """Yield the fields for an item in brackets, as they are written there."""
     owner = infer_type(query.owner, cursor.names, query.prefix)
     written = {identifier(each.name): each.name for each in artifacts(cursor.context)}
     for name, type_ in owner.fields.items() if owner.kind == "record" else ():
@@ -224,7 +224,7 @@ def _items(cursor: Cursor, query: ExpressionQuery) -> Iterator[CompletionCandida
 
 
 def _filters(owner: Type | None) -> Iterator[CompletionCandidate]:
-    """The filters that take a value of the type."""
+    """Yield the filters that accept a value of the type."""
     for name, builtin in BUILTINS.items():
         if builtin.use != "function" and (owner is None or owner.kind not in REJECTED_KINDS[builtin.accepts]):
             yield CompletionCandidate(name, "filter", builtin.description or f"for {builtin.group}")
@@ -236,7 +236,7 @@ def _known_values(type_: Type) -> Iterator[CompletionCandidate]:
 
 
 def _arguments(cursor: Cursor, query: ExpressionQuery) -> Iterator[CompletionCandidate]:
-    """What stands in quotes as the argument of a function or filter."""
+    """Yield the candidates for a quoted argument of a function or filter."""
     function, number = query.function, query.number
     context = cursor.context
     if function in _FIELD_ARGUMENTS or (function in ("selectattr", "rejectattr") and number == 0):

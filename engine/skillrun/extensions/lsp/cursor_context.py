@@ -1,4 +1,4 @@
-"""What a place is in: its file, what may stand there, what is known there, and the workflow and config that count."""
+"""The context of the cursor: its file, slot and scope, and the workflow and config that apply."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillrun.library.symbols import ScopeRange
 
 
 class CompletionCandidate(NamedTuple):
-    """A name that may stand here, what it is, and a line about it."""
+    """A name that is valid at the cursor, with its kind and a description."""
 
     name: str
     kind: str
@@ -23,7 +23,7 @@ class CompletionCandidate(NamedTuple):
 
 @dataclass(frozen=True)
 class CursorContext:
-    """What a place is in: the file by its path in the project, what may stand there, and what is known there."""
+    """The file by its path in the project, and the slot and scope at the cursor."""
 
     index: SymbolIndex
     relative: str
@@ -33,7 +33,7 @@ class CursorContext:
 
     @property
     def workflow(self) -> Workflow | None:
-        """The workflow that the file is, that uses it, or that it is a case of."""
+        """The workflow that the file defines, belongs to, or is a case of."""
         folder, _, rest = self.relative.partition("/")
         if folder in ("workflows", "tests"):
             return self.index.workflow(rest.partition("/")[0].removesuffix(".md"))
@@ -46,7 +46,7 @@ class CursorContext:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The data of the config that counts here."""
+        """The data of the config that applies to the file."""
         folder, _, rest = self.relative.partition("/")
         name = rest.removesuffix(".yaml") if folder == "config" else ""
         if not name and self.scope is not None:
@@ -58,7 +58,7 @@ class CursorContext:
 
 
 def _workflows_using(index: SymbolIndex, relative: str) -> Iterator[Workflow]:
-    """The workflows that use a phase's file; of a new one the workflow whose folder it is in."""
+    """Yield the workflows that use a phase's file, then the workflow with the name of its folder."""
     skill = relative.removeprefix("skills/").removesuffix(".md")
     area = skill.partition("/")[0]
     several = [workflow for name in index.library.names("workflows") if (workflow := index.workflow(name))]
@@ -67,6 +67,6 @@ def _workflows_using(index: SymbolIndex, relative: str) -> Iterator[Workflow]:
 
 
 def config_entries(data: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    """The entries of a part of a config; none where it is no mapping."""
+    """Return the entries of a part of a config; empty if it is not a mapping."""
     entries = data.get(part)
     return entries if isinstance(entries, Mapping) else {}

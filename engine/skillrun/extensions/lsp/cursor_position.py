@@ -1,6 +1,6 @@
-"""What stands at a position of a file that is being written: a key, a value, a template, a heading, or the plain body.
+"""Locates the cursor in a file that is being edited: in a key, a value, a heading or the body.
 
-Reads a text that may be broken right there; knows how files are built, and not what their keys mean.
+The text may be invalid at the cursor. Knows the structure of files, not the meaning of their keys.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ _NAME: Final = re.compile(r"[\w-]*")
 class CursorPosition:
     """Where the cursor is.
 
-    `path` leads through the frontmatter to what stands here: keys, and the places of items; of a key that is written
-    it leads to the mapping around. `around` has for each mapping on the way its keys with what is plain of their
-    values. `before` is the text of the value, section or heading up to the cursor; `start` and `end` are the ends of
-    the word there.
+    `path` is the path in the frontmatter, of keys and item numbers; for a key, the path of the mapping that contains
+    it. `mappings` are the enclosing mappings, with the scalar values of their keys. `prefix` is the text of the value,
+    section or heading up to the cursor; `start` and `end` are the bounds of the word at the cursor.
     """
 
     part: CursorPart
@@ -60,12 +59,12 @@ class CursorPosition:
 
     @property
     def key(self) -> str:
-        """The innermost key on the way."""
+        """The innermost key of the path."""
         return next((part for part in reversed(self.path) if isinstance(part, str)), "")
 
 
 def locate_cursor(text: str, offset: int, *, yaml_only: bool = False) -> CursorPosition | None:
-    """What stands at an offset; None in a comment, and on the lines `---`."""
+    """Return the position at an offset; None in a comment, and on the `---` lines."""
     start, end, body = frontmatter_bounds(text) if not yaml_only else (0, len(text), len(text))
     if offset < start or end < offset < body:
         return None
@@ -75,7 +74,7 @@ def locate_cursor(text: str, offset: int, *, yaml_only: bool = False) -> CursorP
 
 
 def frontmatter_bounds(text: str) -> tuple[int, int, int]:
-    """Where the frontmatter begins and ends, and where the body begins; without an end it is the rest of the text."""
+    """Return the start and end of the frontmatter, and the start of the body; unclosed frontmatter has no body."""
     opening = _OPENING.match(text)
     if opening is None:
         return 0, 0, 0
@@ -102,14 +101,14 @@ def _in_body(text: str, start: int, end: int, body: int, offset: int) -> CursorP
 
 
 class _MarkLocation(NamedTuple):
-    """Where the mark stands, or nothing; the outermost mapping comes first among `tops`."""
+    """The location of the mark, if it was found; `tops` are the top-level mappings."""
 
     role: Literal["key", "value", ""]
     path: tuple[str | int, ...]
     mappings: tuple[PlainKeys, ...]
     prefix: str
     tops: tuple[PlainKeys, ...]
-    quote: int | None = None  # where quotes begin that are never closed
+    quote: int | None = None  # the start of an unclosed quote
 
 
 def _in_yaml(text: str, start: int, end: int, offset: int) -> CursorPosition | None:
@@ -142,12 +141,12 @@ def _build_position(location: _MarkLocation, role: CursorPart, prefix: str, star
 
 
 def _is_comment(line: str) -> bool:
-    """Whether a line has become a comment, as far as that can be seen from it alone."""
+    """Whether a line is in a comment at its end, judged by this line alone."""
     return bool(re.match(r"[ \t]*#", line) or re.search(r"^[^'\"]*[ \t]#", line))
 
 
 class _Frame:
-    """A list or mapping that is not closed yet."""
+    """An open list or mapping."""
 
     __slots__ = ("inline_pair", "is_mapping", "key", "keys", "number")
 
@@ -160,7 +159,7 @@ class _Frame:
 
 
 def _locate_mark(text: str) -> _MarkLocation | None:
-    """Where the mark stands, by what libyaml makes of the text until it breaks; else at least what the top has."""
+    """Find the mark with libyaml, reading up to the first error; return at least the top-level keys."""
     parser = CSafeLoader(text)
     stack: list[_Frame] = []
     tops: list[PlainKeys] = []
@@ -202,7 +201,7 @@ def _is_flow(text: str, event: Any) -> bool:
 
 
 def _enter_collection(stack: list[_Frame]) -> None:
-    """A list or mapping begins in the innermost one."""
+    """Record that a list or mapping starts in the innermost frame."""
     if stack and not stack[-1].is_mapping:
         stack[-1].number += 1
     elif stack and stack[-1].key is not None:
@@ -226,12 +225,12 @@ def _scalar(stack: list[_Frame], value: str) -> None:
 
 
 def _describe_mark(stack: list[_Frame], event: Any, tops: tuple[PlainKeys, ...]) -> _MarkLocation:
-    """What is known at the mark; the mappings around it fill up as the rest is read."""
+    """Return the location of the mark; its mappings receive more keys as parsing continues."""
     frames = list(stack)
     role: Literal["key", "value"] = "value"
     if frames and frames[-1].is_mapping and frames[-1].key is None:
         role = "key"
-        if frames[-1].inline_pair:  # `[a, b` whose `b` was taken for a key
+        if frames[-1].inline_pair:  # `[a, b`, where `b` was parsed as a key
             frames.pop()
             role = "value"
     path: list[str | int] = []

@@ -1,6 +1,6 @@
-"""Where the things that names mean are declared: in the frontmatter of their files, or as whole files.
+"""Finds the declarations of symbols: in the frontmatter of their files, or whole files.
 
-Reads nodes that are parsed already; what names a thing is what the checker has noted.
+Reads parsed nodes; references to symbols come from the checker.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span
 from skillrun.types.types import identifier
 
 FILE_KINDS: Final = ("role", "protocol", "workflow", "file", "skill", "config")
-"""Kinds of things that are whole files."""
+"""The kinds of symbols that are whole files."""
 _NOTATION: Final = re.compile(r"[?(].*", re.DOTALL)
 
 
 def parse_declarations(front: Node, library_path: str) -> Iterator[SymbolReference]:
-    """Every thing that a file declares, where its name stands."""
+    """Yield every symbol that a file declares, at its name."""
     if not isinstance(front, Mapping):
         return
     folder = library_path.partition("/")[0]
@@ -88,7 +88,7 @@ def _step(step: Node, library_path: str) -> Iterator[SymbolReference]:
 
 
 def _fields(node: Node | None, library_path: str, path: str) -> Iterator[SymbolReference]:
-    """The fields of a shape, as expressions go through them."""
+    """Yield the fields of a shape, by their paths in expressions."""
     for key, entry in node.entries.items() if isinstance(node, Mapping) else ():
         written, _, form = key.partition("(")
         name = written.removesuffix("?")
@@ -98,7 +98,7 @@ def _fields(node: Node | None, library_path: str, path: str) -> Iterator[SymbolR
 
 
 def list_declarations(index: SymbolIndex, library_path: str) -> list[SymbolReference]:
-    """What a file of the library declares; of a config, each of its files."""
+    """Return the declarations of a library file; of a config, those of all its layers."""
     fronts: list[Node] = []
     if library_path.startswith("config/"):
         fronts += index.layers(library_path.removeprefix("config/").removesuffix(".yaml"))
@@ -108,7 +108,7 @@ def list_declarations(index: SymbolIndex, library_path: str) -> list[SymbolRefer
 
 
 def declaration_ranges(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
-    """Where a thing is declared: the strongest file first; nothing where it is not."""
+    """Return where a symbol is declared, by precedence of the files; empty if it is not declared."""
     if symbol.kind in FILE_KINDS:
         span = index.file_start(symbol.path)
         return [TextRange(span.source.path, 0, 0)] if span is not None else []
@@ -121,6 +121,6 @@ def declaration_ranges(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
 
 
 def text_range(reference: SymbolReference) -> TextRange:
-    """The stretch of the file that names the thing."""
+    """Return the range of a reference in its file."""
     span: Span = reference.span
     return TextRange(span.source.path, span.offset, span.offset + reference.length)

@@ -1,4 +1,4 @@
-"""Types, keys and filters in the words of the manual, as markdown: for hover, and beside suggestions."""
+"""Describes types, keys and filters in markdown, for hover texts and completions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.templates.tests import TESTS
 from skillrun.templates.vocabulary import BUILTINS
 from skillrun.types.types import Type
 
-MAX_LISTED: Final = 8  # values or fields that are told
+MAX_LISTED: Final = 8  # values or fields shown
 MAX_DEPTH: Final = 2
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]*\)")
 
@@ -19,21 +19,21 @@ LANGUAGE_NAMES: Final = {
     "inputs": "the typed inputs of the workflow, or of the protocol; never changed",
     "state": "the typed variables of the workflow; a `set` is visible at once",
     "config": "the workflow's merged config file",
-    "features": "each feature switch, resolved to true or false",
+    "features": "each feature switch, as true or false",
     "phases": "the phases that this one follows: `.outputs`, `.artifacts['file.md']`, `.summary`",
     "history": "earlier rounds, oldest first; each has `round` and `phases.<name>`",
     "pass": "the pass of a `repeat`: `index`, and `previous.<id>`",
     "run": "the run: `name`, `round`, `environment`, `models`, `usage`, `estimate` and more",
-    "member": "who is asked: `id`, `role`, `variant`, `lens`, `model`",
+    "member": "the member that is called: `id`, `role`, `variant`, `lens`, `model`",
     "failure": "why the step failed: `kind`, `reason`, `text`, `replies`",
     "task": "the calling step's section",
     "seats": "each seat's member, or `seats.members`",
-    "loop": "the pass of the `for`: `index`, `first`, `last`, `length` and more",
+    "loop": "the iteration of the `for`: `index`, `first`, `last`, `length` and more",
 }
 
 
 def describe_type(type_: Type, deep: int = MAX_DEPTH) -> str:
-    """What a value is, in a few words."""
+    """Return a short description of a type."""
     words = _kind(type_, deep)
     if type_.bounds is not None:
         words += f" {type_.bounds[0]}..{type_.bounds[1]}"
@@ -47,7 +47,7 @@ def _kind(type_: Type, deep: int) -> str:
         return "anything" if type_.kind == "any" else "nothing"
     if type_.kind == "list":
         inner = describe_type(type_.item, deep) if type_.item is not None and type_.item.kind != "any" else ""
-        return f"a list, each {inner}" if inner else "a list"
+        return f"a list of items, each {inner}" if inner else "a list"
     if type_.kind == "record" and type_.fields and deep:
         return f"a record with {join_names(type_.fields)}"
     if type_.form == "integer":
@@ -56,14 +56,14 @@ def _kind(type_: Type, deep: int) -> str:
 
 
 def join_names(names: object) -> str:
-    """Some names in backticks, and how many more there are."""
+    """Return the first names in backticks, and the number of the others."""
     every = [str(name) for name in names] if hasattr(names, "__iter__") else []
     more = f" and {len(every) - MAX_LISTED} more" if len(every) > MAX_LISTED else ""
     return ", ".join(f"`{name}`" for name in every[:MAX_LISTED]) + more
 
 
 def describe_fields(type_: Type) -> str:
-    """The fields of a record, or of the records of a list, one in a line."""
+    """Return the fields of a record, or of the records of a list, one per line."""
     record = type_.item if type_.kind == "list" and type_.item is not None else type_
     lines = [f"- `{name}`: {describe_type(field, 1)}" for name, field in list(record.fields.items())[: 3 * MAX_LISTED]]
     more = len(record.fields) - len(lines)
@@ -71,7 +71,7 @@ def describe_fields(type_: Type) -> str:
 
 
 def describe_key(name: str, key: Key) -> str:
-    """What a key of the language is for, what it takes, and of a verb the fields that its id gives."""
+    """Return the purpose and type of a key, and for a verb the fields of its result."""
     takes = ""
     if key.values:
         takes = f"one of {join_names(key.values)}"
@@ -85,19 +85,19 @@ def describe_key(name: str, key: Key) -> str:
     lines += ["Required."] if key.required else []
     verb = VERBS.get(name)
     if verb is not None and key is verb.main and verb.result_fields:
-        lines.append(f"Its id gives {', '.join(f'`.{field}`' for field in verb.result_fields)}.")
+        lines.append(f"Its result has {', '.join(f'`.{field}`' for field in verb.result_fields)}.")
     return "\n\n".join(lines)
 
 
 _TAKES: Final = {
     "text": "text, rendered as a template",
-    "value": "a value; texts in it are templates",
+    "value": "a value; strings in it are templates",
     "condition": "a bare expression",
     "names": "a name, or a list of them",
     "boolean": "`true` or `false`",
     "mapping": "a mapping of names to values",
-    "list": "a list, or a template that gives one",
-    "questions": "the words of a question, a record with its `text`, or a list of these",
+    "list": "a list, or a template that yields one",
+    "questions": "the text of a question, a record with a `text`, or a list of these",
     "shape": "a shape, or the name of a template that has one",
     "steps": "a list of steps",
     "step": "one step",
@@ -105,10 +105,10 @@ _TAKES: Final = {
 
 
 def describe_builtin(name: str) -> str:
-    """What a filter or function does, from its row in the manual; of a test that it is one."""
+    """Return what a filter or function does, from the vocabulary; for a test, that it is one."""
     builtin = BUILTINS.get(name)
     if builtin is None:
         return f"`{name}`: a test, written after `is`" if name in TESTS else ""
     forms = ", ".join(f"`{form}`" for form in builtin.usages) or f"`{name}`"
-    line = _LINK.sub(r"\1", builtin.description) or f"Jinja's, for {builtin.group}"
+    line = _LINK.sub(r"\1", builtin.description) or f"from Jinja, for {builtin.group}"
     return f"{forms}: {line}"

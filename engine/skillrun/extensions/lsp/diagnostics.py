@@ -1,4 +1,4 @@
-"""A problem as an editor shows it, and what the editor may do about it; in the units in which the editor counts."""
+"""Converts problems to LSP diagnostics and quick fixes, in the position units of the editor."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from skillrun.extensions.lsp.client_positions import to_client_range
 from skillrun.extensions.lsp.positions import Position, Range
 from skillrun.syntax.diagnostics import Problem
 
-OTHER: Final = "this is the other place"
-_WORD: Final = re.compile(r"##[ \t].*|[\w./:@-]*\w|\S")  # a heading, a name as authors write it, or a sign
+OTHER: Final = "related location"
+_WORD: Final = re.compile(r"##[ \t].*|[\w./:@-]*\w|\S")  # a heading, a name as authors write it, or a single character
 _SEVERITIES: Final = {"error": types.DiagnosticSeverity.Error, "warning": types.DiagnosticSeverity.Warning}
 
 
 def build_diagnostic(
     problem: Problem, lines: Sequence[str], codec: PositionCodec, related: types.Location | None = None
 ) -> types.Diagnostic:
-    """The problem with the stretch that it is about, and the other place; `lines` are those of its file."""
+    """Return the diagnostic with its range and the related location; `lines` are those of the file."""
     return types.Diagnostic(
         range=to_client_range(problem_range(problem, lines), lines, codec),
         message="\n".join(filter(None, (problem.message, problem.hint))),
@@ -34,7 +34,7 @@ def build_diagnostic(
 
 
 def problem_range(problem: Problem, lines: Sequence[str]) -> Range:
-    """The name that is to be replaced, or else what begins at the place of the problem."""
+    """Return the range to replace, or else the word at the position of the problem."""
     if (mending := problem.mending) is not None:
         start = Position(mending.line, mending.column)
         return Range(start, start._replace(column=mending.column + len(mending.written)))
@@ -42,14 +42,14 @@ def problem_range(problem: Problem, lines: Sequence[str]) -> Range:
 
 
 def name_range(start: Position, lines: Sequence[str]) -> Range:
-    """From a place to the end of the name, or of the sign, that stands there."""
+    """Return the range of the name or character that starts at a position."""
     line = lines[start.line - 1] if start.line <= len(lines) else ""
     word = _WORD.match(line, start.column - 1)
     return Range(start, start._replace(column=word.end() + 1 if word else start.column))
 
 
 def _data(problem: Problem) -> dict[str, Any] | None:
-    """What an editor gives back when it asks what may be done: the replacement, and what must stand there still."""
+    """Return the data for a quick fix: the replacement, and the text that it replaces."""
     mending = problem.mending
     if mending is None:
         return None
@@ -57,13 +57,12 @@ def _data(problem: Problem) -> dict[str, Any] | None:
 
 
 def build_quick_fix(diagnostic: types.Diagnostic, uri: str, current: str) -> types.CodeAction | None:
-    """What writes the name that was meant; None where there is none, or where `current`, which is written there, is
-    something else by now."""
+    """Return the fix that inserts the suggested name; None without a suggestion, or if `current` has changed."""
     data = diagnostic.data
     if not isinstance(data, dict) or data.get("written") != current or not isinstance(data.get("text"), str):
         return None
     return types.CodeAction(
-        title=f"Write `{data['text']}`",
+        title=f"Replace with `{data['text']}`",
         kind=types.CodeActionKind.QuickFix,
         diagnostics=[diagnostic],
         is_preferred=True,

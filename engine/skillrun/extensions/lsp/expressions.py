@@ -1,6 +1,6 @@
-"""What is written in a template up to the cursor, and of what type it is: for completion and hover in `{{ … }}`.
+"""Parses the expression up to the cursor in a template and infers its type, for completion and hover.
 
-Infers with the checker's own rules against what it has noted to be known; the template may be broken at the cursor.
+Uses the checker's inference and recorded scopes; the template may be invalid at the cursor.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _CLOSES: Final = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(frozen=True)
 class ExpressionQuery:
-    """What may be written at the cursor, behind `word`: of an `owner` (an expression) a field or the name of a filter,
-    or, within quotes, the argument of a `function` at a place; `before` is the template up to the tag."""
+    """What the cursor can complete after `word`: a field or filter of `owner` (an expression), or, in quotes, the
+    argument `number` of a `function`; `prefix` is the template up to the tag."""
 
     kind: QueryKind
     word: str
@@ -48,7 +48,7 @@ class ExpressionQuery:
 
 
 def parse_query(text: str, *, bare: bool = False) -> ExpressionQuery | None:
-    """What is asked for at the end of a text, which is a template or a bare expression; None outside of expressions."""
+    """Return the query at the end of a template or bare expression; None outside of expressions."""
     prefix, expression = ("", text) if bare else _last_tag(text)
     if expression is None:
         return None
@@ -91,7 +91,7 @@ def _query_in_quotes(head: str, inside: str, prefix: str) -> ExpressionQuery | N
 
 
 def _last_tag(text: str) -> tuple[str, str | None]:
-    """The text up to the last tag that is open, and what stands in that."""
+    """Return the text up to the last open tag, and the text inside the tag; None if no tag is open."""
     opening: int | None = None
     inside = 0
     for match in _TAG.finditer(text):
@@ -116,7 +116,7 @@ def _open_quote(text: str) -> int | None:
 
 
 def _open_bracket(text: str) -> int | None:
-    """The innermost bracket that is not closed."""
+    """Return the offset of the innermost open bracket."""
     depth = 0
     for place in range(len(text) - 1, -1, -1):
         if text[place] in ")]}":
@@ -137,7 +137,7 @@ def _commas(text: str) -> int:
 
 
 def trailing_chain(text: str) -> str:
-    """The expression of names, fields, items and brackets at the end of a text."""
+    """Return the chain of names, fields, items and calls at the end of a text."""
     end = place = len(text.rstrip())
     while place:
         sign = text[place - 1]
@@ -154,7 +154,7 @@ def trailing_chain(text: str) -> str:
 
 
 def trailing_operand(text: str) -> str:
-    """The expression with its filters at the end of a text: what a `|` behind it takes."""
+    """Return the expression with its filters at the end of a text: the operand of a following `|`."""
     opening = _open_bracket(text)
     part = text[opening + 1 if opening is not None else 0 :]
     depth, start = 0, 0
@@ -178,12 +178,12 @@ def trailing_operand(text: str) -> str:
 
 
 def _is_inside_word(text: str, place: int, sign: str) -> bool:
-    """Whether a keyword is the end of a longer word."""
+    """Whether a keyword is only the end of a longer word."""
     return sign[0].isalpha() and (text[place - 1].isalnum() or text[place - 1] == "_")
 
 
 def infer_type(expression: str, names: Mapping[str, Type], prefix: str = "") -> Type:
-    """The type of an expression behind a part of a template, whose names it may use."""
+    """Return the type of an expression that follows a part of a template, whose names it can use."""
     for start in (prefix, ""):
         try:
             return _probe_type(f"{start}{{{{ {expression} }}}}{_closing_tags(start)}", names)
@@ -193,7 +193,7 @@ def infer_type(expression: str, names: Mapping[str, Type], prefix: str = "") -> 
 
 
 def names_after(prefix: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
-    """The names that are known behind a part of a template."""
+    """Return the names that are defined after a part of a template."""
     try:
         probe = _create_probe(f"{prefix}{{{{ 0 }}}}{_closing_tags(prefix)}", names)
         probe.check_statements(probe.template.tree.body)
@@ -203,7 +203,7 @@ def names_after(prefix: str, names: Mapping[str, Type]) -> Mapping[str, Type]:
 
 
 class _Probe(Inference):
-    """Keeps the type of what is printed last, and the names there."""
+    """Keeps the type of the last printed expression, and the names defined there."""
 
     last: Type = ANY
     last_names: Mapping[str, Type] | None = None
@@ -225,7 +225,7 @@ def _probe_type(text: str, names: Mapping[str, Type]) -> Type:
 
 
 def _closing_tags(text: str) -> str:
-    """What closes the statements that are open at the end of a text."""
+    """Return the tags that close the open statements at the end of a text."""
     stack: list[str] = []
     for match in _STATEMENT.finditer(text):
         word = match[1]

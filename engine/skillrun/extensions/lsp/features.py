@@ -1,6 +1,6 @@
-"""Completion, hover, definition, references and rename as the protocol has them: asks the pure modules, says it in LSP.
+"""Implements the LSP requests for completion, hover, definition, references and rename.
 
-Knows positions as the editor counts them, and nothing of the language.
+Converts between LSP types and the results of the modules that know the workflow language.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename, r
 from skillrun.extensions.lsp.symbol_index import TextRange, map_offset
 from skillrun.extensions.lsp.workspace import Workspace
 
-FIRST_CHECK: Final = 10.0  # seconds that an answer waits for it
+FIRST_CHECK: Final = 10.0  # seconds that a request waits for the first check
 TRIGGERS: Final = (".", "|", "'", '"', "[", ":", "@", "/", "{", "#", " ")
-BEFORE_SPACE: Final = tuple(":-|,{[(%=#")  # behind which a space begins something new
+BEFORE_SPACE: Final = tuple(":-|,{[(%=#")  # characters after which a space starts a completion
 _REQUEST_FAILED: Final = -32803
 _KINDS: Final = {
     "key": types.CompletionItemKind.Property,
@@ -58,14 +58,14 @@ _KINDS: Final = {
 
 
 class DocumentLocator(Protocol):
-    """Where documents belong."""
+    """Maps documents to projects."""
 
     def find_file(self, uri: str) -> tuple[Workspace, Path] | None:
-        """The project and the file that an address means; None for one that is in no project."""
+        """Return the project and the path of a URI; None if it is not in a project."""
         ...
 
     def uri(self, path: Path) -> str:
-        """The address of a file."""
+        """Return the URI of a file."""
         ...
 
 
@@ -80,7 +80,7 @@ class DocumentPosition(NamedTuple):
 
 
 class LanguageFeatures:
-    """Answers what an editor asks about names."""
+    """Handles the requests of an editor about names."""
 
     def __init__(self, server: LanguageServer, projects: DocumentLocator) -> None:
         self.server = server
@@ -91,7 +91,7 @@ class LanguageFeatures:
         return self.server.workspace.position_codec
 
     async def resolve_position(self, uri: str, position: types.Position) -> DocumentPosition | None:
-        """The position in its file, as soon as the project has been checked once; None in no file of a project."""
+        """Return the position, after the first check of the project; None if the file is not in a project."""
         place = self.projects.find_file(uri)
         text = place[0].text(place[1]) if place is not None else None
         if place is None or text is None:
@@ -108,7 +108,7 @@ class LanguageFeatures:
         return to_client_range(range_between(text, start, end), text.split("\n"), self.codec)
 
     def locations(self, workspace: Workspace, places: Iterable[TextRange]) -> list[types.Location]:
-        """Stretches as the editor knows them, where they are in the texts as they are now."""
+        """Return ranges as LSP locations, adjusted to the current texts."""
         found = []
         for place in places:
             text = workspace.text(place.path) or ""
@@ -192,11 +192,11 @@ class LanguageFeatures:
     async def require_position(self, uri: str, position: types.Position) -> DocumentPosition:
         document_position = await self.resolve_position(uri, position)
         if document_position is None:
-            raise build_rename_error(RenameRefused("this file is in no project"))
+            raise build_rename_error(RenameRefused("this file is not in a project"))
         return document_position
 
     def build_workspace_edit(self, workspace: Workspace, renaming: RenameEdit) -> types.WorkspaceEdit:
-        """A rename as the editor takes it; one of a file only where it can do that."""
+        """Return the rename as a workspace edit; refuse file renames if the editor does not support them."""
         capabilities = self.server.client_capabilities.workspace
         able = capabilities.workspace_edit if capabilities is not None else None
         operations = (able.resource_operations if able is not None else None) or ()
@@ -207,12 +207,10 @@ class LanguageFeatures:
         }
         if able is None or not able.document_changes:
             if renaming.files:
-                raise build_rename_error(
-                    RenameRefused("this editor cannot give a file another name", "rename it by hand")
-                )
+                raise build_rename_error(RenameRefused("this editor cannot rename files", "rename the file manually"))
             return types.WorkspaceEdit(changes={self.projects.uri(path): each for path, each in edits.items()})
         if renaming.files and types.ResourceOperationKind.Rename not in operations:
-            raise build_rename_error(RenameRefused("this editor cannot give a file another name", "rename it by hand"))
+            raise build_rename_error(RenameRefused("this editor cannot rename files", "rename the file manually"))
         documents = self.server.workspace.text_documents
         changes: list[types.TextDocumentEdit | types.CreateFile | types.RenameFile | types.DeleteFile] = []
         for path, each in edits.items():
@@ -225,23 +223,23 @@ class LanguageFeatures:
 
 
 def require_no_errors(workspace: Workspace) -> None:
-    """Raise where the project has errors: what is broken may name the thing as well."""
+    """Refuse a rename in a project with errors, because invalid files may have further references."""
     problems = workspace.checked.problems if workspace.checked is not None else []
     wrong = next((problem for problem in problems if problem.severity == "error"), None)
     if wrong is not None:
         raise build_rename_error(
-            RenameRefused(f"the project has errors, as in {wrong.path}:{wrong.line}", "mend them first")
+            RenameRefused(f"the project has errors, such as in {wrong.path}:{wrong.line}", "fix them first")
         )
 
 
 def build_rename_error(refused: RenameRefused) -> JsonRpcException:
-    """A refusal as the editor shows it."""
+    """Return the error that the editor shows for a refusal."""
     reason = f"{refused.message}; {refused.next_step}" if refused.next_step else refused.message
     return JsonRpcException(reason, code=_REQUEST_FAILED)
 
 
 def register_features(server: LanguageServer, projects: DocumentLocator) -> None:
-    """Let a server answer these questions."""
+    """Register the handlers of these requests."""
     features = LanguageFeatures(server, projects)
 
     @server.feature(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=list(TRIGGERS)))

@@ -1,4 +1,4 @@
-"""What the server does on each message of the editor: documents that come and go, and questions about them."""
+"""Handles the editor's messages about documents and workspace folders, and its queries."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _KINDS: Final[dict[OutlineKind, types.SymbolKind]] = {
 
 
 def serve(commands: Collection[str], crash_report: CrashReporter) -> None:
-    """Speak with an editor over stdin and stdout until it ends; what anything else prints goes to stderr."""
-    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # who speaks with it is told what there is to tell
+    """Serve an editor over stdin and stdout until it disconnects; other output is redirected to stderr."""
+    logging.getLogger("pygls").setLevel(logging.CRITICAL + 1)  # the server reports errors to the editor itself
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     server = EditorServer(commands, crash_report)
@@ -77,11 +77,11 @@ def register_folder_handlers(server: EditorServer) -> None:
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def on_configuration_changed(_: types.DidChangeConfigurationParams) -> None:
-        """There is nothing to set."""
+        """Ignore the message: the server has no settings."""
 
 
 def _folders(server: EditorServer) -> set[str]:
-    """Those that the editor has open; an older one has a single folder, and says so in another way."""
+    """Return the editor's open folders; older editors send a single root instead."""
     folders = {folder.uri for folder in server.workspace.folders.values()}
     return folders or {uri for uri in (server.workspace.root_uri,) if uri}
 
@@ -116,7 +116,7 @@ def register_query_handlers(server: EditorServer) -> None:
 
 
 def _text_in_range(text: str, range_: types.Range, server: EditorServer) -> str:
-    """What is written in a range of the editor's."""
+    """Return the text in a range of the editor."""
     own = from_client_range(range_, text.split("\n"), server.workspace.position_codec)
     return text[offset_at(text, own.start) : offset_at(text, own.end)]
 

@@ -1,7 +1,4 @@
-"""What is said of the word under the cursor: its type, what it gives, where it is used, what a key or filter is for.
-
-Says it as markdown; finds nothing itself that the other modules do not know.
-"""
+"""Describes the word under the cursor in markdown: its type, fields, uses, or the purpose of a key or filter."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _WORD: Final = re.compile(r"[\w-]+")
 
 
 class Hover(NamedTuple):
-    """What is said of a stretch of the text."""
+    """A hover text for a range."""
 
     start: int
     end: int
@@ -41,7 +38,7 @@ class Hover(NamedTuple):
 
 
 def hover(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> Hover | None:
-    """What is said of what stands at an offset; None where there is nothing to say."""
+    """Return the hover text at an offset; None if there is none."""
     start, end = _word(text, offset)
     mentions = symbols_at(index, path, relative, text, offset)
     cursor = cursor_at(index, path, relative, text, end)
@@ -69,7 +66,7 @@ def _word(text: str, offset: int) -> tuple[int, int]:
 
 
 def _describe_expression(cursor: Cursor, word: str) -> str:
-    """The type of a name or field, or what a filter, function or test does."""
+    """Return the type of a name or field, or what a filter, function or test does."""
     query = cursor.query
     assert query is not None
     if query.kind == "test" and word in TESTS:
@@ -93,7 +90,7 @@ def _describe_expression(cursor: Cursor, word: str) -> str:
 
 
 def _describe_symbol(index: SymbolIndex, symbol: Symbol, *, has_type: bool) -> str:
-    """What a thing is, as its file says; `typed`: its type is told already."""
+    """Return the description of a symbol; `has_type`: its type is already shown."""
     if symbol.kind in ("input", "state"):
         field = _field(index, symbol)
         if field is None or has_type:
@@ -124,7 +121,7 @@ def _protocol(index: SymbolIndex, symbol: Symbol) -> str:
 
 
 def _file(index: SymbolIndex, symbol: Symbol) -> str:
-    """The name of a file and its line."""
+    """Return the name and description of a file."""
     front = index.front(symbol.path)
     node = front.get("description") if front is not None else None
     return f"**{symbol.name}** – {getattr(node, 'value', '')}" if node is not None else ""
@@ -145,7 +142,7 @@ def _phase(index: SymbolIndex, symbol: Symbol) -> str:
 
 
 def _field(index: SymbolIndex, symbol: Symbol) -> Field | None:
-    """The declaration of an input or variable."""
+    """Return the declaration of an input or variable."""
     name = symbol.path.rpartition("/")[2].removesuffix(".md")
     fields: tuple[Field, ...] = ()
     if symbol.path.startswith("workflows/"):
@@ -170,7 +167,7 @@ def _describe_config_key(index: SymbolIndex, symbol: Symbol) -> str:
 
 
 def _describe_local(index: SymbolIndex, symbol: Symbol) -> str:
-    """The type of what a step's id, or a name that is set, gives: as the last place that can read it sees it."""
+    """Return the type and fields of a step's id or a name that is set, in the last scope that has it."""
     views = [scope for file in index.files.values() for scope in file.scopes if scope.owners.steps == symbol.path]
     type_ = next((scope.names[symbol.name] for scope in reversed(views) if symbol.name in scope.names), None)
     if type_ is None:
@@ -180,15 +177,15 @@ def _describe_local(index: SymbolIndex, symbol: Symbol) -> str:
 
 
 def _describe_uses(index: SymbolIndex, reference: SymbolReference) -> str:
-    """Where a thing is used, but for this place."""
+    """Return the other references to a symbol."""
     places = [
         place for place in find_references(index, reference.symbol, declaring=False) if place != text_range(reference)
     ]
     if not places:
-        return "Nothing else names it." if reference.symbol.kind in ("local", "input", "state", "output") else ""
+        return "No other references." if reference.symbol.kind in ("local", "input", "state", "output") else ""
     shown = ", ".join(_format_location(index, place) for place in places[:MOST_PLACES])
     more = f" and {len(places) - MOST_PLACES} more" if len(places) > MOST_PLACES else ""
-    return f"Named in {shown}{more}."
+    return f"Used in {shown}{more}."
 
 
 def _format_location(index: SymbolIndex, place: TextRange) -> str:

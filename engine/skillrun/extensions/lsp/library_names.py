@@ -1,7 +1,4 @@
-"""The names of what a library has: roles and their variants, models, protocols, workflows, skills, configs.
-
-Each with a line about it, from its file.
-"""
+"""Lists the names in a library with their descriptions: roles, models, protocols, workflows, skills and configs."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from skillrun.templates.expressions import Value
 
 
 def members(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Roles, in each of their variants; behind an `@` models."""
+    """Yield roles and their variants; after an `@`, models."""
     written = context.place.prefix
     head, at, _ = written.rpartition("@")
     if at:
@@ -29,7 +26,7 @@ def members(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def models(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Tiers, aliases, intents and listed models."""
+    """Yield tiers, aliases, intents and listed models."""
     config = context.index.library.config("models")
     data = config.data if config is not None else {}
     for part in ("tiers", "aliases"):
@@ -38,13 +35,13 @@ def models(context: CursorContext) -> Iterator[CompletionCandidate]:
                 name, "model", f"{part[:-1].removesuffix('e')}: {meaning}" if part == "tiers" else f"alias: {meaning}"
             )
     for name in config_entries(data, "intents"):
-        yield CompletionCandidate(name, "model", "the newest of its kind")
+        yield CompletionCandidate(name, "model", "the newest matching model")
     for name in config_entries(data, "models"):
         yield CompletionCandidate(name, "model", "a listed model")
 
 
 def model_part(part: str) -> Callable[[CursorContext], Iterator[CompletionCandidate]]:
-    """The names in a part of `config/models.yaml`."""
+    """Return a function that yields the names in a part of `config/models.yaml`."""
 
     def provide(context: CursorContext) -> Iterator[CompletionCandidate]:
         config = context.index.library.config("models")
@@ -57,7 +54,7 @@ def model_part(part: str) -> Callable[[CursorContext], Iterator[CompletionCandid
 
 
 def protocols(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Every protocol with its line."""
+    """Yield every protocol with its description."""
     library = context.index.library
     for name in library.names("skills/protocols"):
         protocol = library.protocol(name)
@@ -65,14 +62,14 @@ def protocols(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def workflows(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Every workflow with its line."""
+    """Yield every workflow with its description."""
     for name in context.index.library.names("workflows"):
         workflow = context.index.workflow(name)
         yield CompletionCandidate(name, "workflow", workflow.description if workflow is not None else "")
 
 
 def skills(*kinds: str, agent: bool = False) -> Callable[[CursorContext], Iterator[CompletionCandidate]]:
-    """Files below `skills/` of some kinds, by `area/name`; Agent Skills where they may stand here."""
+    """Return a function that yields the skill files of these kinds as `area/name`; `agent` adds Agent Skills."""
 
     def provide(context: CursorContext) -> Iterator[CompletionCandidate]:
         library = context.index.library
@@ -90,7 +87,7 @@ def skills(*kinds: str, agent: bool = False) -> Callable[[CursorContext], Iterat
 
 
 def shapes(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Templates that have a shape; inside of a shape its types."""
+    """Yield templates with a shape; inside a shape, its types."""
     if context.slot.within and context.slot.name != "record":
         yield from (CompletionCandidate(name, "value") for name in ("string", "integer", "number", "boolean", "any"))
         return
@@ -102,18 +99,18 @@ def shapes(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def configs(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """Every config but those of the engine."""
+    """Yield every config except those of the engine."""
     names = context.index.library.names("config")
     yield from (CompletionCandidate(name, "config") for name in names if name not in ("models", "skillrun", "sizes"))
 
 
 def agent_skills(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """The Agent Skills that there are."""
+    """Yield the Agent Skills."""
     yield from skills(agent=True)(context)
 
 
 def artifacts(context: CursorContext) -> Iterator[CompletionCandidate]:
-    """The files that the phases of the workflow write under names that are written out."""
+    """Yield the files with a literal path that the phases of the workflow write."""
     workflow, library = context.workflow, context.index.library
     for use in workflow.phases.values() if workflow is not None else ():
         phase = library.phase(use.skill) if library.locate(f"skills/{use.skill}.md") is not None else None
@@ -124,6 +121,6 @@ def artifacts(context: CursorContext) -> Iterator[CompletionCandidate]:
 
 
 def literal_text(value: Value | None) -> str:
-    """The text of a value that is written out."""
+    """Return the text of a literal value; empty for other values."""
     given = value.literal if value is not None else None
     return given if isinstance(given, str) else ""

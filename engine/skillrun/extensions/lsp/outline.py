@@ -1,4 +1,4 @@
-"""The parts of a file, as an editor lists them beside it: keys, steps and sections, one inside the other."""
+"""Builds the outline of a file for the editor: nested keys, steps and sections."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skillrun.syntax.source import Mapping, Node, Scalar, Source
 from skillrun.syntax.source import Sequence as List
 from skillrun.syntax.yaml import parse_yaml
 
-DEPTH: Final = 3  # of keys in keys; what lies deeper is found by reading
-LONGEST: Final = 60  # characters of what a step without an id says
+DEPTH: Final = 3  # levels of nested keys
+LONGEST: Final = 60  # characters of the detail of a step without an id
 OutlineKind = Literal["key", "step", "section"]
 
 
 class OutlineItem(NamedTuple):
-    """A part of a file: all of it, and the name in it."""
+    """A part of a file, with its full range and the range of its name."""
 
     name: str
     kind: OutlineKind
@@ -31,7 +31,7 @@ class OutlineItem(NamedTuple):
 
 
 def parse_outline(text: str, *, markdown: bool) -> tuple[OutlineItem, ...]:
-    """The parts of a file that can be read; `text` has `\\n` line ends."""
+    """Return the parts of a file that can be parsed; `text` has `\\n` line ends."""
     source, problems = Source.of(text), Problems.without_limit()
     try:
         if not markdown:
@@ -67,7 +67,7 @@ def _child_items(text: str, node: Node, end: int, depth: int) -> Iterator[Outlin
 
 
 def _step(text: str, node: Node, start: int, end: int, depth: int) -> OutlineItem | None:
-    """A step by its id and verb; None for what is no step."""
+    """Return a step by its id and verb; None if the node is not a step."""
     verb = next((name for name in node.entries if name in VERBS), None) if isinstance(node, Mapping) else None
     if verb is None or not isinstance(node, Mapping):
         return None
@@ -94,11 +94,11 @@ def _sections(text: str, start: int) -> Iterator[OutlineItem]:
 
 
 def _trimmed_end(text: str, start: int, end: int) -> int:
-    """The end of a stretch without blanks, dashes of the next item and ends of the frontmatter."""
+    """Return the end without trailing blanks, the dash of the next item and closing brackets."""
     return start + len(text[start:end].rstrip(" \t\n-{,}]["))
 
 
 def _name_range(text: str, start: int, end: int) -> Range:
-    """The name that begins at a place."""
+    """Return the range of the name that starts at an offset."""
     stops = [place for sign in ":\n,}]" if (place := text.find(sign, start, end)) >= 0]
     return range_between(text, start, min([*stops, end]))

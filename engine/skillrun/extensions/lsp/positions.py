@@ -1,6 +1,6 @@
-"""Places in a text as an author counts them: lines and columns from 1, columns in characters, as in `Problem`.
+"""Positions in a text: lines and columns from 1, columns in characters, as in `Problem`.
 
-What an editor counts is for the server.
+`client_positions` converts them to the positions of the editor.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from typing import NamedTuple
 
 
 class Position(NamedTuple):
-    """A place between two characters; `column` is that of the character behind it."""
+    """A position between two characters; `column` is that of the following character."""
 
     line: int
     column: int
 
 
 class Range(NamedTuple):
-    """A stretch of a text; `end` is the place behind it."""
+    """A range of a text; `end` is exclusive."""
 
     start: Position
     end: Position
 
 
 class Location(NamedTuple):
-    """A stretch of a file."""
+    """A range in a file."""
 
     path: Path
     range: Range
 
 
 def position_at(text: str, offset: int) -> Position:
-    """The place of an offset in a text with `\\n` line ends."""
+    """Return the position of an offset in a text with `\\n` line ends."""
     return Position(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 def offset_at(text: str, position: Position) -> int:
-    """The offset of a place; of one behind the end of a line that end, and of one behind the text its length."""
+    """Return the offset of a position, limited to the end of its line and of the text."""
     start = 0
     for _ in range(position.line - 1):
         start = text.find("\n", start) + 1
@@ -47,5 +47,5 @@ def offset_at(text: str, position: Position) -> int:
 
 
 def range_between(text: str, start: int, end: int) -> Range:
-    """The stretch from an offset to another one."""
+    """Return the range between two offsets."""
     return Range(position_at(text, start), position_at(text, end))

@@ -1,6 +1,6 @@
-"""From a name to what it means, and to every place that names the same: across all files of a project.
+"""Resolves names to symbols, and finds the definitions and references of symbols in all files of a project.
 
-Goes by what the checker has noted; cases are looked through here, as the checker knows none.
+Uses the references recorded by the checker, and reads test cases itself, because the checker does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STEP: Final = re.compile(r"[A-Za-z][\w-]*(?![^#~@])")
 
 
 def symbols_at(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[SymbolReference]:
-    """What is named, or declared, at an offset of a text: the innermost first."""
+    """Return the references and declarations at an offset, the innermost first."""
     indexed_file = index.indexed_file(path)
     references: list[SymbolReference] = []
     if indexed_file is not None:
@@ -48,7 +48,7 @@ def symbols_at(index: SymbolIndex, path: Path, relative: str, text: str, offset:
 
 
 def _is_unchanged(reference: SymbolReference, text: str, shift: int) -> bool:
-    """Whether the name still stands where it was noted."""
+    """Whether the text at a recorded reference is unchanged."""
     start = reference.span.offset
     original = reference.span.source.text[start : start + reference.length]
     return text[start + shift : start + shift + reference.length] == original
@@ -61,7 +61,7 @@ def _declarations_in_path(index: SymbolIndex, path: Path, relative: str) -> Iter
 
 
 def find_definitions(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> list[TextRange]:
-    """Where what stands at an offset is declared; at a phase's declaration, its file."""
+    """Return the declarations of the symbol at an offset; for the declaration of a phase, the phase's file."""
     ranges: dict[TextRange, None] = {}
     for reference in symbols_at(index, path, relative, text, offset):
         targets = declaration_ranges(index, reference.symbol)
@@ -79,7 +79,7 @@ def _phase_file(index: SymbolIndex, symbol: Symbol) -> list[TextRange]:
 
 
 def find_references(index: SymbolIndex, symbol: Symbol, *, declaring: bool = True) -> list[TextRange]:
-    """Every place that names a thing, and where it is declared; by file and from the top."""
+    """Return all references to a symbol, sorted by file and position; `declaring` includes its declarations."""
     declared = {text_range(each) for each in list_declarations(index, symbol.path) if each.symbol == symbol}
     uses = {text_range(each) for each in index.references_to(symbol)}
     uses |= {text_range(each) for each in case_references(index) if each.symbol == symbol}
@@ -89,7 +89,7 @@ def find_references(index: SymbolIndex, symbol: Symbol, *, declaring: bool = Tru
 
 
 def file_symbol(relative: str) -> Symbol | None:
-    """The thing that a file of the library is as a whole."""
+    """Return the symbol of a whole library file; None for other files."""
     folder, _, rest = relative.partition("/")
     name = rest.rpartition(".")[0]
     match folder:
@@ -112,7 +112,7 @@ def file_symbol(relative: str) -> Symbol | None:
 
 
 def case_references(index: SymbolIndex) -> Iterator[SymbolReference]:
-    """What the cases of the project name of their workflows."""
+    """Yield the references from the project's cases to their workflows."""
     for file in case_files(index.library.project):
         yield from _references_in_case(index, file)
 
@@ -162,7 +162,7 @@ def _name_reference(node: Node, kind: str, library_path: str) -> Iterator[Symbol
 
 
 def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterator[SymbolReference]:
-    """The phases and steps that addresses name: `workflow/phase/step/…`, or a pattern that can mean one alone."""
+    """Yield the phases and steps in addresses: `workflow/phase/step/…`, or a pattern with only one match."""
     workflow = index.workflow(name)
     if workflow is None:
         return
@@ -193,7 +193,7 @@ def _address_references(index: SymbolIndex, name: str, front: Mapping) -> Iterat
 
 
 def _step_symbols(index: SymbolIndex, library_path: str) -> dict[str, Symbol]:
-    """The steps of a phase by their ids, as they are written."""
+    """Return the steps of a phase by their ids as written."""
     step_references = (
         reference for reference in list_declarations(index, library_path) if reference.symbol.kind == "local"
     )
@@ -204,7 +204,7 @@ def _step_symbols(index: SymbolIndex, library_path: str) -> dict[str, Symbol]:
 
 
 def _address_nodes(front: Mapping) -> Iterator[Scalar]:
-    """The addresses that a case has, and patterns of them: of replies, prompts and calls."""
+    """Yield the addresses and address patterns of a case, in its replies, prompts and calls."""
     replies, expect = front.get("replies"), front.get("expect")
     items = replies.items if isinstance(replies, Sequence) else ()
     nodes: list[Node | None] = [item.get("address") for item in items if isinstance(item, Mapping)]

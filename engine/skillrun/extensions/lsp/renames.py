@@ -1,7 +1,6 @@
-"""Another name for a thing, in every place of the project that names it, and for the file that it is.
+"""Computes the edits of a rename, in all references of the project and in file names.
 
-Refuses with a reason whatever would leave something behind: shipped files, names that are taken, names that only a run
-knows. Changes nothing itself.
+Refuses incomplete renames with a reason: shipped files, names in use, names known only during a run. Changes no file.
 """
 
 from __future__ import annotations
@@ -33,45 +32,46 @@ NAME_PATTERNS: Final = {
     "variant": re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII),
     "protocol": re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII),
 }
-"""The kinds of things that can get another name, and what that may be."""
+"""The kinds of symbols that can be renamed, with the pattern of valid names."""
 FIXED: Final = {
-    "workflow": "a workflow is its file, its command and the folder of its phases: rename those",
-    "skill": "an Agent Skill has the name of its folder: rename that",
-    "config": "a config has the name of its file: rename that, and change `config:` of the workflow",
-    "file": "a skill has the name of its file: rename that, and change what names it",
-    "field": "a field of a shape is also named in prompts and by replies: change it by hand",
-    "artifact": "an artifact is also named in prompts and by `read`: change it by hand",
+    "workflow": "a workflow is named after its file, its command and the folder of its phases: rename those",
+    "skill": "an Agent Skill is named after its folder: rename the folder",
+    "config": "a config is named after its file: rename the file, and change `config:` in the workflow",
+    "file": "a skill is named after its file: rename the file, and change its references",
+    "field": "a field of a shape is also named in prompts and replies: rename it manually",
+    "artifact": "an artifact is also named in prompts and by `read`: rename it manually",
 }
 _KINDS: Final = {"local": "name", "key": "key of the config", "state": "variable"}
 
 
 class RenameRefused(SkillrunError):
-    """The thing cannot have another name, or not this one."""
+    """The symbol cannot be renamed, or not to this name."""
 
 
 @dataclass(frozen=True)
 class RenameEdit:
-    """Texts that take the place of stretches of files, and files that get another path."""
+    """The replacements in files, by offsets, and the files to move."""
 
     edits: dict[Path, dict[tuple[int, int], str]] = field(default_factory=dict)
     files: tuple[tuple[Path, Path], ...] = ()
 
 
 def resolve_rename_target(index: SymbolIndex, path: Path, relative: str, text: str, offset: int) -> SymbolReference:
-    """What stands at an offset and can have another name. Raises RenameRefused."""
+    """Return the renamable symbol at an offset. Raises RenameRefused."""
     mentions = symbols_at(index, path, relative, text, offset)
     candidates = [reference for reference in mentions if reference.symbol.kind in NAME_PATTERNS]
     if not candidates:
         kind = mentions[0].symbol.kind if mentions else ""
-        raise RenameRefused(FIXED.get(kind, "this is no name of a project's own"))
+        raise RenameRefused(FIXED.get(kind, "only names that the project defines can be renamed"))
     reference = candidates[0]
     if len({each.symbol for each in candidates if each.length == reference.length}) > 1:
         raise RenameRefused(
-            f"`{_source_text(reference)}` means several things here", "rename each where it is declared"
+            f"`{_source_text(reference)}` refers to several declarations here",
+            "rename each of them where it is declared",
         )
     indexed_file = index.indexed_file(path)
     if indexed_file is None or indexed_file.source.text != text:
-        raise RenameRefused("this file has errors, or has just been changed", "mend it first")
+        raise RenameRefused("this file has errors or unchecked changes", "fix the errors, or try again")
     _check_ownership(index, reference.symbol, _source_text(reference))
     return reference
 
@@ -82,30 +82,30 @@ def _source_text(reference: SymbolReference) -> str:
 
 
 def _check_ownership(index: SymbolIndex, symbol: Symbol, name: str) -> None:
-    """Whether all that names the thing is the project's own. Raises RenameRefused."""
+    """Check that the project owns the declaration and all references. Raises RenameRefused."""
     if symbol.path.startswith("config/models.yaml") or not declaration_ranges(index, symbol):
         raise RenameRefused(f"`{name}` is not declared in this project")
     project = index.library.project
     for place in (*declaration_ranges(index, symbol), *find_references(index, symbol)):
         if not place.path.is_relative_to(project) or _is_shipped(index, place.path):
-            hint = f"`skillrun eject {symbol.path}` makes a file of your own; give it another name by hand"
-            raise RenameRefused(f"`{name}` is named by files that ship with skillrun", hint)
+            hint = f"`skillrun eject {symbol.path}` copies the file into the project; then rename it manually"
+            raise RenameRefused(f"`{name}` is used by files that ship with skillrun", hint)
     owner, dot, last = symbol.name.rpartition(".")
     if symbol.kind == "key" and last in slot_at("config", tuple(owner.split(".")) if owner else (), ()).keys:
         raise RenameRefused(f"`{name}` is a key of the language")
     if symbol.kind == "key" and Symbol("key", symbol.path, f"{owner}{dot}") in index.indexed_symbols:
-        raise RenameRefused(f"what is in `{owner}` is read by names that only a run knows", "change it by hand")
+        raise RenameRefused(f"the keys of `{owner}` are read by names known only during a run", "rename it manually")
 
 
 def _is_shipped(index: SymbolIndex, path: Path) -> bool:
-    """Whether a file is below a root that is not the project, where that is not around the project itself."""
+    """Whether a file is below a root other than the project, unless that root contains the project."""
     roots = [root.path for root in index.library.roots[1:]]
     project = index.library.project
     return any(path.is_relative_to(root) and not project.is_relative_to(root) for root in roots)
 
 
 def rename(index: SymbolIndex, path: Path, relative: str, text: str, offset: int, name: str) -> RenameEdit:
-    """What has to change for another name of what stands at an offset. Raises RenameRefused."""
+    """Return the edits that rename the symbol at an offset. Raises RenameRefused."""
     reference = resolve_rename_target(index, path, relative, text, offset)
     symbol = reference.symbol
     _check_name(index, symbol, name)
@@ -124,25 +124,25 @@ def rename(index: SymbolIndex, path: Path, relative: str, text: str, offset: int
 def _check_name(index: SymbolIndex, symbol: Symbol, name: str) -> None:
     what = _KINDS.get(symbol.kind, symbol.kind)
     if not NAME_PATTERNS[symbol.kind].fullmatch(name):
-        raise RenameRefused(f"`{name}` cannot be the name of this", "letters, digits, `-` and `_`")
+        raise RenameRefused(f"`{name}` is not a valid name", "use letters, digits, `-` and `_`")
     if symbol.kind == "local" and identifier(name) in RESERVED_NAMES:
-        raise RenameRefused(f"`{name}` is the language's own name", "choose another")
+        raise RenameRefused(f"`{name}` is a reserved name", "choose another name")
     owner, dot, last = symbol.name.rpartition(".")
     if identifier(name) == identifier(last or symbol.name):
-        raise RenameRefused(f"it is called `{name}` already")
+        raise RenameRefused(f"the name is already `{name}`")
     taken = Symbol(symbol.kind, symbol.path, f"{owner}{dot}{identifier(name) if symbol.kind != 'variant' else name}")
     if any(each.symbol == taken for each in list_declarations(index, symbol.path)):
-        raise RenameRefused(f"there is a {what} `{name}` already", "choose another")
+        raise RenameRefused(f"the {what} `{name}` already exists", "choose another name")
 
 
 def _declared_name(index: SymbolIndex, symbol: Symbol) -> str:
-    """The name as it is declared: a `-` in it is a `_` in expressions."""
+    """Return the declared spelling of the name, which may have a `-` for the `_` in expressions."""
     declared = (each for each in list_declarations(index, symbol.path) if each.symbol == symbol)
     return next((_source_text(each) for each in declared), "")
 
 
 def _format_name(index: SymbolIndex, place: TextRange, text: str, raw: str, name: str) -> str:
-    """The new name as it is written at a place: in an expression that is not in quotes a `-` is a `_`."""
+    """Return the new name as a reference spells it: with `_` for `-` in expressions outside of quotes."""
     if text[place.start : place.end] != raw:
         return identifier(name)
     indexed_file = index.indexed_file(place.path)
@@ -152,7 +152,7 @@ def _format_name(index: SymbolIndex, place: TextRange, text: str, raw: str, name
 
 
 def _file_renames(index: SymbolIndex, symbol: Symbol, raw: str, name: str) -> tuple[tuple[Path, Path], ...]:
-    """The file that gets another path with its name. Raises RenameRefused where that is taken, or not the project's."""
+    """Return the file to move. Raises RenameRefused if the target exists or the project does not own the file."""
     library_path, new = symbol.path, ""
     if symbol.kind in ("role", "protocol"):
         new = f"{library_path.rpartition('/')[0]}/{name}.md"
@@ -168,17 +168,17 @@ def _file_renames(index: SymbolIndex, symbol: Symbol, raw: str, name: str) -> tu
         return ()
     library = index.library
     if library.locate(new) is not None:
-        raise RenameRefused(f"there is a file `{new}` already", "choose another name")
+        raise RenameRefused(f"the file `{new}` already exists", "choose another name")
     place = library.locate(library_path)
     if place is None or not place[1].is_relative_to(library.project):
-        raise RenameRefused(f"`{library_path}` is no file of this project")
+        raise RenameRefused(f"`{library_path}` is not a file of this project")
     return ((place[1], library.project / new),)
 
 
 def _rename_role_field(
     index: SymbolIndex, symbol: Symbol, name: str, edits: dict[Path, dict[tuple[int, int], str]]
 ) -> None:
-    """The `name:` that a role's own file says."""
+    """Rename the `name:` in the role's own file."""
     front = index.front(symbol.path)
     node = front.get("name") if front is not None else None
     if isinstance(node, Scalar) and node.text is not None:

@@ -1,6 +1,6 @@
-"""The language server: which documents are open, when their projects are checked, and what the editor is told of it.
+"""The language server: tracks open documents, checks their projects and publishes diagnostics.
 
-What is done on each message is for `serving`. Starts no process and runs nothing of a project.
+The message handlers are in `handlers`. Starts no process and runs no workflow.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import Problem
 from skillrun.version import __version__
 
-SETTLE_SECONDS: Final = 0.005  # seconds without another change before a check begins; one rename changes many files
-UNREADABLE: Final = "skillrun could not read what the editor sent, and has left it out"
+SETTLE_SECONDS: Final = 0.005  # seconds without a change before a check starts, because one rename changes many files
+UNREADABLE: Final = "skillrun could not read a message from the editor and ignored it"
 
 CrashReporter = Callable[[Exception], str]
 
@@ -45,7 +45,7 @@ class ProjectFile(NamedTuple):
 
 @dataclass
 class ProjectCheck:
-    """A project and its check: what the editor was told of each file, and whether there is something new to check."""
+    """A project with its check: the published diagnostics, and whether something has changed."""
 
     workspace: Workspace
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -57,18 +57,18 @@ class EditorServer(LanguageServer):
     """Serves one editor, with any number of projects."""
 
     def __init__(self, commands: Collection[str], crash_report: CrashReporter) -> None:
-        """`commands` are the names that no workflow can take; `bug_report` says what to tell of a mistake of ours."""
+        """`commands` are names that workflows cannot have; `crash_report` returns the message for an internal error."""
         super().__init__("skillrun", __version__, types.TextDocumentSyncKind.Full)
         self.commands = commands
         self.crash_report = crash_report
         self.projects: dict[Path, ProjectCheck] = {}
         self.workspace_projects: set[Path] = set()
-        self.open_documents: dict[str, ProjectFile | None] = {}  # the documents, by their addresses
+        self.open_documents: dict[str, ProjectFile | None] = {}  # by URI
 
     # where files are
 
     def find_file(self, uri: str) -> ProjectFile | None:
-        """The file that an address means, in its project; None for one that is in no project."""
+        """Return the file of a URI, in its project; None if it is not in a project."""
         if uri in self.open_documents:
             return self.open_documents[uri]
         name = to_fs_path(uri) if uri.startswith("file:") else None
@@ -79,7 +79,7 @@ class EditorServer(LanguageServer):
         return ProjectFile(self.get_project_check(root).workspace, root / Path(name).relative_to(project))
 
     def uri(self, path: Path) -> str:
-        """The address of a file: as the editor has it open, or as it is written otherwise."""
+        """Return the URI of a file: the editor's spelling if it is open, otherwise the standard one."""
         opened = (uri for uri, place in self.open_documents.items() if place is not None and place.path == path)
         return next(opened, None) or from_fs_path(str(path)) or ""
 
@@ -93,7 +93,7 @@ class EditorServer(LanguageServer):
     # what changes
 
     def set_workspace_folders(self, folders: Iterable[str]) -> None:
-        """Check the projects that folders are in, whether anything of them is open or not, and no others."""
+        """Check the projects of these folders, even without open documents, and drop unused projects."""
         paths = (to_fs_path(uri) for uri in folders)
         projects = (enclosing_project(Path(path)) for path in paths if path is not None)
         self.workspace_projects = {project.resolve() for project in projects if project is not None}
@@ -104,18 +104,18 @@ class EditorServer(LanguageServer):
                 self._end(checking)
 
     def update_document(self, uri: str) -> None:
-        """Take over what the editor has of a document."""
+        """Use the editor's text of a document."""
         if uri not in self.open_documents:
             self.open_documents[uri] = self.find_file(uri)
             if self.open_documents[uri] is None and uri.startswith("file:"):
-                self.log(f"{to_fs_path(uri)} is in no project of skillrun, so that it is not checked")
+                self.log(f"{to_fs_path(uri)} is not in a skillrun project and is not checked")
         place = self.open_documents[uri]
         if place is not None:
             place.workspace.edit(place.path, self.workspace.get_text_document(uri).source)
             self.get_project_check(place.workspace.project).changed.set()
 
     def close_document(self, uri: str) -> None:
-        """Take a file as it is on the disk; a project of which nothing is open any more is done with."""
+        """Use the file on disk again, and drop its project if no document of it is open."""
         place = self.open_documents.pop(uri, None)
         if place is None:
             return
@@ -129,21 +129,21 @@ class EditorServer(LanguageServer):
 
     def _end(self, checking: ProjectCheck) -> None:
         del self.projects[checking.workspace.project]
-        checking.changed.set()  # so that a check that is going on is given up
+        checking.changed.set()  # stops a check in progress
         if checking.task is not None:
             checking.task.cancel()
         self._publish(checking, {}, {})
 
     def invalidate(self) -> None:
-        """Something has changed on the disk."""
+        """Recheck all projects after a change on disk."""
         for checking in self.projects.values():
             checking.workspace.invalidate()
             checking.changed.set()
 
-    # what is told
+    # checks and messages
 
     async def _check_loop(self, checking: ProjectCheck) -> None:
-        """Check a project after each change that settles, until the server ends."""
+        """Check a project whenever its changes settle, until the server ends."""
         while True:
             await checking.changed.wait()
             while checking.changed.is_set():
@@ -155,15 +155,15 @@ class EditorServer(LanguageServer):
                 self._publish(checking, problems, versions)
             except CheckOutdated:
                 continue
-            except BrokenPipeError:  # the editor is gone, and the end of its input ends the server
+            except BrokenPipeError:  # the editor is gone; the end of its input ends the server
                 return
-            except Exception as error:  # noqa: BLE001 (what follows is checked all the same)
+            except Exception as error:  # noqa: BLE001 (later changes must still be checked)
                 self.report_server_error(error, PyglsError)
 
     def _publish(
         self, checking: ProjectCheck, problems: Mapping[Path, list[Problem]], versions: Mapping[str, int | None]
     ) -> None:
-        """Tell the editor of all problems, and that there are none in what is open and in what had some."""
+        """Publish all problems, and clear open files and files that had problems."""
         codec = self.workspace.position_codec
         published: dict[Path, types.PublishDiagnosticsParams] = {}
         for path in {*problems, *checking.workspace.unsaved, *checking.published}:
@@ -180,7 +180,7 @@ class EditorServer(LanguageServer):
         checking.published = published
 
     def _related_location(self, checking: ProjectCheck, problem: Problem) -> types.Location | None:
-        """The other place that a problem is about: the name that begins there."""
+        """Return the location of the related name of a problem."""
         if problem.elsewhere is None:
             return None
         path, position = checking.workspace.resolve_label(problem.elsewhere.path), Position(*problem.elsewhere[1:])
@@ -189,15 +189,15 @@ class EditorServer(LanguageServer):
         return types.Location(self.uri(path), range_)
 
     def log(self, message: str) -> None:
-        """A line for who looks into the editor's log of this server."""
+        """Write a line to the editor's log of this server."""
         self.window_log_message(types.LogMessageParams(types.MessageType.Info, message))
 
     def report_server_error(self, error: Exception, source: type[PyglsError | JsonRpcException]) -> None:
-        """Tell the editor of what it sent and nobody could read, or of a mistake of ours."""
+        """Show an unreadable message or an internal error in the editor."""
         is_refusal = isinstance(error, JsonRpcException) and not isinstance(error, JsonRpcInternalError)
-        if source is FeatureRequestError and is_refusal:  # the answer says why
+        if source is FeatureRequestError and is_refusal:  # the response has the reason
             return
-        if source is JsonRpcException:  # no message that could be taken apart
+        if source is JsonRpcException:  # the message could not be parsed
             message = UNREADABLE
         else:
             raised = sys.exception()

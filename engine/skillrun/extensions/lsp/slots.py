@@ -1,6 +1,6 @@
-"""What may stand at a place of a file, by the tables that the checker reads files with: keys, items, or a value.
+"""Determines the keys, items or value that a position in a file takes, from the tables that the parser uses.
 
-Looks at the way from the top of the file alone; which names there are is for others.
+Depends only on the path from the top of the file; other modules provide the names.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from skillrun.types import fields
 Path = tuple[str | int, ...]
 NO_KEYS: Final[Keys] = MappingProxyType({})
 BEGINNING: Final[Keys] = {**{name: verb.main for name, verb in VERBS.items()}, **STEP_KEYS}
-"""What a step may begin with: the verbs, and what every step may have."""
+"""The keys of a step without a verb: the verbs, and the keys that every step can have."""
 _ANY_STEP: Final[Keys] = {name: key for keys in VERB_KEYS.values() for name, key in keys.items()}
 
 
 @dataclass(frozen=True)
 class CompletionSlot:
-    """What may stand at a place: a mapping with these `keys`, one from names of the author's to what is `named`, a list
-    of `items`, or what the `key` takes that is called `name`.
+    """What a position takes: a mapping with these `keys`, a mapping from the author's names to `named`, a list of
+    `items`, or the value of the `key` called `name`.
 
-    `verb` is that of the step around; `within` is what follows the name, in what the author writes as its value.
+    `verb` is the verb of the enclosing step; `within` is the path inside the author's value of that key.
     """
 
     keys: Keys = field(default_factory=dict)
@@ -61,7 +61,7 @@ class CompletionSlot:
 
 
 def file_kind(relative: str, top: Around) -> str:
-    """The kind of a file, by its place in the project and what it says of itself; nothing for a file of no kind."""
+    """Return the kind of a file, from its path in the project and its `kind:`; empty for other files."""
     folder, _, rest = relative.partition("/")
     if folder == "skills":
         return "skill" if rest.endswith("/SKILL.md") else top.get("kind", "") or "skill file"
@@ -70,7 +70,7 @@ def file_kind(relative: str, top: Around) -> str:
 
 
 def slot_at(kind: str, path: Path, keys_by_level: tuple[Around, ...]) -> CompletionSlot:
-    """What may stand where the path leads in a file of the kind; `around` are the mappings on the way."""
+    """Return the slot at a path in a file of the kind; `keys_by_level` are the keys of the enclosing mappings."""
     slot = _TOPS.get(kind, CompletionSlot())
     mappings = iter(keys_by_level)
     for step in path:
@@ -80,7 +80,7 @@ def slot_at(kind: str, path: Path, keys_by_level: tuple[Around, ...]) -> Complet
 
 
 def _slot_of_mapping(slot: CompletionSlot, keys: Around) -> CompletionSlot:
-    """The slot of a mapping that has these keys: of a step, its verb says which it may have."""
+    """Return the slot of a mapping with these keys; the keys of a step depend on its verb."""
     if not slot.is_step:
         return slot
     verb = next((key for key in keys if key in VERBS), "")
@@ -92,7 +92,7 @@ def _item(slot: CompletionSlot, place: int) -> CompletionSlot:
 
 
 def _value(slot: CompletionSlot, name: str) -> CompletionSlot:
-    """What stands behind a key of a mapping."""
+    """Return the slot of a key's value."""
     key = slot.keys.get(name) or (_ANY_STEP.get(name) if slot.is_step else None)
     if key is not None:
         made = _SLOTS.get(f"{slot.name}.{name}") or _SLOTS.get(key.kind)
@@ -117,7 +117,7 @@ _SLOTS: Final[Mapping[str, Callable[[], CompletionSlot]]] = {
     "references": lambda: CompletionSlot(items=CompletionSlot(REFERENCE_KEYS, name="references")),
     "checks": lambda: CompletionSlot(items=CompletionSlot(CHECK_KEYS)),
     "fields": lambda: _records({name: Key("sentence", doc) for name, doc in fields.KEYS.items()}),
-    "seats": lambda: CompletionSlot({"members": Key("sentence", "how many equals sit there, such as `1..4`")}),
+    "seats": lambda: CompletionSlot({"members": Key("sentence", "how many equal members it takes, such as `1..4`")}),
     "case.run": lambda: CompletionSlot(RUN_KEYS),
     "case.expect": lambda: CompletionSlot(EXPECT_KEYS, name="expect"),
     "case.replies": lambda: CompletionSlot(items=CompletionSlot(scripted.KEYS)),
@@ -130,22 +130,22 @@ _SLOTS: Final[Mapping[str, Callable[[], CompletionSlot]]] = {
     **{f"models.{name}": partial(_records, keys) for name, keys in TABLES.items()},
     **{f"models.{name}": partial(CompletionSlot, keys) for name, keys in RECORDS.items()},
 }
-"""What stands behind a key, by what it takes, or by the key above it and itself."""
+"""The slots of values, by the kind of the key, or by its parent and name."""
 
 CONFIG_KEYS: Final[Keys] = {
-    "breakers": Key("anything", "what counts failures, and what happens at its limit"),
-    "features": Key("anything", "switches, with the modes that they are on in"),
-    "modes": Key("anything", "what holds instead while a mode does"),
-    "was": Key("anything", "where keys were before, by where they are now"),
+    "breakers": Key("anything", "counters of failures, and what happens at their limits"),
+    "features": Key("anything", "switches, with the modes in which they are on"),
+    "modes": Key("anything", "values that replace others in a mode"),
+    "was": Key("anything", "the earlier paths of keys, by their current paths"),
 }
 MODELS_KEYS: Final[Keys] = {
-    "tiers": Key("anything", "what roles ask for, and the model that it is"),
-    "aliases": Key("anything", "short names, and the models that they mean"),
-    "elsewhere": Key("anything", "tiers whose model comes from another provider than they say"),
-    "prefer": Key("anything", "the providers that stand in for one without a key, the first that has one"),
-    "intents": Key("anything", "names for the newest model of a provider that fits a pattern"),
-    "providers": Key("anything", "who is asked, and how each is reached"),
-    "models": Key("anything", "windows and prices, by `provider:name`"),
+    "tiers": Key("anything", "what roles ask for, with the model for each"),
+    "aliases": Key("anything", "short names, with the model for each"),
+    "elsewhere": Key("anything", "tiers whose model comes from a different provider than they name"),
+    "prefer": Key("anything", "the providers that replace one without an API key; the first with a key is used"),
+    "intents": Key("anything", "names for the newest model of a provider that matches a pattern"),
+    "providers": Key("anything", "the providers, with the address and protocol of each"),
+    "models": Key("anything", "context windows and prices, by `provider:name`"),
     **{name: Key("anything", f"`{name}` of the engine") for name in RECORDS},
 }
 _TOPS: Final[Mapping[str, CompletionSlot]] = {

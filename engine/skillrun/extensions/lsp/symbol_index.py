@@ -1,7 +1,6 @@
-"""What is known of a project's names: the last good reading of each file, what each place means, what is known where.
+"""Indexes the symbols of a project: the references and scopes of each file at its last successful check.
 
-Grows with each check. A file that is broken keeps what was known of it before, so that there is something to go by
-while it is written.
+An invalid file keeps its earlier entries, so that completion works while it is edited.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from skillrun.syntax.source import Source, Span
 
 
 class TextRange(NamedTuple):
-    """A stretch of a file, by offsets in its text as it was checked last."""
+    """A range of a file, by offsets in the text of the last check."""
 
     path: Path
     start: int
@@ -30,20 +29,20 @@ class TextRange(NamedTuple):
 
 @dataclass(frozen=True)
 class IndexedFile:
-    """What the last check that could read a file has seen in it."""
+    """The references and scopes of a file at its last successful check."""
 
     source: Source
     references: tuple[SymbolReference, ...]
     scopes: tuple[ScopeRange, ...]
 
     def references_at(self, offset: int) -> Iterator[SymbolReference]:
-        """What the place names, from its first character up to behind its last."""
+        """Yield the references at an offset; both ends of a name count."""
         for reference in self.references:
             if reference.span.offset <= offset <= reference.span.offset + reference.length:
                 yield reference
 
     def scope_at(self, offset: int, step: str = "") -> ScopeRange | None:
-        """What is known at an offset: in the smallest template around it, or else the step or the nearest above."""
+        """Return the scope at an offset: of the innermost template, or else of the step, or the nearest above."""
         enclosing_scopes = [
             scope for scope in self.scopes if scope.start <= offset <= scope.end and scope.start < scope.end
         ]
@@ -57,7 +56,7 @@ class IndexedFile:
 
 @dataclass
 class SymbolIndex:
-    """The library as it is now, and what checks have seen; `take` gives it what came of the newest check."""
+    """The current library and the results of checks; `update` adds those of a new check."""
 
     library: Library
     files: dict[Path, IndexedFile] = field(default_factory=dict)
@@ -67,12 +66,12 @@ class SymbolIndex:
     _references_by_symbol: tuple[Mapping[Path, IndexedFile], dict[Symbol, list[SymbolReference]]] = (
         {},
         {},
-    )  # of which files, and where
+    )  # the files that were indexed, and the result
 
     def update(self, sightings: Iterable[SymbolTable]) -> None:
-        """Take over what a check has seen; what it has not seen of a file stays as it was.
+        """Add the results of a check; files that it did not read keep their entries.
 
-        May be called in another thread: who asks at that time is told what was known before.
+        Can be called in another thread: concurrent readers see the earlier entries.
         """
         tables = list(sightings)
         references: dict[Source, dict[SymbolReference, None]] = defaultdict(dict)
@@ -93,11 +92,11 @@ class SymbolIndex:
         self.files = files
 
     def indexed_file(self, path: Path) -> IndexedFile | None:
-        """What has been seen of a file."""
+        """Return the entry of a file; None if it was never read."""
         return self.files.get(path)
 
     def references_to(self, symbol: Symbol) -> list[SymbolReference]:
-        """Every place that names a thing."""
+        """Return all references to a symbol."""
         files, by_thing = self._references_by_symbol
         if files is not self.files:
             files, by_thing = self.files, defaultdict(list)
@@ -108,7 +107,7 @@ class SymbolIndex:
         return by_thing.get(symbol, [])
 
     def front(self, library_path: str) -> Node | None:
-        """The frontmatter of a file of the library that counts, or what a config file of the strongest root holds."""
+        """Return the frontmatter of a library file, or the first layer of a config, or their last valid version."""
         library = self.library
         found: Node | None = None
         folder, _, name = library_path.partition("/")
@@ -132,19 +131,19 @@ class SymbolIndex:
         return self.fronts.get(library_path)
 
     def layers(self, name: str) -> tuple[Node, ...]:
-        """The files of a config, the strongest first."""
+        """Return the layers of a config, by precedence."""
         config = self.library.config(name)
         return config.layers if config is not None else ()
 
     def workflow(self, name: str) -> Workflow | None:
-        """A workflow, as it is or as it was when it could be read."""
+        """Return a workflow, or its last readable version."""
         workflow = self.library.workflow(name) if self.library.locate(f"workflows/{name}.md") is not None else None
         if workflow is not None:
             self.workflows[name] = workflow
         return self.workflows.get(name)
 
     def file_start(self, library_path: str) -> Span | None:
-        """The beginning of a file of the library that counts."""
+        """Return the start of a library file; None if it does not exist."""
         place = self.library.locate(library_path)
         if place is None:
             return None
@@ -156,7 +155,7 @@ class SymbolIndex:
 
 
 def map_offset(before: str, now: str, offset: int) -> int:
-    """Where in an earlier text the place is that an offset of the text as it is now has; the edit counts as one."""
+    """Return the offset in the text `before` for one in the text `now`, assuming a single edit between them."""
     if before == now:
         return offset
     start = _common_prefix_length(before, now)
@@ -168,7 +167,7 @@ def map_offset(before: str, now: str, offset: int) -> int:
 
 
 def _common_prefix_length(text: str, other: str) -> int:
-    """How many characters two texts begin with that are the same."""
+    """Return the length of the common prefix of two texts."""
     least, most = 0, min(len(text), len(other))
     while least < most:
         middle = (least + most + 1) // 2

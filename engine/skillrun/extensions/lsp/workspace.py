@@ -1,6 +1,6 @@
-"""A project as an editor sees it: its files, those of them with unsaved changes, and what came of checking them.
+"""The state of a project in the editor: its files, unsaved changes and check results.
 
-Knows nothing of the protocol that editors speak.
+Is independent of LSP.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ from skillrun.library.roots import enclosing_project, search_path
 from skillrun.syntax.diagnostics import Problem
 from skillrun.syntax.source import normalize_newlines
 
-DEPTHS: Final = (2, 3)  # of a file of a library below its project
+DEPTHS: Final = (2, 3)  # of a library file below its project
 
 
 class Workspace:
-    """One project. What is checked is the last state that was; what is read is always the newest.
+    """One project. Check results are from the last check; reads return the newest files.
 
-    `programs` has for each workflow the last program that could be made of it, so that there is something to complete
-    from while a file is broken.
+    `programs` has the last valid program of each workflow, for completion while a file is invalid.
     """
 
     def __init__(self, project: Path, commands: Collection[str] = (), sibling: Workspace | None = None) -> None:
-        """`project` is its folder with all links followed; `commands` are names that no workflow can take.
+        """`project` is its folder with symbolic links resolved; `commands` are names that workflows cannot have.
 
-        Files that the one `beside` it has read, such as the shipped ones, are not read again.
+        Files that the `sibling` has read, such as the shipped ones, are not read again.
         """
         self.project = project
         self.commands = commands
@@ -42,13 +41,13 @@ class Workspace:
         self._cases = CheckedCases(project)
         self._changes = 0
         read = sibling.library if sibling is not None else None
-        self._opened = (-1, Library(search_path(project), read))  # after so many changes
+        self._opened = (-1, Library(search_path(project), read))  # the number of changes, and the library then
         self._read = (-1, self._opened[1])
         self._index = SymbolIndex(self._opened[1])
 
     @property
     def library(self) -> Library:
-        """What the files say now. Its problems are those of what was read through it, and not those of a check."""
+        """The library of the current files. Its problems are those of reading, not of a check."""
         changes = self._changes
         if self._read[0] != changes:
             self._read = changes, self._load_latest().fork()
@@ -56,7 +55,7 @@ class Workspace:
 
     @property
     def index(self) -> SymbolIndex:
-        """What is known of names: by the files as they are now, and by the newest check."""
+        """The symbol index of the current files and the last check."""
         self._index.library = self.library
         return self._index
 
@@ -68,21 +67,21 @@ class Workspace:
         return library
 
     def edit(self, path: Path, text: str) -> None:
-        """Take the text for that of the file, whatever the disk says."""
+        """Use this text for the file instead of the one on disk."""
         self.unsaved[path] = normalize_newlines(text)
         self.invalidate()
 
     def forget(self, path: Path) -> None:
-        """Take the file as it is on the disk."""
+        """Use the file on disk again."""
         self.unsaved.pop(path, None)
         self.invalidate()
 
     def invalidate(self) -> None:
-        """Something has changed, here or on the disk."""
+        """Record a change, in the editor or on disk."""
         self._changes += 1
 
     def text(self, path: Path) -> str | None:
-        """The text of a file as it is now, with `\\n` line ends; None where it cannot be read."""
+        """Return the current text of a file, with `\\n` line ends; None if it cannot be read."""
         if path in self.unsaved:
             return self.unsaved[path]
         try:
@@ -91,22 +90,22 @@ class Workspace:
             return None
 
     def relative(self, path: Path) -> str:
-        """The path of a file below the root that it is in: `skills/plan/research.md`; empty where it is in none."""
+        """Return the path of a file below its root, such as `skills/plan/research.md`; empty if it is in none."""
         roots = (root.path for root in self.library.roots)
         below = (path.relative_to(root).as_posix() for root in (self.project, *roots) if path.is_relative_to(root))
         return next(below, "")
 
     def resolve_label(self, label: str) -> Path:
-        """The file that a problem names."""
+        """Return the file that the label of a problem names."""
         for root in self.library.roots:
             if root.label and label.startswith(root.label):
                 return root.path / label.removeprefix(root.label)
         return self.project / label
 
     def check(self, outdated: Callable[[], bool] = lambda: False) -> Mapping[Path, list[Problem]]:
-        """The problems of all files, by path. Raises Outdated where nobody waits for them any more.
+        """Check the project, and return the problems by path. Raises CheckOutdated if `outdated` returns true.
 
-        May be called in a thread of its own, once at a time.
+        Can be called in a separate thread, but not concurrently.
         """
         library = self._load_latest()
         checked = self.checked = recheck(library, self.commands, self.checked, outdated)
@@ -119,7 +118,7 @@ class Workspace:
 
 
 def find_project(path: Path) -> Path | None:
-    """The folder of the project that a file is in, or begins; None where it is in none."""
+    """Return the project folder of a file, which may be the first of its project; None if it has none."""
     project = enclosing_project(path.parent)
     if project is not None:
         return project

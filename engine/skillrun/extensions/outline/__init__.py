@@ -1,1 +1,1 @@
-"""Outlines of source code with tree-sitter. Without its packages, only texts have outlines."""
+"""Outlines of source code with tree-sitter. Without its packages, only text files have outlines."""

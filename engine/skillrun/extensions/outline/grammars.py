@@ -1,7 +1,7 @@
-"""The languages of which there are outlines: the grammar of each, and what counts as a definition in it.
+"""The languages with outlines: the grammar of each, and the query for its definitions.
 
-A grammar is a package of its own. In a query, `@holder` is a definition whose own definitions are shown (a class, a
-module), `@leaf` one in which nothing more is looked for (a function).
+Each grammar is a separate package. In a query, `@holder` is a definition whose nested definitions are listed (a class,
+a module), `@leaf` one that is not searched for more (a function).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skillrun.repository.headings import ending_of
 
 @dataclass(frozen=True)
 class Grammar:
-    """The module with the grammar, the function in it that gives it, and the query for definitions."""
+    """The module of a grammar, the query for definitions, and the module's function that returns the grammar."""
 
     module: str
     definitions: str
@@ -122,7 +122,7 @@ _BY_PROGRAM: Final = {"python": PYTHON, "node": JAVASCRIPT, "ruby": RUBY, "php":
 
 
 def detect_grammar(name: str, content: bytes) -> Grammar | None:
-    """The grammar of a file, by the ending of its name, or the program that its first line names."""
+    """Return the grammar of a file, by its extension or, without one, by the program in its `#!` line."""
     extension = ending_of(name)
     if extension:
         return _BY_EXTENSION.get(extension)

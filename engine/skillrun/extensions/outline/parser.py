@@ -1,6 +1,6 @@
-"""The definitions of a source file, found by a process of its own: files are somebody else's, grammars native code.
+"""Finds the definitions of a source file in a separate process: files are untrusted, and grammars are native code.
 
-The process has limits of time and memory, no keys in its environment and no folder; what ends it ends one outline.
+The process has limited time and memory, no keys in its environment, and runs in `/`. A crash costs one outline.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MAX_REPLY_BYTES: Final = 16_000_000  # bytes
 INHERITED_VARIABLES: Final = (
     "LD_LIBRARY_PATH",
     "DYLD_LIBRARY_PATH",
-)  # of the environment, without which Python may not start
-MAX_CRASHES: Final = 3  # processes that files have ended, before no other is started
+)  # environment variables without which Python may not start
+MAX_CRASHES: Final = 3  # crashes after which no process is started
 
 
 class DefinitionParser:
-    """Finds definitions until `until`, by the monotonic clock."""
+    """Finds definitions until `deadline`, by the monotonic clock."""
 
     suffixes = SUFFIXES
 
@@ -47,7 +47,7 @@ class DefinitionParser:
         return detect_grammar(name, content) is not None
 
     def definitions(self, name: str, content: bytes) -> list[Definition]:
-        """The definitions of a file whose language is supported, in order. Raises NoOutline and TimeoutError."""
+        """Return the definitions of a file in a supported language, in order. Raises NoOutline and TimeoutError."""
         grammar = detect_grammar(name, content)
         assert grammar is not None
         reply = self._request(grammar, content)
@@ -56,11 +56,11 @@ class DefinitionParser:
         try:
             return [Definition.from_header(int(a), int(b), int(c), str(d)) for a, b, c, d in reply["definitions"]]
         except (KeyError, TypeError, ValueError):
-            raise NoOutline("the parser gave none") from None
+            raise NoOutline("the parser returned no outline") from None
 
     def _request(self, grammar: Grammar, content: bytes) -> dict[str, Any]:
         if self._crashes >= MAX_CRASHES:
-            raise NoOutline(f"the parser has failed on {MAX_CRASHES} files before it")
+            raise NoOutline(f"the parser has already failed on {MAX_CRASHES} files")
         remaining = self._deadline - time.monotonic()
         if remaining <= 0:
             raise TimeoutError
@@ -80,12 +80,12 @@ class DefinitionParser:
             if time.monotonic() >= self._deadline:
                 raise TimeoutError from None
             self._crashes += 1
-            raise NoOutline("the parser failed on it") from None
+            raise NoOutline("the parser failed on this file") from None
         finally:
             timer.cancel()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        self._process = subprocess.Popen(  # noqa: S603 (this interpreter with a file of ours)
+        self._process = subprocess.Popen(  # noqa: S603 (this interpreter, with a file of this package)
             [sys.executable, "-I", str(Path(parser_process.__file__))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

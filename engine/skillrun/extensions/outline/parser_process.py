@@ -1,7 +1,7 @@
-"""A program of its own that finds definitions, for `parser.py`: what goes wrong in a grammar's code ends it alone.
+"""A separate program that finds definitions for `parser.py`, so that a crash in a grammar ends only this process.
 
-It is given a line of JSON and so many bytes, and answers a line of JSON, until there is no more. It imports nothing of
-skillrun, since it is started by its file's name; time and memory are limited by the system.
+Reads a line of JSON and the bytes that it announces, and writes a line of JSON, until its input ends. Imports nothing
+of skillrun, since it is started by file name. The system limits its time and memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
     while line := sys.stdin.buffer.readline():
         request = json.loads(line)
         content = sys.stdin.buffer.read(request["bytes"])
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # nobody handles SIGALRM: it ends the process
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)  # SIGALRM has no handler, so it ends the process
         reply = _handle_request(request, content)
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout.buffer.write(json.dumps(reply).encode() + b"\n")
@@ -44,9 +44,7 @@ def _handle_request(request: dict[str, Any], content: bytes) -> dict[str, Any]:
     nodes = [(node, True) for node in captures.get("holder", ())] + [(node, False) for node in captures.get("leaf", ())]
     nodes.sort(key=lambda pair: (pair[0].start_byte, -pair[0].end_byte))
     definitions: list[tuple[int, int, int, str]] = []
-    enclosing: list[
-        tuple[int, bool]
-    ] = []  # where each definition around this place ends, and whether it is looked into
+    enclosing: list[tuple[int, bool]] = []  # the end of each enclosing definition, and whether it is searched
     for node, is_holder in nodes:
         while enclosing and node.start_byte >= enclosing[-1][0]:
             enclosing.pop()
@@ -61,7 +59,7 @@ def _handle_request(request: dict[str, Any], content: bytes) -> dict[str, Any]:
 
 @lru_cache
 def _load_parser(module: str, function: str, definitions: str) -> tuple[Any, Any, Any]:
-    """The parser, the query, and what runs that. Raises ImportError."""
+    """Return the parser, the query, and the class of query cursors. Raises ImportError."""
     import tree_sitter
 
     language = tree_sitter.Language(getattr(importlib.import_module(module), function)())
@@ -69,7 +67,7 @@ def _load_parser(module: str, function: str, definitions: str) -> tuple[Any, Any
 
 
 def _line_range(node: Any) -> tuple[int, int]:
-    """The first and the last line of a definition, decorators included."""
+    """Return the first and the last line of a definition, decorators included."""
     parent = node.parent
     first = parent if parent is not None and parent.type == "decorated_definition" else node
     last = node.end_point[0] + (node.end_point[1] > 0)
@@ -77,7 +75,7 @@ def _line_range(node: Any) -> tuple[int, int]:
 
 
 def _header(node: Any, content: bytes) -> str:
-    """What stands in front of a definition's body, in one line."""
+    """Return the source of a definition before its body, on one line."""
     value = node.child_by_field_name("value") or node.child_by_field_name("right") or node
     body = value.child_by_field_name("body")
     end = body.start_byte if body is not None else node.end_byte

@@ -1,4 +1,4 @@
-"""`skillrun report`, a run as one HTML file that loads nothing, and `skillrun diff`, the comparison of two runs.
+"""`skillrun report`, a run as one self-contained HTML file, and `skillrun diff`, the comparison of two runs.
 
-Formats what `cli.story` and `cli.calls` read from a run.
+Formats what `cli.run_summary` and `cli.call_selection` read from a run.
 """

@@ -1,4 +1,4 @@
-"""A run's calls as a page tells them: by phase and step, a panel as a conversation, what is sent often only once."""
+"""Prepares a run's calls for a report: by phase and step, with texts that were sent several times shown once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from skillrun.store.conversations import PER_ROUND_SUFFIX, Conversation, Convers
 from skillrun.structured_output.values import parse_reply
 
 COLOURS: Final = 8
-MAX_PREVIEW_CHARS: Final = 220  # characters of a reply that stand on the line that unfolds it
-MAX_UNFOLDED_CHARS: Final = 700  # characters of a reply that is not folded
-MIN_DOCUMENT_CHARS: Final = 200  # characters of one that a reply may begin with
+MAX_PREVIEW_CHARS: Final = 220  # characters of a reply in its summary line
+MAX_UNFOLDED_CHARS: Final = 700  # longer replies are collapsed
+MIN_DOCUMENT_CHARS: Final = 200  # shorter documents are not recognized in replies
 
-_MARKS: Final = str.maketrans({"#": " ", "*": "", "`": "", "|": " "})  # of markdown, which say nothing on a line
+_MARKS: Final = str.maketrans({"#": " ", "*": "", "`": "", "|": " "})  # markdown signs that a preview does not need
 
 
 @dataclass(frozen=True)
 class PartView:
-    """A part of a prompt, or what a tool gave: its text, or the place on the page where that stands."""
+    """A part of a prompt or a tool result: its text, or the anchor of that text."""
 
     title: str
     tokens: int
@@ -48,7 +48,7 @@ class ToolView:
 
 @dataclass(frozen=True)
 class TurnView:
-    """A turn: what it says as text or as a `value`, or `document`, where the reply is a document of the run."""
+    """A turn: its reply as text or `value`; `document` names the document of the run that the reply begins with."""
 
     number: int
     status: str
@@ -65,7 +65,7 @@ class TurnView:
 
 @dataclass(frozen=True)
 class ChangeView:
-    """What differs of a part of a prompt, or of a reply: the lines, or the place on the page where these stand."""
+    """The difference of a prompt part or reply: its lines, or their anchor."""
 
     title: str
     lines: Sequence[str]
@@ -74,13 +74,13 @@ class ChangeView:
 
 @dataclass(frozen=True)
 class CallView:
-    """A conversation of a member: its prompt by parts, its turns, and what differs from the prompt before it."""
+    """A member's conversation: the parts of its prompt, its turns, and the changes since the previous prompt."""
 
     anchor: str
     conversation: Conversation
     member: str
     note: str
-    """Which attempt or prompt it is, where one round had several."""
+    """The attempt or prompt number, if a round had several."""
     colour: int
     letters: str
     status: str
@@ -94,7 +94,7 @@ class CallView:
     turns: Sequence[TurnView]
     dropped: str
     changes: Sequence[ChangeView]
-    """What differs from the prompt that was at its address before, and from the reply to that."""
+    """Changes since the previous prompt at this address, and since its reply."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -103,7 +103,7 @@ class CallView:
 
 @dataclass(frozen=True)
 class StepView:
-    """The calls of a step. `turns`: what was asked in it one after another, each of one or several members at once."""
+    """The calls of a step. `turns`: its consecutive turns, each with the calls of one or several members."""
 
     name: str
     turns: Sequence[tuple[str, Sequence[CallView]]]
@@ -118,7 +118,7 @@ class StepView:
 
 
 class ReportCalls:
-    """All calls of a run, and the texts that they share."""
+    """All calls of a run and their shared texts."""
 
     def __init__(self, calls: RunCalls, documents: Sequence[ReportDocument]) -> None:
         self.shared = SharedTexts()
@@ -146,7 +146,7 @@ class ReportCalls:
                 self._anchors_by_address.setdefault(turn.address, []).append(view.anchor)
 
     def anchor_of(self, address: str, number: int) -> str:
-        """The place of the call that was sent to an address as the number-th one; empty where it is not known."""
+        """Return the anchor of the `number`-th call at an address, or the last; empty without calls."""
         anchors = self._anchors_by_address.get(address, [])
         return anchors[min(number, len(anchors)) - 1] if anchors else ""
 
@@ -154,13 +154,13 @@ class ReportCalls:
         return self._colours.setdefault(member, len(self._colours) % COLOURS)
 
     def letters_of(self, member: str) -> str:
-        """Two letters for a member, which no other has as long as there are any."""
+        """Return two letters for a member, unique while unused combinations remain."""
         if member not in self._letters:
             self._letters[member] = _choose_letters(member, set(self._letters.values()))
         return self._letters[member]
 
     def steps(self, phase: str, number: int) -> list[StepView]:
-        """The steps of a phase that asked somebody in a round, in the order in which they began."""
+        """Return the steps of a phase that made calls in a round, in the order in which they started."""
         steps: dict[str, dict[str, list[CallView]]] = {}
         for view in self.views:
             each = view.conversation
@@ -237,7 +237,7 @@ class ReportCalls:
         )
 
     def _split_document(self, text: str) -> tuple[str, str]:
-        """The document that a reply begins with, and the rest of the reply; a document is told where it stands."""
+        """Return the document that a reply begins with, to be linked instead of repeated, and the rest."""
         for content, name in self._documents.items():
             if text.strip().startswith(content):
                 return name, text.strip()[len(content) :].strip()
@@ -253,20 +253,20 @@ class ReportCalls:
 
 
 def round_of(conversation: Conversation) -> int:
-    """The round of the run in which it began; a workflow inside of a phase counts its own behind a dot."""
+    """Return the run's round in which the conversation started; rounds of inline workflows follow after a dot."""
     first = conversation.first.round.partition(".")[0]
     return int(first) if first.isdecimal() else 1
 
 
 def _pairs(conversations: Sequence[Conversation]) -> Iterator[CallPair]:
-    """Every prompt that took the place of another at its address, beside that one."""
+    """Yield each prompt that replaced another at its address, paired with the replaced one."""
     for version in range(1, max((each.versions for each in conversations), default=1)):
         both = (each for each in conversations if version <= each.version <= version + 1)
         yield from pair_versions(both, version)
 
 
 def _changes(pair: CallPair) -> Iterator[tuple[str, list[str]]]:
-    """What differs between two versions of a call, part by part of the prompt, and of the reply."""
+    """Yield the differences between two versions of a call: each prompt part, and the reply."""
     sides = [pair.before, pair.after]
     before, after = [_texts(side.first.request) if side is not None else {} for side in sides]
     for title in dict.fromkeys([*after, *before]):
@@ -277,7 +277,7 @@ def _changes(pair: CallPair) -> Iterator[tuple[str, list[str]]]:
 
 
 def _texts(request: Request) -> dict[str, str]:
-    """The parts of a prompt by their names; several of one name as one."""
+    """Return the parts of a prompt by name; parts with the same name are joined."""
     texts: dict[str, str] = {}
     for part in prompt_parts(request):
         texts[part["part"]] = "\n\n".join(filter(None, (texts.get(part["part"]), part["text"])))
@@ -285,7 +285,7 @@ def _texts(request: Request) -> dict[str, str]:
 
 
 def _format_address(address: str) -> str:
-    """`gate, pass 1` for `gate#1`: a part of an address as people read it."""
+    """Format a part of an address for readers: `gate, pass 1` for `gate#1`."""
     bare = strip_markers(address)
     if bare == address:
         return address.replace("/", " › ")
@@ -293,7 +293,7 @@ def _format_address(address: str) -> str:
 
 
 def _preview(text: str, value: Any) -> str:
-    """How a reply begins, on one line; of a structured one its first texts and numbers."""
+    """Return the beginning of a reply on one line; for a structured reply, its nonempty fields."""
     if isinstance(value, dict):
         short = [f"{name}: {_summarize_value(item)}" for name, item in value.items() if item not in ([], {}, "", None)]
         text = " · ".join(short)
@@ -308,7 +308,7 @@ def _summarize_value(item: Any) -> str:
 
 
 def _choose_letters(member: str, used: Collection[str]) -> str:
-    """Of `judge:risk` the first letters of its role and its variant; where they are taken, others of its name."""
+    """Return the initials of role and variant, such as `JR` for `judge:risk`, or other letters if those are taken."""
     parts = [part for part in re.split("[^A-Za-z0-9]+", member) if part] or [member]
     others = parts[-1] + "".join(parts) if len(parts) > 1 else parts[0][1:]
     candidates = [f"{parts[0][0]}{letter}".upper() for letter in f"{others}23456789"]

@@ -1,4 +1,4 @@
-"""`skillrun report`: a run as one HTML file that loads nothing and runs nothing."""
+"""`skillrun report`: writes a run as one self-contained HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillrun.cli import completers, options
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
 
-HEADER_BYTES: Final = 2_000  # bytes in which a report says that it is one
+HEADER_BYTES: Final = 2_000  # enough to contain the generator of a report
 HELP: Final = """Write an HTML report of RUN: results, questions and answers, a timeline of calls, discussions, scores,
 prompts and replies, and usage.
 
@@ -63,12 +63,12 @@ def report(run: str, output: Path | None, opens: bool, runs: Path, json: bool) -
     )
     out.line(f"{'replaced' if replaced else 'wrote'} {target}: {count_noun(calls, 'call')}, {len(page) / 1000:,.0f} KB")
     if opens and click.launch(str(target)):
-        out.note(f"warning: no browser could be started; open {target} in one")
+        out.note(f"warning: could not start a browser; open {target} manually")
     return 0
 
 
 def _check_target(target: Path) -> bool:
-    """Whether there is a report that will be replaced. Raises UsageError where there is something else."""
+    """Return whether an earlier report will be replaced. Raises UsageError if `target` is another file."""
     from skillrun.extensions.report.page import GENERATOR
     from skillrun.syntax.diagnostics import UsageError
 
@@ -80,20 +80,20 @@ def _check_target(target: Path) -> bool:
         if not os.path.lexists(target):
             if target.parent.is_dir():
                 return False
-            raise UsageError(f"there is no folder {target.parent}", "create it, or name another FILE")
+            raise UsageError(f"the folder {target.parent} does not exist", "create it, or choose another FILE")
     except PermissionError as error:
-        raise UsageError(f"{target} cannot be read: {error.strerror}", "another place: `--output FILE`") from error
-    raise UsageError(f"{target} is there, and no report", "it is left alone; another place: `--output FILE`")
+        raise UsageError(f"{target} cannot be read: {error.strerror}", "choose another: `--output FILE`") from error
+    raise UsageError(f"{target} exists and is not a report", "choose another file with `--output FILE`")
 
 
 def _write(target: Path, page: bytes, *, shared: bool) -> None:
-    """Write the file whole or not at all; for its owner alone, as the run's are, unless the run is shared."""
+    """Write the file atomically, readable by its owner only unless the run is shared."""
     from skillrun.syntax.diagnostics import SkillrunError
 
     try:
         descriptor, name = tempfile.mkstemp(prefix=".report-", dir=target.parent)
     except PermissionError as error:
-        raise SkillrunError(f"nothing may be written to {target.parent}", "another place: `--output FILE`") from error
+        raise SkillrunError(f"no permission to write to {target.parent}", "choose another: `--output FILE`") from error
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""`skillrun diff`: what differs between two runs, or between two prompts of one: prompts, tools, replies, artifacts."""
+"""`skillrun diff`: compares the prompts, tool calls, replies and artifacts of two runs, or of two versions in one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def diff(run: str, other: str, phase: str, step: str, member: str, **options_giv
 
 @dataclass(frozen=True)
 class RunDifference:
-    """What two runs, or two versions in one, have beside each other; `sides` names the two."""
+    """The paired calls and artifacts of two runs, or of two versions in one run; `sides` names the two."""
 
     sides: tuple[str, str]
     command_arguments: str
@@ -73,10 +73,10 @@ class RunDifference:
     artifacts: Sequence[ArtifactPair]
     notes: Sequence[str]
     version_notes: Sequence[str] = ()
-    """Which prompts stand beside each other, of calls that have had several."""
+    """Which prompts are compared for calls with several."""
 
     def data(self) -> dict[str, Any]:
-        """All of it, to its ends."""
+        """Return all differences in full length, as JSON data."""
         return {
             "sides": list(self.sides),
             "calls": [_pair_data(pair) for pair in self.pairs],
@@ -87,7 +87,7 @@ class RunDifference:
         }
 
     def lines(self, *, full: bool) -> Iterator[str]:
-        """All that differs, and how much does not."""
+        """Yield all differences, and the number of identical calls and artifacts."""
         differing = [pair for pair in self.pairs if not pair.is_same]
         if differing:
             yield from format_table(HEADER, [self._row(pair) for pair in differing], right=(4, 5, 6))
@@ -112,10 +112,10 @@ class RunDifference:
                     yield from truncate_lines(each.difference, full=full)
         elif differing:
             yield ""
-            yield f"the differences of a phase: `skillrun diff {self.command_arguments} {differing[0].either.phase}`"
+            yield f"to see a phase's differences: `skillrun diff {self.command_arguments} {differing[0].either.phase}`"
         elif others:
             yield ""
-            yield f"the differences: `skillrun diff {self.command_arguments} --full`"
+            yield f"to see the differences: `skillrun diff {self.command_arguments} --full`"
 
     def _only_in(self, *, in_before: bool) -> str:
         return f"only in {self.sides[0] if in_before else self.sides[1]}"
@@ -126,7 +126,7 @@ class RunDifference:
         if pair.is_same:
             return "same"
         more, less = (sum(line.startswith(sign) for line in pair.difference) for sign in "+-")
-        return f"+{more} -{less} lines" if more or less else "other line ends"
+        return f"+{more} -{less} lines" if more or less else "different line endings"
 
     def _row(self, pair: CallPair) -> list[str]:
         name = pair.either.path if not self.selector.phase else call_label(pair.either)
@@ -143,7 +143,7 @@ class RunDifference:
         return [name, *outcome_cells, *(_format_change(*each) for each in flow)]
 
     def _pair_lines(self, pair: CallPair, *, full: bool) -> Iterator[str]:
-        """What differs of a call; of one that only one run has made there is nothing beside it."""
+        """Yield the differences of a call; none for a call that only one run made."""
         if pair.is_unmatched:
             return
         yield ""
@@ -161,14 +161,14 @@ class RunDifference:
         elif pair.reply_fields is not None:
             yield "reply:"
             lines = [line for field in pair.reply_fields for line in field_lines(field, full=full)]
-            yield from truncate_lines(lines or ["the same values, written otherwise"], full=full)
+            yield from truncate_lines(lines or ["the same values in a different notation"], full=full)
         else:
             yield "reply:"
             yield from truncate_lines(pair.reply_difference, full=full)
 
 
 def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDifference:
-    """What was typed behind `diff`. Raises UsageError."""
+    """Resolve the names after `diff` and compare the runs or versions. Raises UsageError."""
     first = options.open_run(run, runs)
     before = read_run_calls(first)
     second = _open_second_run(names, before, runs) if names else first
@@ -178,14 +178,14 @@ def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDi
     after, selector = read_run_calls(second), _parse_selector(names[1:])
     calls_by_run = [_select_latest_calls(calls, selector, version) for calls in (before, after)]
     if selector.phase and not any(calls_by_run):
-        select_calls(after, selector)  # says what there is
+        select_calls(after, selector)  # reports the available calls
     notes = [*before.notes, *after.notes]
     workflows = {each.address.partition("/")[0] for calls in (before, after) for each in calls.conversations}
     if len(workflows) > 1:
         notes.append(
-            f"the runs are of several workflows ({', '.join(sorted(workflows))}): what has one phase and step is a pair"
+            f"the runs are of different workflows ({', '.join(sorted(workflows))}): calls are paired by phase and step"
         )
-    with_artifacts = not (selector.step or version)  # a run has the last ones
+    with_artifacts = not (selector.step or version)  # artifacts have no such version
     artifacts = pair_artifacts((first, second), selector.phase.partition("/")[0]) if with_artifacts else []
     sides = (before.name, after.name) if before.name != after.name else (run, names[0])
     pairs = pair_runs(*calls_by_run)
@@ -204,13 +204,13 @@ def _compare_runs(run: str, names: list[str], runs: Path, version: int) -> RunDi
 def _version_notes(
     pairs: Sequence[CallPair], sides: tuple[str, str], command_arguments: str, version: int
 ) -> list[str]:
-    """Which prompts of two runs stand beside each other where there are several, and how others are named."""
+    """Return notes about calls with several prompts: which are compared, and how to choose others."""
     several = [pair for pair in pairs if not pair.is_unmatched and _max_versions(pair) > 1]
     if not several:
         return []
     named = [f"{pair.either.path} ({', '.join(_side_labels(pair, sides))})" for pair in several[:MAX_NAMED]]
     more = f" and {len(several) - MAX_NAMED} more" if len(several) > MAX_NAMED else ""
-    which = f"number {version} (or the last of fewer)" if version else "the last one"
+    which = f"version {version} (or the last, if there are fewer)" if version else "the last one"
     had = f"{count_noun(len(several), 'call')} had several prompts, in rounds or after edits"
     other = f"`skillrun diff {command_arguments} --version 1` compares the first ones" if version != 1 else ""
     return [f"{had}; {which} is compared: {'; '.join(named)}{more}", *filter(None, [other])]
@@ -221,7 +221,7 @@ def _max_versions(pair: CallPair) -> int:
 
 
 def _side_labels(pair: CallPair, sides: tuple[str, str]) -> tuple[str, str]:
-    """The two sides, each with which of its prompts this is where one of them has had several."""
+    """Return the names of the two sides, with the prompt version if one of them has several."""
     before, after = (
         f": version {each.version} of {each.versions}, round {each.first.round}"
         if each and _max_versions(pair) > 1
@@ -232,7 +232,7 @@ def _side_labels(pair: CallPair, sides: tuple[str, str]) -> tuple[str, str]:
 
 
 def _open_second_run(names: Sequence[str], before: RunCalls, runs: Path) -> StoredRun | None:
-    """The second run; None where the first name is a phase of the run. Raises UsageError."""
+    """Return the second run; None if the first name is a phase of the first run. Raises UsageError."""
     try:
         return options.open_run(names[0], runs)
     except UsageError:
@@ -243,13 +243,13 @@ def _open_second_run(names: Sequence[str], before: RunCalls, runs: Path) -> Stor
 
 def _parse_selector(names: Sequence[str]) -> CallSelector:
     if len(names) > 3:
-        raise UsageError(f"`{names[3]}` is one name too many", "`skillrun diff RUN OTHER PHASE STEP MEMBER`")
+        raise UsageError(f"unexpected argument `{names[3]}`", "`skillrun diff RUN OTHER PHASE STEP MEMBER`")
     phase, step, member = [*names, "", "", ""][:3]
     return CallSelector(phase, step, member)
 
 
 def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int = 0) -> list[Conversation]:
-    """The calls at a place, of each the last prompt or that number; none where the run has made none there."""
+    """Return the selected calls, each with its last prompt or that version; empty if the run made none."""
     try:
         matches = (
             select_calls(calls, selector)
@@ -268,19 +268,21 @@ def _select_latest_calls(calls: RunCalls, selector: CallSelector, version: int =
 def _compare_versions(
     calls: RunCalls, run: StoredRun, command_arguments: str, selector: CallSelector, version: int
 ) -> RunDifference:
-    """The prompts and artifacts of one run beside earlier ones of it. Raises UsageError where there are none."""
+    """Compare prompts and artifacts of a run with earlier ones. Raises UsageError if there is nothing to compare."""
     artifacts = pair_artifact_versions(run, selector.phase.partition("/")[0], version) if not selector.step else []
     latest = _select_latest_calls(calls, selector)
     if selector.phase and not (latest or artifacts):
-        select_calls(calls, selector)  # says what there is
+        select_calls(calls, selector)  # reports the available calls
     places = {(each.path, each.attempt) for each in latest}
     pairs = pair_versions((each for each in calls.conversations if (each.path, each.attempt) in places), version)
     if not pairs and not artifacts:
         where = f"at `{selector}` " if selector.phase else ""
-        hint = f"with another run: `skillrun diff {command_arguments} OTHER`"
+        hint = f"compare with another run: `skillrun diff {command_arguments} OTHER`"
         if version and any(each.versions > 1 for each in latest):
-            hint = f"there are versions 1 to {max(each.versions for each in latest)}, and the last stands beside them"
-        raise UsageError(f"no call {where}in {calls.name} has another prompt to stand beside", hint)
+            hint = (
+                f"there are versions 1 to {max(each.versions for each in latest)}; the last is compared with the others"
+            )
+        raise UsageError(f"no call {where}in {calls.name} has another prompt to compare with", hint)
     sides = (f"version {version}" if version else "before", "now")
     return RunDifference(sides, command_arguments, selector, pairs, artifacts, calls.notes)
 

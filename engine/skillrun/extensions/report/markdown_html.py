@@ -1,7 +1,4 @@
-"""Texts of models, files and people as HTML: markdown without HTML, images or addresses that lead elsewhere than said.
-
-Whatever such a text holds, it becomes text, or one of the few elements that markdown has. Reads nothing.
-"""
+"""Renders untrusted texts as HTML: markdown without raw HTML, images or unsafe links."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from markupsafe import Markup, escape
 
 from skillrun.syntax.diagnostics import make_printable
 
-MAX_MARKDOWN_CHARS: Final = 400_000  # characters of a text that is read as markdown
+MAX_MARKDOWN_CHARS: Final = 400_000  # longer texts are shown as preformatted text
 SIDES: Final = ("left", "center", "right")
 LOWEST: Final = 6  # level of a heading
 _EXTERNAL_URL: Final = re.compile(r"(https?://|mailto:)[^\s]+", re.IGNORECASE)
@@ -29,7 +26,7 @@ Env = MutableMapping[str, Any]
 
 
 class _Markdown(MarkdownIt):
-    """CommonMark with tables. Links lead to the web, to a mail program, or to a document of the report by its name."""
+    """CommonMark with tables. Links may use http, https or mailto, or name a document of the report."""
 
     def __init__(self, anchors: Mapping[str, str]) -> None:
         super().__init__("commonmark", {"html": False})
@@ -39,7 +36,7 @@ class _Markdown(MarkdownIt):
             self.add_render_rule(name, rule)
 
     def validateLink(self, url: str) -> bool:  # noqa: N802 (the library's name)
-        """Whether an address becomes a link; otherwise it stays as it was written."""
+        """Whether an address becomes a link; any other stays text."""
         return _EXTERNAL_URL.fullmatch(url) is not None or url.startswith("#") or self._document(url) is not None
 
     def anchor(self, url: str) -> str | None:
@@ -50,24 +47,24 @@ class _Markdown(MarkdownIt):
 
 
 class MarkdownRenderer:
-    """Writes texts. `anchors` are the documents of the report: the place of each by its name."""
+    """Renders texts. `anchors` maps the report's documents to their anchors on the page."""
 
     def __init__(self, anchors: Mapping[str, str]) -> None:
         self._markdown = _Markdown(anchors)
 
     def render_document(self, text: str, level: int, anchor: str) -> Markup:
-        """A text with headings below that level, none of which skips one; links inside of it lead to them.
+        """Render a document with headings below `level` that skip no level, and with links to its own headings.
 
-        `place` is that of the document on the page.
+        `anchor` is the document's anchor on the page.
         """
         return self._render(text, {"level": level, "last": level, "place": anchor})
 
     def render_reply(self, text: str) -> Markup:
-        """A text whose headings are none of the page's."""
+        """Render a reply, whose headings do not become headings of the page."""
         return self._render(text, {})
 
     def render_line(self, text: str) -> Markup:
-        """A text of one paragraph, without one around it."""
+        """Render inline markdown without a surrounding paragraph."""
         text = make_printable(text)
         if len(text) > MAX_MARKDOWN_CHARS:
             return escape(text)
@@ -89,19 +86,19 @@ class MarkdownRenderer:
 
 
 def _heading_anchors(tokens: Sequence[Token], anchor: str) -> dict[str, str]:
-    """The places of a document's headings on the page, by what links inside of it call them."""
+    """Return the anchors of a document's headings, by the names that links in the document use."""
     texts = [after.content for before, after in pairwise(tokens) if before.type == "heading_open"]
     names = dict.fromkeys(_slugify(text) for text in texts)
     return {name: f"{anchor}-{name}" for name in names if name}
 
 
 def _slugify(text: str) -> str:
-    """As most sites name a heading: in small letters, with `-` for blanks and without other marks."""
+    """Return a heading's link name as most sites build it: lowercase, `-` for spaces, no punctuation."""
     return re.sub(r"[^\w -]", "", text.lower()).strip().replace(" ", "-")
 
 
 def _heading_tag(tokens: Sequence[Token], index: int, env: Env) -> str:
-    """The element that a heading is: in documents one below the last, in replies a paragraph that looks like one."""
+    """Return the tag of a heading: in documents at most one level below the last, in replies a styled paragraph."""
     wanted = int(tokens[index].tag[1])
     if "level" not in env:
         return "p"
@@ -133,7 +130,7 @@ def _link_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _option
     env.setdefault("links", []).append("span" if is_inside and anchor is None else "a")
     if anchor is not None:
         return f'<a href="#{escapeHtml(anchor)}">'
-    if is_inside:  # it leads to nothing that is here
+    if is_inside:  # the target is not on the page
         return "<span>"
     return f'<a href="{escapeHtml(href)}" rel="noopener noreferrer" target="_blank">'
 
@@ -150,7 +147,7 @@ def _image(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: O
 
 
 def _cell_open(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, _env: Env) -> str:
-    """A cell of a table; how it is aligned is a class, as the page's policy takes no `style`."""
+    """Open a table cell; its alignment is a class, because the page's policy forbids `style` attributes."""
     side = str(tokens[index].attrs.get("style", "")).removeprefix("text-align:")
     return f'<{tokens[index].tag} class="{side}">' if side in SIDES else f"<{tokens[index].tag}>"
 

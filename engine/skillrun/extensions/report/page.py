@@ -1,7 +1,7 @@
-"""The page itself: what was gathered of a run, put into the templates beside this file.
+"""Renders the HTML page of a report from the collected data.
 
-The templates escape what they are given; only `prose.py` makes HTML of texts. The page's policy lets nothing be loaded
-and nothing run, and takes the page's own style sheet by its hash.
+The templates escape all values; only `markdown_html` turns texts into HTML. The page's security policy blocks all
+resources and scripts, and allows the page's style sheet by its hash.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from skillrun.syntax.diagnostics import make_printable
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 GENERATOR: Final = "skillrun report"
-"""What the page says that it was made by; by this a report is known to be one."""
+"""The page's `generator`, which identifies a file as a report."""
 POLICY: Final = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'"
-DEPTH: Final = 8  # of a structured reply that is laid out; what is deeper stands as JSON
-BRIEF: Final = 300  # characters of what a tool was given
-MAX_PAGE_BYTES: Final = 2_000_000  # bytes of the report of a run of `USUAL` calls, and in proportion of more
+DEPTH: Final = 8  # levels of a structured reply that are formatted; deeper ones are shown as code
+BRIEF: Final = 300  # characters of a tool argument
+MAX_PAGE_BYTES: Final = 2_000_000  # for a run of `TYPICAL_CALLS` calls; grows in proportion for more
 TYPICAL_CALLS: Final = 48
 TEXT_LIMITS: Final = (100_000, 20_000, 6_000, 2_000, 500)
-"""Characters that stand of a part of a prompt, of what a tool gave, or of a difference: the first with which the page
-is not too large. Documents and replies stand whole."""
+"""Maximum characters of a prompt part, tool result or difference: the first limit that keeps the page small enough is
+used. Documents and replies are not cut."""
 
 
 @dataclass(frozen=True)
 class PhaseView:
-    """A phase in a round: its record, what happened in it, and the steps that asked somebody."""
+    """A phase in a round: its record, its events, and the steps that called models."""
 
     anchor: str
     name: str
@@ -71,7 +71,7 @@ class PhaseView:
 
 
 def render_page(data: ReportData, *, now: datetime | None = None) -> str:
-    """The report as HTML."""
+    """Return the report as HTML."""
     now = now or datetime.now(UTC)
     anchors = {each.name: f"document-{number}" for number, each in enumerate(data.documents, 1)}
     calls = ReportCalls(data.calls, data.documents)
@@ -148,12 +148,12 @@ def _environment(prose: MarkdownRenderer) -> Environment:
 
 
 def _finalize(value: Any) -> Any:
-    """Whatever is put out, without what is not seen and what reorders a line."""
+    """Remove invisible and reordering characters from a text that is written to the page."""
     return make_printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _phase_views(data: ReportData, calls: ReportCalls) -> list[PhaseView]:
-    """Every phase of every round, also one that only its calls tell of."""
+    """Return every phase of every round, including phases without a record that made calls."""
     records = {(phase["phase"], phase["round"]): phase for phase in data.summary["phases"]}
     for call in calls.views:
         key = (call.conversation.phase, calls.round_of(call))
@@ -173,7 +173,7 @@ def _phase_views(data: ReportData, calls: ReportCalls) -> list[PhaseView]:
 
 
 def _sum_usage(steps: Sequence[StepView]) -> Mapping[str, Any]:
-    """What the calls of an open phase have used, of which there is no account yet."""
+    """Return the usage of an unfinished phase, whose record has none yet."""
     turns = [turn.reply for step in steps for call in step.calls for turn in call.conversation.turns]
     return sum(
         (UsageTotals(1, reply.usage, reply.price) for reply in turns if reply is not None), UsageTotals()
@@ -196,13 +196,13 @@ def _total_usage(data: ReportData, phases: Sequence[PhaseView]) -> Mapping[str, 
 
 
 def _main_input(story: Record) -> tuple[str, str] | None:
-    """What the run was asked for: the first of its inputs that is a text."""
+    """Return the run's request: its first nonempty text input."""
     texts = ((name, value) for name, value in story["inputs"].items() if isinstance(value, str) and value.strip())
     return next(texts, None)
 
 
 def _remaining_documents(data: ReportData) -> list[ReportDocument]:
-    """The documents beside the one to read first: those that are handed over in their order, then the others."""
+    """Return all documents but the deliverable: the workflow's outputs in order, then the others."""
     named = sorted((each for each in data.documents if each.order), key=lambda each: each.order)
     unnamed = [each for each in data.documents if not each.order]
     return [each for each in [*named, *unnamed] if each is not data.deliverable]
@@ -213,20 +213,20 @@ def _number(value: float) -> str:
 
 
 def _answer_source(answer: Mapping[str, Any]) -> str:
-    """Who gave an answer."""
+    """Return where an answer comes from."""
     sources = {DEFAULT: "default used without asking", PREPARED: "prepared before the run"}
-    return sources.get(str(answer.get("answered_by")), "answered by a person")
+    return sources.get(str(answer.get("answered_by")), "answered by the user")
 
 
 def _choices(question: Any) -> list[tuple[str, bool]]:
-    """What could be chosen, and whether it was."""
+    """Return the choices of a question, and whether each was chosen."""
     answer = question.get("answer")
     chosen = [str(item) for item in (answer if isinstance(answer, list) else [answer])]
     return [(str(choice), str(choice) in chosen) for choice in choices_of(question)]
 
 
 def _classify_diff_lines(lines: Sequence[str], limit: int) -> list[tuple[str, str]]:
-    """The lines of a difference with what each is, up to a limit of characters."""
+    """Return the lines of a difference with their CSS classes, up to a limit of characters."""
     kinds = {"+": "more", "-": "less", "@": "at"}
     rows: list[tuple[str, str]] = []
     for number, line in enumerate(lines):
@@ -241,7 +241,7 @@ def _as_yaml(value: Any) -> str:
     try:
         return yaml_line(value)
     except RecursionError:
-        return "… too deep to be shown"
+        return "… nested too deeply to show"
 
 
 def _truncate(text: str, limit: int) -> str:
@@ -250,7 +250,7 @@ def _truncate(text: str, limit: int) -> str:
 
 
 def _format_time(at: Any) -> str:
-    """A moment as people write it, in UTC."""
+    """Format a time for readers, in UTC."""
     try:
         moment = at if isinstance(at, datetime) else datetime.fromisoformat(str(at))
     except ValueError:

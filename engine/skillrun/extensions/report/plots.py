@@ -1,7 +1,4 @@
-"""Numbers of a run as places on a page: bars over time, bars of tokens, marks on scales. All in per cent of a width.
-
-Knows neither HTML nor colours, and reads nothing.
-"""
+"""Computes the layout of a report's charts (timeline, token bars, scales, trends), in per cent of the width."""
 
 from __future__ import annotations
 
@@ -13,16 +10,16 @@ from typing import Any, Final, NamedTuple
 from skillrun.extensions.report.call_views import CallView, StepView
 from skillrun.extensions.report.timeline import CallSpan
 
-MIN_BAR_WIDTH: Final = 0.6  # per cent that a bar is wide
-PAUSE_WIDTH: Final = 2.0  # per cent that a pause takes
-MIN_PAUSE_SECONDS: Final = 30.0  # seconds without a call that may be a pause
-MIN_PAUSE_SHARE: Final = 0.1  # of all the working time, from which on they are one
+MIN_BAR_WIDTH: Final = 0.6  # per cent
+PAUSE_WIDTH: Final = 2.0  # per cent
+MIN_PAUSE_SECONDS: Final = 30.0  # shorter gaps between calls are not cut
+MIN_PAUSE_SHARE: Final = 0.1  # share of the busy time; smaller gaps are not cut
 CONVERGENCE_FIELDS: Final = ("score", "ratio", "stability", "level")
-"""What the filter `convergence` of the language gives."""
+"""The fields of the result of the `convergence` filter."""
 
 
 class Bar(NamedTuple):
-    """A call on a timeline; `lane` counts those at the same time from the top."""
+    """A call on a timeline; `lane` separates concurrent calls, counted from the top."""
 
     span: CallSpan
     start: float
@@ -44,14 +41,14 @@ class TimelineRow:
 
     @property
     def seconds(self) -> float:
-        """From the first call's beginning to the last one's end."""
+        """Time from the start of the first call to the end of the last one."""
         ends = [bar.span.end or bar.span.start for bar in self.bars]
         return max(ends) - min(bar.span.start for bar in self.bars)
 
 
 @dataclass(frozen=True)
 class TimelineChart:
-    """All calls over time. `pauses` are where nothing was asked for long: the place of each, and its seconds."""
+    """All calls over time. `pauses`: the position and the seconds of each long gap between calls."""
 
     rows: Sequence[TimelineRow]
     pauses: Sequence[tuple[float, float]]
@@ -60,7 +57,7 @@ class TimelineChart:
 
     @property
     def members(self) -> list[str]:
-        """Who was asked, by when that was first."""
+        """The called members, sorted by their first call."""
         bars = sorted((bar for row in self.rows for bar in row.bars), key=lambda bar: bar.span.start)
         return list(dict.fromkeys(bar.span.member for bar in bars))
 
@@ -70,7 +67,7 @@ class TimelineChart:
 
 
 def build_timeline_chart(spans: Sequence[CallSpan], now: float) -> TimelineChart | None:
-    """The calls by phase and round, with long pauses cut short; None where there are none."""
+    """Return the calls by phase and round, with long pauses shortened; None without calls."""
     if not spans:
         return None
     busy_periods: list[list[float]] = []
@@ -119,7 +116,7 @@ def _rows(spans: Iterable[CallSpan], now: float, to_percent: Callable[[float], f
 
 
 class Segment(NamedTuple):
-    """A piece of a bar of tokens."""
+    """A segment of a token bar."""
 
     kind: str
     start: float
@@ -127,7 +124,7 @@ class Segment(NamedTuple):
 
 
 def token_bar(usage: Mapping[str, Any], most: int) -> list[Segment]:
-    """A phase's tokens: those in that were fresh, written to a cache and read from it, and those out."""
+    """Return a phase's token bar: input (uncached, written to the cache, read from it) and output."""
     cached, written = usage.get("cache_read", 0), usage.get("cache_write", 0)
     pieces = {
         "fresh": max(0, usage.get("input", 0) - cached - written),
@@ -145,7 +142,7 @@ def token_bar(usage: Mapping[str, Any], most: int) -> list[Segment]:
 
 
 class Mark(NamedTuple):
-    """A value on a scale, in per cent; `level` counts the marks that would lie on the same place."""
+    """A value on a scale, with its position in per cent; `level` stacks marks with the same value."""
 
     who: str
     value: float
@@ -157,7 +154,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Scale:
-    """Values of one thing on a scale from `low` to `high`; `mean` where several have given one."""
+    """The values of one field on a scale from `low` to `high`; `mean` if there are several."""
 
     field: str
     low: float
@@ -181,20 +178,20 @@ class Scale:
 
 @dataclass(frozen=True)
 class ScaleCard:
-    """What members have given as numbers at one time that they were asked."""
+    """The numbers that members returned in one turn of a step."""
 
     title: str
     scales: Sequence[Scale]
 
     @property
     def alone(self) -> Mark | None:
-        """The first mark of the one member who has given all of them; None where there are several."""
+        """The first mark if all marks come from one call; None otherwise."""
         marks = [mark for scale in self.scales for mark in scale.marks]
         return marks[0] if len({mark.anchor for mark in marks}) == 1 and marks[0].anchor else None
 
 
 def build_scale_cards(steps: Iterable[StepView]) -> list[ScaleCard]:
-    """What members have given as numbers with bounds; a card for each time that they were asked."""
+    """Return the numbers with bounds that members returned, a card for each turn of a step."""
     cards = []
     for step in steps:
         for turn, calls in step.turns:
@@ -248,27 +245,27 @@ def _place_marks(entries: Iterable[tuple[str, float, int, str]], low: float, hig
 
 
 def build_convergence_cards(outputs: Mapping[str, Any]) -> list[ScaleCard]:
-    """What the language has measured of how far replies agree, among the outputs of a phase."""
+    """Return cards for the convergence results among the outputs of a phase."""
     cards = []
     for name, value in outputs.items():
         if isinstance(value, dict) and all(key in value for key in CONVERGENCE_FIELDS):
             measures = [(key, value[key]) for key in CONVERGENCE_FIELDS[:3] if _is_number(value[key])]
             marks = _place_marks([(key, number, at, "") for at, (key, number) in enumerate(measures)], 0, 1)
-            cards.append(ScaleCard(name, [Scale("how far replies agree", 0, 1, marks, str(value["level"]))]))
+            cards.append(ScaleCard(name, [Scale("agreement of replies", 0, 1, marks, str(value["level"]))]))
     return cards
 
 
 @dataclass(frozen=True)
 class OutputTrend:
-    """What became of a number that a phase hands over, round by round."""
+    """The values of a numeric phase output, round by round."""
 
     title: str
     points: Sequence[tuple[int, float, float, float]]
-    """The round, the value, and its place from the left and from the top."""
+    """Round, value, and position from the left and from the top."""
 
 
 def build_output_trends(phases: Iterable[Mapping[str, Any]]) -> list[OutputTrend]:
-    """The numbers that a phase has handed over in more than one round."""
+    """Return the numeric phase outputs that changed over several rounds."""
     values: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for phase in phases:
         for name, value in phase["outputs"].items():

@@ -1,6 +1,6 @@
-"""All that a report tells of a run, gathered once: its story, its calls, its documents, what was asked and when.
+"""Collects the data of a report: summary, calls, documents, questions and timeline of a run.
 
-Changes nothing there. What cannot be read is told in `doubts`, and the rest is there all the same.
+Unreadable parts are listed in `doubts`; the rest is still reported.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from skillrun.store.run_data import RunData
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
 
-MAX_DOCUMENT_CHARS: Final = 1_000_000  # characters of a document
-OWNER_ONLY: Final = "the journal of this run is its owner's"
+MAX_DOCUMENT_CHARS: Final = 1_000_000  # longer documents are cut
+OWNER_ONLY: Final = "only the run's owner can read its journal"
 
 
 @dataclass(frozen=True)
 class ReportDocument:
-    """An artifact as it stands now, with what it was at the end of each round that is over.
+    """An artifact with its current text, and its text at the end of each finished round.
 
-    `order`: its place among what the workflow hands over; 0 for one that it does not name.
+    `order`: its position among the workflow's outputs, from 1; 0 if it is not an output.
     """
 
     name: str
@@ -42,7 +42,7 @@ class ReportDocument:
 
     @cached_property
     def changes(self) -> list[tuple[int, int | None, list[str]]]:
-        """What became of it: a round, the next one that has another text (None: now), and the difference."""
+        """The changes: a round, the next version's round (None: now), and the difference."""
         versions: list[tuple[int | None, str]] = [*self.earlier_versions.items(), (None, self.text)]
         changes = []
         for (number, text), (next_number, next_text) in pairwise(versions):
@@ -53,7 +53,7 @@ class ReportDocument:
 
 @dataclass(frozen=True)
 class ReportData:
-    """What a run has to tell. `story` is that of `skillrun show --json`."""
+    """The data of a report. `summary` is the output of `skillrun show --json`."""
 
     summary: Record
     calls: RunCalls
@@ -66,13 +66,13 @@ class ReportData:
 
     @property
     def deliverable(self) -> ReportDocument | None:
-        """What to read first: what the workflow hands over, or else what the run has written last."""
+        """The document to read first: the workflow's first output, or else the last artifact."""
         named = sorted((each for each in self.documents if each.order), key=lambda each: each.order)
         return next(iter([*named, *reversed(self.documents)]), None)
 
 
 def collect_report_data(run: StoredRun) -> ReportData:
-    """What there is of a run. Raises SkillrunError where it has no state that can be read."""
+    """Collect the data of a run. Raises SkillrunError if its state cannot be read."""
     summary = summarize_run(run)
     doubts = []
     try:
@@ -85,9 +85,7 @@ def collect_report_data(run: StoredRun) -> ReportData:
         calls = RunCalls(
             summary["run"], [], [phase["phase"] for phase in summary["phases"]], is_held=False, notes=[], dropped={}
         )
-    can_read_lease = OWNER_ONLY not in summary.get(
-        "journal", ""
-    )  # where only its owner may, nobody else knows who holds it
+    can_read_lease = OWNER_ONLY not in summary.get("journal", "")  # only the owner can read the lease of a private run
     is_held = summary["status"] == "running" or (can_read_lease and run.lease.is_held())
     timeline = build_timeline(run.events())
     documents = _documents(run, summary, _deliverable_names(summary))
@@ -96,7 +94,7 @@ def collect_report_data(run: StoredRun) -> ReportData:
 
 
 def _deliverable_names(summary: Record) -> list[str]:
-    """The documents among the outputs of the workflow, as its file says now; none where it is not found."""
+    """Return the documents among the workflow's outputs, according to its current file; empty if that is missing."""
     library = open_library()
     name = summary["workflow"]
     workflow = library.workflow(name) if name in library.names("workflows") else None
@@ -104,7 +102,7 @@ def _deliverable_names(summary: Record) -> list[str]:
 
 
 def _documents(run: StoredRun, summary: Record, deliverables: Sequence[str]) -> list[ReportDocument]:
-    """The artifacts that are there, in the order in which phases wrote them."""
+    """Return the readable artifacts, in the order in which they were written."""
     with ExitStack() as stack:
         try:
             store = run.data(stack.enter_context(closing(run.journal_snapshot())) if run.has_journal else None)

@@ -1,7 +1,4 @@
-"""The calls and artifacts of two runs side by side, or two prompts of one address in one run, and what differs.
-
-Reads runs by `calls.py`; prints nothing.
-"""
+"""Pairs the calls and artifacts of two runs, or two versions in one run, and computes their differences."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _PART: Final = re.compile("──── (?:(?:system|user|assistant|tool): )?(.+
 
 @dataclass(frozen=True)
 class CallPair:
-    """A call that two runs have made, or only one of them; or two versions of it."""
+    """A call of two runs, None in a run that did not make it; or two versions of a call."""
 
     before: Conversation | None
     after: Conversation | None
@@ -49,12 +46,12 @@ class CallPair:
 
     @property
     def prompt(self) -> str:
-        """Whether the prompts are the same; empty where there is only one."""
+        """`same` or `differs`; empty for an unmatched call."""
         return self._difference_label(bool(self.prompt_difference))
 
     @property
     def tools(self) -> str:
-        """Whether the same was asked of tools, and they answered the same; empty where nobody used any."""
+        """`same` or `differs`, comparing tool calls and results; empty without tool calls."""
         if not self.is_unmatched and not (_tool_text(self.before) or _tool_text(self.after)):
             return ""
         return self._difference_label(bool(self.tools_difference))
@@ -78,7 +75,7 @@ class CallPair:
 
     @cached_property
     def reply_fields(self) -> list[FieldDifference] | None:
-        """Field by field, where both replies are structured; None where one is a text."""
+        """Differences by field if both replies are structured; None otherwise."""
         values = [_structured_reply(each) for each in (self.before, self.after)]
         return None if None in values else list(value_differences(*values))
 
@@ -88,22 +85,22 @@ class CallPair:
 
 
 def _prompt_text(conversation: Conversation | None) -> str:
-    """The first prompt with its parts' names, its model, tools and shape; what follows comes of replies and tools."""
+    """Return the first prompt with part names, model, tools and schema; later ones follow from replies and tools."""
     if conversation is None:
         return ""
     request = conversation.first.request
-    lines = [f"model: {request.model}", f"tokens of reply: at most {request.max_tokens}"]
+    lines = [f"model: {request.model}", f"maximum reply tokens: {request.max_tokens}"]
     for title, blocks in titled_blocks(request):
         for name, block in blocks:
             lines += [f"──── {title if name == title else f'{title}: {name}'} ────", block.text]
     lines += [f"tool {tool.name}: {tool.description} {json.dumps(tool.parameters)}" for tool in request.tools]
     if request.schema is not None:
-        lines += ["──── shape of the reply ────", json.dumps(request.schema, indent=2, ensure_ascii=False)]
+        lines += ["──── reply schema ────", json.dumps(request.schema, indent=2, ensure_ascii=False)]
     return "\n".join(lines)
 
 
 def _annotate_hunk(line: str, prompt: Sequence[str]) -> str:
-    """The first line of a piece of a difference, with the part of the prompt that it is in; any other as it is."""
+    """Append the prompt part to a hunk header; return other lines unchanged."""
     start = _HUNK.fullmatch(line)
     if start is None:
         return line
@@ -114,15 +111,15 @@ def _annotate_hunk(line: str, prompt: Sequence[str]) -> str:
 def _tool_text(conversation: Conversation | None) -> str:
     lines = []
     for turn in conversation.turns if conversation is not None else ():
-        lines += [f"asked again: {turn.asks_again}"] if turn.asks_again else []
+        lines += [f"correction request: {turn.asks_again}"] if turn.asks_again else []
         for use in turn.tools:
             arguments = json.dumps(use.call.arguments, ensure_ascii=False)
-            lines += [f"{use.call.name} {arguments}", use.result or "(no result on record)"]
+            lines += [f"{use.call.name} {arguments}", use.result or "(no recorded result)"]
     return "\n".join(lines)
 
 
 def _outcome(conversation: Conversation | None) -> str:
-    """The reply, or why there is none."""
+    """Return the reply, or the reason why it is missing."""
     if conversation is None:
         return ""
     last = conversation.last
@@ -137,14 +134,14 @@ def _structured_reply(conversation: Conversation | None) -> Any:
 
 
 def pair_runs(before: Iterable[Conversation], after: Iterable[Conversation]) -> list[CallPair]:
-    """The last version of each call of two runs, by its place and attempt, in the order of the second run."""
+    """Pair the calls of two runs by path and attempt, in the order of the second run; unmatched old ones come last."""
     old, new = ({(each.path, each.attempt): each for each in calls} for calls in (before, after))
     only_old = [CallPair(each, None) for key, each in old.items() if key not in new]
     return [*(CallPair(old.get(key), each) for key, each in new.items()), *only_old]
 
 
 def pair_versions(several: Iterable[Conversation], version: int) -> list[CallPair]:
-    """Of each call with several prompts in one run the last one, beside that number or the one before it."""
+    """Pair the last prompt of each call that has several with that version, or with the previous one."""
     by_place: dict[tuple[str, int], dict[int, Conversation]] = {}
     for each in several:
         by_place.setdefault((each.path, each.attempt), {})[each.version] = each
@@ -159,7 +156,7 @@ def pair_versions(several: Iterable[Conversation], version: int) -> list[CallPai
 
 @dataclass(frozen=True)
 class ArtifactPair:
-    """An artifact of two runs; None in the one that does not have it."""
+    """An artifact of two runs; None in a run without it."""
 
     name: str
     before: str | None
@@ -175,15 +172,15 @@ class ArtifactPair:
 
 
 def pair_artifacts(runs: Sequence[StoredRun], phase: str = "") -> list[ArtifactPair]:
-    """The artifacts of two runs, all or those that a phase has written. Raises SkillrunError."""
+    """Pair the artifacts of two runs, all or those of a phase. Raises SkillrunError."""
     texts = [_artifact_texts(run, phase) for run in runs]
     names = sorted({name for each in texts for name in each})
     return [ArtifactPair(name, *(each.get(name) for each in texts)) for name in names]
 
 
 def pair_artifact_versions(run: StoredRun, phase: str = "", version: int = 0) -> list[ArtifactPair]:
-    """Of each artifact that one run has written several times what it wrote last, beside that number or the one before
-    it; all, or those of a phase. What an older skillrun wrote has no text on record. Raises SkillrunError."""
+    """Pair the last version of each artifact that a run wrote several times with that version, or with the previous
+    one; all artifacts or those of a phase. Older skillrun versions recorded no texts. Raises SkillrunError."""
     written: dict[str, list[str]] = {}
     with closing(run.journal_snapshot()) as journal:
         names = _artifact_names(run.data(journal), phase)
@@ -205,7 +202,7 @@ def _artifact_texts(run: StoredRun, phase: str) -> dict[str, str]:
 
 
 def _artifact_names(store: RunData, phase: str) -> list[str]:
-    """The names of a run's artifacts, all or those of a phase."""
+    """Return the names of a run's artifacts, all or those of a phase."""
     names = store.artifacts.list_names()
     if not phase:
         return names
@@ -215,7 +212,7 @@ def _artifact_names(store: RunData, phase: str) -> list[str]:
 
 
 def call_usage(conversation: Conversation | None) -> tuple[int, int, float | None]:
-    """Tokens in, tokens out, price; nothing of a call that was not made."""
+    """Return input tokens, output tokens and price; zeros for a missing call."""
     if conversation is None:
         return 0, 0, 0
     usage, price = conversation_usage(conversation)

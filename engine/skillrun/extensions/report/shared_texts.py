@@ -1,7 +1,4 @@
-"""Which texts of a run stand in a report once for all: what was sent several times, and what is a document or a reply.
-
-Knows places on the page and no HTML.
-"""
+"""Decides which texts a report shows only once: texts that were sent several times, documents and replies."""
 
 from __future__ import annotations
 
@@ -10,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-MAX_INLINE_CHARS: Final = 240  # characters that stand wherever they are used
+MAX_INLINE_CHARS: Final = 240  # shorter texts are repeated wherever they are used
 
 
 class SharedText(NamedTuple):
-    """A text that stands in one place of the page, `anchor`; `title` is what it was called first."""
+    """A text that the page shows once, at `anchor`; `title` is the first title it had."""
 
     anchor: str
     title: str
@@ -25,7 +22,7 @@ class SharedText(NamedTuple):
 
 @dataclass
 class SharedTexts:
-    """Texts by their place. What stands on the page anyway is entered with `stands_at`."""
+    """Texts and their anchors. `set_anchor` registers texts that the page shows anyway."""
 
     _uses: Counter[str] = field(default_factory=Counter)
     _titles: dict[str, str] = field(default_factory=dict)
@@ -33,7 +30,7 @@ class SharedTexts:
     _differences: set[str] = field(default_factory=set)
 
     def count(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Count texts, each with its title, before any of them is told."""
+        """Count uses of texts and their titles. Must be called before `anchor_of`."""
         for title, text in texts:
             self._uses[text] += 1
             self._titles.setdefault(text, title)
@@ -45,12 +42,12 @@ class SharedTexts:
         self._differences.add(text)
 
     def set_anchor(self, anchor: str, text: str) -> None:
-        """A text that the page has at this place."""
+        """Register a text that the page shows at this anchor."""
         if len(text) > MAX_INLINE_CHARS:
             self._anchors.setdefault(text, anchor)
 
     def anchor_of(self, text: str) -> str:
-        """Where a text stands once for all; empty for one that is told where it is used."""
+        """Return the anchor of a text that is shown once; empty for a text that is shown where it is used."""
         if text in self._anchors:
             return self._anchors[text]
         if self._uses[text] < 2 or len(text) <= MAX_INLINE_CHARS:
@@ -59,7 +56,7 @@ class SharedTexts:
         return self._anchors[text]
 
     def list_texts(self) -> list[SharedText]:
-        """The texts that the page has for this alone, the most used first."""
+        """Return the texts of the shared section, most used first."""
         texts = [text for text in self._titles if self.anchor_of(text).startswith("text-")]
         shared_texts = [
             SharedText(self._anchors[text], self._titles[text], text, self._uses[text], text in self._differences)

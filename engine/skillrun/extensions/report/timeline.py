@@ -1,4 +1,4 @@
-"""What a run's transcript says of when calls were made, and of what a person was asked. Reads events alone."""
+"""Builds the timeline of calls and questions from a run's events."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
 
 @dataclass(frozen=True)
 class CallSpan:
-    """A call that was sent: when it went out and when its answer came, in seconds since 1970.
+    """A sent call with its start and end, in seconds since 1970.
 
-    `number` counts what was sent at this address, from 1. Without an `end` nothing has come of it so far.
+    `number` counts the calls at this address, from 1. `end` is None while the call is open.
     """
 
     address: str
@@ -29,7 +29,7 @@ class CallSpan:
 
 @dataclass(frozen=True)
 class Exchange:
-    """A question that a person was asked, and what was answered; `answer` has nothing where it waits."""
+    """A question to the user and its answer; None while it waits."""
 
     phase: str
     question: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Exchange:
 
 @dataclass
 class RunTimeline:
-    """What is told of a transcript: calls in the order in which they went out, and questions in theirs."""
+    """Calls and questions of a run, in the order in which they were sent and asked."""
 
     spans: list[CallSpan] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
@@ -47,7 +47,7 @@ class RunTimeline:
 
 
 def build_timeline(events: Iterable[Record]) -> RunTimeline:
-    """All of it; what is evaluated again is not told again, as the journal had the answers."""
+    """Build the timeline of a run's events; replayed calls and answers are omitted."""
     timeline = RunTimeline()
     open_calls: dict[str, CallSpan] = {}
     numbers: dict[str, int] = {}

@@ -1,6 +1,6 @@
-"""Reads a case from its file, and finds the files of cases; what is wrong with one is told with its place.
+"""Finds case files and reads cases, including the keys below `expect`, and reports problems with their positions.
 
-Owns what the keys below `expect` hold. Whether names in a case are those of its workflow is for `checking`.
+`checking` compares the names in a case with its workflow.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PATTERN_TIMEOUT: Final = 1.0  # seconds for a regular expression
 
 
 class CaseFile(NamedTuple):
-    """Where a case stands: below `tests/<workflow>/`."""
+    """A case file, `tests/<workflow>/<name>.md`."""
 
     workflow: str
     name: str
@@ -48,7 +48,7 @@ class CaseFile(NamedTuple):
     label: str
 
     def document(self, problems: Problems, project: Path) -> Document | None:
-        """Its parts; None where they cannot be read."""
+        """Return its parsed document; None if it cannot be read."""
         source = read_source(self.path, self.label, problems, boundary=project)
         try:
             return parse_document(source, problems) if source is not None else None
@@ -57,14 +57,14 @@ class CaseFile(NamedTuple):
 
 
 def case_files(project: Path) -> Iterator[CaseFile]:
-    """The markdown files in the folders of `tests/`, sorted; a README is none, and nothing that is hidden."""
+    """Yield the markdown files in the folders of `tests/`, sorted, without READMEs and hidden files."""
     for path in sorted((project / CASES_FOLDER).glob("[!.]*/[!.]*.md")):
         if path.name != "README.md":
             yield CaseFile(path.parent.name, path.stem, path, path.relative_to(project).as_posix())
 
 
 def is_case_file(path: Path) -> bool:
-    """Whether a file is where cases stand, by its path below the project."""
+    """Whether a path relative to the project is that of a case file."""
     match path.parts:
         case (top, folder, name):
             hidden = folder.startswith(".") or name.startswith(".")
@@ -73,12 +73,12 @@ def is_case_file(path: Path) -> bool:
 
 
 def looks_like_case(document: Document | None) -> bool:
-    """Whether a markdown file of a folder that no workflow is named like is meant as a case."""
+    """Whether a markdown file in a folder without a workflow of the same name is meant as a case."""
     return document is not None and any(name in document.frontmatter.entries for name in ("expect", "replies"))
 
 
 def read_case(file: CaseFile, document: Document, problems: Problems, project: Path) -> Case | None:
-    """The case that a file of a project holds; None where it is given up."""
+    """Return the case in a file of a project; None if parsing stops."""
     reader = CaseReader(problems, literal=True)
     try:
         return reader.read_case(file, document, project)
@@ -87,13 +87,13 @@ def read_case(file: CaseFile, document: Document, problems: Problems, project: P
 
 
 class CaseReader(Reader):
-    """Reads the parts of a case; what cannot be read is reported where it stands, and left out."""
+    """Reads the parts of a case; invalid parts are reported at their positions and omitted."""
 
     def read_case(self, file: CaseFile, document: Document, project: Path) -> Case:
         front = document.frontmatter
         values = self.read(front, CASE_KEYS)
         if not front.entries:
-            self.report(front.span, "frontmatter", "this case says nothing", "begin with `---`, `expect:`, `---`")
+            self.report(front.span, "frontmatter", "this case is empty", "begin with `---`, `expect:`, `---`")
         answers, replies, expect = (front.get(name) for name in ("answers", "replies", "expect"))
         if isinstance(inputs := front.get("inputs"), Scalar | Sequence) and to_plain(inputs) is not None:
             self.report_wrong_type(inputs, "a mapping of inputs to values")
@@ -117,7 +117,7 @@ class CaseReader(Reader):
         return value.literal if isinstance(value, Value) else value
 
     def read_replies(self, node: Node, file: CaseFile, project: Path) -> Iterable[ScriptedReply]:
-        """The replies that stand in the case, or in the script or the scripts that it names, from its folder on."""
+        """Yield the replies in the case, or those in the scripts that it names relative to its folder."""
         names = node.items if isinstance(node, Sequence) else (node,)
         if names and all(isinstance(name, Scalar) and isinstance(name.value, str) for name in names):
             read = [self.read_script_file(name, file, project) for name in names if isinstance(name, Scalar)]
@@ -130,7 +130,7 @@ class CaseReader(Reader):
             yield from map(ScriptedReply, rules, [item.span for item in items if isinstance(item, Mapping)])
 
     def read_script_file(self, node: Scalar, file: CaseFile, project: Path) -> Node | None:
-        """What a script holds; why it cannot be read is told where it is named."""
+        """Return the content of a script; problems in reading it are reported where the case names it."""
         path, script_problems = file.path.parent / str(node.value), Problems()
         label = Path(os.path.relpath(path, project)).as_posix()
         source = read_source(path, label, script_problems, boundary=project)
@@ -174,18 +174,18 @@ class CaseReader(Reader):
             for item in node.items:
                 yield Expectation("artifact", True, item.span, self.read_sentence(item))
             return
-        for name, value in self.read_entries(node, "artifacts to what they contain"):
+        for name, value in self.read_entries(node, "artifacts to expected contents"):
             if isinstance(value, Scalar) and (value.value is None or isinstance(value.value, bool)):
                 yield Expectation("artifact", value.value is not False, value.span, name)
             else:
                 yield from self.read_text_expectations("artifact", name, value, TEXT_KEYS)
 
     def read_prompts(self, node: Node) -> Iterator[Expectation]:
-        for address, value in self.read_entries(node, "patterns for addresses to what the prompts contain"):
+        for address, value in self.read_entries(node, "address patterns to expected prompt contents"):
             yield from self.read_text_expectations("prompt", address, value, PROMPT_KEYS)
 
     def read_text_expectations(self, kind: str, subject: str, node: Node, keys: Keys) -> Iterator[Expectation]:
-        """What is expected of a text; each of several texts for itself."""
+        """Yield the expectations of a text, one for each item of a list."""
         values = self.read(node, keys)
         for name, entry in node.entries.items() if isinstance(node, Mapping) else ():
             if name not in values:
@@ -196,9 +196,9 @@ class CaseReader(Reader):
             for item in entry.value.items if isinstance(entry.value, Sequence) else (entry.value,):
                 wanted = self.read_sentence(item)
                 if name == "matches" and (wrong := _pattern_error(wanted)):
-                    self.report(item.span, "pattern", f"this is no regular expression: {wrong}")
+                    self.report(item.span, "pattern", f"invalid pattern: {wrong}")
                 elif not wanted:
-                    self.report(item.span, "empty", f"`{name}` has an empty text", "write the words that are meant")
+                    self.report(item.span, "empty", f"`{name}` has an empty text", "write a text that is not empty")
                 else:
                     yield Expectation(kind, wanted, item.span, subject, name)
 
@@ -206,15 +206,15 @@ class CaseReader(Reader):
         if not isinstance(node, Mapping) or (node.entries and node.entries.keys() <= BOUND_KEYS.keys()):
             yield from self.read_call_count("*", node)
             return
-        for address, value in self.read_entries(node, "patterns for addresses to numbers of calls"):
+        for address, value in self.read_entries(node, "address patterns to numbers of calls"):
             if address in BOUND_KEYS:
                 hint = f"for all calls, write `'*': {{{address}: …}}`"
-                self.report(value.span, "calls", f"`{address}` stands beside patterns for addresses", hint)
+                self.report(value.span, "calls", f"`{address}` cannot be combined with address patterns", hint)
             else:
                 yield from self.read_call_count(address, value)
 
     def read_call_count(self, address: str, node: Node) -> Iterator[Expectation]:
-        """So many calls, or at least or at most so many."""
+        """Yield the expected number of calls, exact or with bounds."""
         if isinstance(node, Mapping):
             values = self.read(node, BOUND_KEYS)
             yield Expectation("calls", (values.get("at_least", 0), values.get("at_most")), node.span, address)
@@ -251,7 +251,7 @@ def _span_of(node: Node, name: str) -> Any:
 
 
 def _pattern_error(pattern: str) -> str:
-    """Why a regular expression cannot be used; empty where it can."""
+    """Return the error of a regular expression; empty if it is valid."""
     try:
         find_hits(pattern, "", PATTERN_TIMEOUT)
     except ValueError as error:

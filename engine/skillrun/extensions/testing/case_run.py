@@ -1,6 +1,6 @@
-"""Runs a case in memory on the scripted model: no key is read, nothing is sent, and nothing is kept.
+"""Runs a case in memory on the scripted model, without keys, network access or stored files.
 
-Owns the circumstances of such a run, which are the same on every machine. What is expected of it is for `comparing`.
+The environment of such a run is the same on every machine. `mismatches` checks the expectations.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from skillrun.store.summary import Summary
 from skillrun.structured_output.values import parse_reply
 from skillrun.syntax.diagnostics import SkillrunError
 
-NO_KEY = "no key"  # what stands in every variable of a key, so that names mean what they do where all are set
+NO_KEY = "no key"  # value of every key variable, so that model names resolve as if all keys were set
 
 
 class Call(NamedTuple):
-    """A call of a run: where it was made, what was sent, and in which round."""
+    """A call of a run: its address, request and round."""
 
     address: str
     request: Request
@@ -48,11 +48,11 @@ class Call(NamedTuple):
 
     @property
     def round_address(self) -> str:
-        """Its address; of a later round behind that, as the folders of rounds are called."""
+        """The address; after round 1 with the prefix `round-N/`, as in the names of round folders."""
         return self.address if self.round == 1 else f"round-{self.round}/{self.address}"
 
     def matches(self, pattern: str) -> bool:
-        """Whether a pattern for addresses means it; `round-2/` in front of one means that round alone."""
+        """Whether an address pattern matches; the prefix `round-2/` limits a pattern to that round."""
         match = ROUND_PREFIX.match(pattern)
         matches_in_round = (
             match is not None and int(match[1]) == self.round and fnmatchcase(self.address, pattern[match.end() :])
@@ -61,7 +61,7 @@ class Call(NamedTuple):
 
 
 class MismatchedReply(NamedTuple):
-    """A reply, written as data, that is none of the shape that its call asked for, and why."""
+    """A reply written as data that violates its call's schema, and the reason."""
 
     reply: ScriptedReply
     address: str
@@ -70,9 +70,9 @@ class MismatchedReply(NamedTuple):
 
 @dataclass
 class CaseRun:
-    """What came of a run: how it ended, the phases in their order, what was sent, and what was written.
+    """The results of a run: outcome, phases in order, calls, artifacts and summaries.
 
-    `price` is None where one of the models has none; `begun` is whether there was a run at all.
+    `price` is None if the price of a model is unknown.
     """
 
     outcome: Outcome
@@ -88,7 +88,7 @@ class CaseRun:
 
 
 async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catalogue) -> CaseRun:
-    """The run of a case, to where it ends."""
+    """Run a case on its scripted replies and return the results."""
     case = ready.case
     environ = {provider.key: NO_KEY for provider in catalogue.providers.values() if provider.key}
     gateway = ScriptedGateway([reply.rule for reply in case.replies], catalogue.price)
@@ -114,7 +114,7 @@ async def run_scripted_case(ready: ReadyCase, program: Program, catalogue: Catal
 
 
 async def run_case_in_memory(ready: ReadyCase, session: Session) -> CaseRun:
-    """The run of a case in some circumstances, in memory, to where it ends."""
+    """Run a case in memory with the given session and return the results."""
     case, listener, journal = ready.case, _Listener(), MemoryJournal()
     session = replace(session, listeners=[*session.listeners, listener.on_event])
     files = MemoryFiles(runs=ready.runs)
@@ -123,7 +123,7 @@ async def run_case_in_memory(ready: ReadyCase, session: Session) -> CaseRun:
         state = initial_state(session, ready.inputs)
         state.started_at, state.environment = case.run.started_at, case.run.environment
         outcome = await simulate_run(session, ready.inputs, files=files, journal=journal, state=state)
-    except SkillrunError as error:  # it could not be begun
+    except SkillrunError as error:  # it could not start
         return CaseRun(Outcome("failed", str(error)), has_started=False)
     case_run = CaseRun(outcome, listener.path, list(_recorded_calls(journal)), listener.price)
     store = RunData(files)
@@ -134,7 +134,7 @@ async def run_case_in_memory(ready: ReadyCase, session: Session) -> CaseRun:
 
 
 def _recorded_calls(journal: Journal) -> Iterator[Call]:
-    """The calls that are on record; one that was sent several times counts once."""
+    """Yield the recorded calls; a call with several attempts counts once."""
     for entry in journal.entries("sent"):
         if "attempt" not in entry.body:
             outer, _, _ = str(entry.body.get("round", "1")).partition(".")
@@ -142,7 +142,7 @@ def _recorded_calls(journal: Journal) -> Iterator[Call]:
 
 
 def _find_mismatched_reply(reply: ScriptedReply, rule: Rule) -> Iterator[MismatchedReply]:
-    """The first call for which a reply that is data has another shape; texts may be no reply on purpose."""
+    """Yield the first schema violation of a reply written as data; texts may be invalid on purpose."""
     for address, request in rule.answered_calls if rule.data is not None else ():
         if request.schema is not None:
             _, errors = parse_reply(json.dumps(rule.data, ensure_ascii=False), request.schema)
@@ -152,12 +152,12 @@ def _find_mismatched_reply(reply: ScriptedReply, rule: Rule) -> Iterator[Mismatc
 
 
 def prompt_text(request: Request) -> str:
-    """What a model was sent, as one text: its paragraphs, with an empty line between two of them."""
+    """Return a prompt as one text, its parts separated by empty lines."""
     return "\n\n".join(list_prompt_texts(request))
 
 
 def prompt_parts(request: Request) -> dict[str, int]:
-    """The tokens of a prompt by its parts, in their order."""
+    """Return the estimated tokens of each part of a prompt, in order."""
     parts: dict[str, int] = {}
     for block in _blocks(request):
         parts[block.part or "other"] = parts.get(block.part or "other", 0) + estimate_tokens(block.text)
@@ -165,7 +165,7 @@ def prompt_parts(request: Request) -> dict[str, int]:
 
 
 def part_lines(request: Request) -> list[tuple[int, str]]:
-    """The parts of a prompt by the line of its text that each begins with."""
+    """Return the first line and the name of each part of a prompt."""
     lines, line = [], 1
     for block in _blocks(request):
         lines.append((line, block.part or "other"))
@@ -180,7 +180,7 @@ def _blocks(request: Request) -> Iterator[Block]:
 
 
 def _artifact_names(files: MemoryFiles) -> Iterator[str]:
-    """The names of what the run has written, but its state and its summaries; earlier rounds and forms with it."""
+    """Yield the names of the files that the run wrote, earlier rounds and forms included, state and summaries not."""
     for folder in walk_folders(files):
         if folder.partition("/")[0] == SUMMARIES:
             continue
@@ -191,7 +191,7 @@ def _artifact_names(files: MemoryFiles) -> Iterator[str]:
 
 
 class _Listener:
-    """What the events of a run say of its path and its price; phases of a workflow that a phase runs do not count."""
+    """Collects the path and price of a run from its events; the phases of inline workflows are not counted."""
 
     def __init__(self) -> None:
         self.path: list[str] = []

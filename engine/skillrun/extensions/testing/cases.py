@@ -1,7 +1,4 @@
-"""What a case is: what a run of a workflow is given, and what is expected of it. The keys of its file.
-
-Reads no file and runs nothing.
-"""
+"""Data of a test case: the inputs and replies of a run, the expectations, and the keys of a case file."""
 
 from __future__ import annotations
 
@@ -19,18 +16,18 @@ from skillrun.syntax.source import Span
 STATUSES: Final = ("completed", "failed", "waiting")
 ENVIRONMENTS: Final = ("terminal", "editor", "ci")
 DEFAULT_STARTED_AT: Final = "2026-01-01T00:00:00Z"
-ROUND_PREFIX: Final = re.compile(r"round-([0-9]{1,9})/")  # in front of a pattern for addresses: in that round alone
+ROUND_PREFIX: Final = re.compile(r"round-([0-9]{1,9})/")  # before an address pattern: limits it to one round
 
 CASE_KEYS: Final[Keys] = {
-    "inputs": Key("anything", "what the workflow is given"),
-    "answers": Key("anything", "answers to questions, as in a file of prepared answers"),
-    "replies": Key("anything", "what models reply, as in a script"),
-    "model": Key("sentence", "one model for everything, such as `scripted:noise-1`"),
-    "project": Key("sentence", "the folder that the run takes for the project, from the case on"),
-    "runs": Key("sentence", "the folder of the other runs that it reads, from the case on"),
-    "prompts": Key("sentence", "the file of the prompts that it was recorded with, from the case on"),
-    "run": Key("anything", "what the run says of itself"),
-    "expect": Key("anything", "what has to come of it"),
+    "inputs": Key("anything", "the workflow's inputs"),
+    "answers": Key("anything", "answers to questions, as in a prepared answers file"),
+    "replies": Key("anything", "the models' replies, as in a script"),
+    "model": Key("sentence", "one model for every call, such as `scripted:noise-1`"),
+    "project": Key("sentence", "the run's project folder, relative to the case"),
+    "runs": Key("sentence", "the folder of other runs that the run reads, relative to the case"),
+    "prompts": Key("sentence", "the file of recorded prompts, relative to the case"),
+    "run": Key("anything", "the values of `run`"),
+    "expect": Key("anything", "the expected results"),
 }
 RUN_KEYS: Final[Keys] = {
     "name": Key("sentence", "`run.name`"),
@@ -38,36 +35,36 @@ RUN_KEYS: Final[Keys] = {
     "environment": Key("choice", "`run.environment`", values=ENVIRONMENTS),
 }
 EXPECT_KEYS: Final[Keys] = {
-    "outcome": Key("anything", "how the run ends"),
-    "path": Key("anything", "the phases in the order in which they begin"),
+    "outcome": Key("anything", "the final status of the run"),
+    "path": Key("anything", "the phases in the order in which they start"),
     "outputs": Key("anything", "outputs of phases"),
     "flags": Key("anything", "flags of phases"),
-    "artifacts": Key("anything", "what the run has written"),
-    "prompts": Key("anything", "what was sent, by patterns for addresses"),
-    "calls": Key("anything", "how many calls were made"),
-    "price": Key("number", "dollars that the calls cost at most", least=0),
+    "artifacts": Key("anything", "the artifacts of the run"),
+    "prompts": Key("anything", "the prompts, by address pattern"),
+    "calls": Key("anything", "the number of calls"),
+    "price": Key("number", "the maximum price of the calls, in dollars", least=0),
 }
 OUTCOME_KEYS: Final[Keys] = {
-    "status": Key("choice", "how the run ends", values=STATUSES),
-    "reason": Key("sentence", "words of the reason"),
+    "status": Key("choice", "the final status of the run", values=STATUSES),
+    "reason": Key("sentence", "a part of the reason"),
 }
 TEXT_KEYS: Final[Keys] = {
-    "contains": Key("anything", "a text that stands in it, or a list of them"),
-    "lacks": Key("anything", "a text that does not stand in it, or a list of them"),
-    "matches": Key("anything", "a regular expression that occurs in it, or a list of them"),
-    "equals": Key("sentence", "the file that it is the same as, from the case on"),
+    "contains": Key("anything", "a text that must occur, or a list of them"),
+    "lacks": Key("anything", "a text that must not occur, or a list of them"),
+    "matches": Key("anything", "a regular expression that must match, or a list of them"),
+    "equals": Key("sentence", "a file with the same text, relative to the case"),
 }
-PROMPT_KEYS: Final[Keys] = {**TEXT_KEYS, "at_most": Key("integer", "tokens", least=0)}
+PROMPT_KEYS: Final[Keys] = {**TEXT_KEYS, "at_most": Key("integer", "the maximum number of tokens", least=0)}
 BOUND_KEYS: Final[Keys] = {
-    "at_least": Key("integer", "the fewest", least=0),
-    "at_most": Key("integer", "the most", least=0),
+    "at_least": Key("integer", "the minimum", least=0),
+    "at_most": Key("integer", "the maximum", least=0),
 }
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """One thing that is expected. `kind` says what is looked at, `subject` of what: a phase, an artifact, a pattern for
-    addresses; `test` how, where there are several ways."""
+    """One expectation. `kind`: what is checked; `subject`: the phase, artifact or address pattern; `test`: the key of
+    the check, such as `contains`, if the kind has several."""
 
     kind: str
     value: Any
@@ -77,7 +74,7 @@ class Expectation:
 
 
 class ScriptedReply(NamedTuple):
-    """A reply of the script, and where it stands."""
+    """A scripted reply and its position."""
 
     rule: Rule
     span: Span
@@ -85,7 +82,7 @@ class ScriptedReply(NamedTuple):
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What a run says of itself, which is the same each time that its case is run."""
+    """The values of `run`, which are the same each time the case runs."""
 
     name: str = "run"
     started_at: str = DEFAULT_STARTED_AT
@@ -94,7 +91,7 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class Case:
-    """A run that is given so much, and what is expected of it."""
+    """A test case: the inputs, answers and replies of a run, and the expectations."""
 
     name: str
     workflow: str
@@ -111,11 +108,11 @@ class Case:
 
     @property
     def span(self) -> Span:
-        """Where its file begins."""
+        """The start of its file."""
         return Span(self.front.span.source, 0)
 
     @property
     def input_names(self) -> frozenset[str]:
-        """The inputs that it gives."""
+        """The names of the inputs that the case sets."""
         node = self.front.get("inputs")
         return frozenset(node.entries) if isinstance(node, source.Mapping) else frozenset()

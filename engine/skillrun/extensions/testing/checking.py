@@ -1,7 +1,4 @@
-"""Whether what a case names is there: inputs, phases, questions, models, folders. Makes of it what can be run.
-
-Reads the workflow's program; runs nothing.
-"""
+"""Checks the inputs, phases, questions, models and folders that a case names, and prepares it for a run."""
 
 from __future__ import annotations
 
@@ -25,13 +22,13 @@ from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import Span, to_plain
 
 _NAMED: Final = re.compile(r"`([^`]+)`")
-_BETWEEN: Final = re.compile(r"; (?=`)")  # two errors, each of which begins with a name
+_BETWEEN: Final = re.compile(r"; (?=`)")  # between two errors, each of which starts with a name
 
 
 @dataclass(frozen=True)
 class ReadyCase:
-    """A case that can be run: with the workflow's inputs, the folder that it takes for the project, the texts of the
-    files that something is to be equal to, where other runs are, and the prompts that it was recorded with."""
+    """A case ready to run: with the workflow's inputs, the project folder, the texts of the files that `equals` names,
+    the folder of other runs, and the recorded prompts."""
 
     case: Case
     inputs: Mapping[str, Any]
@@ -42,7 +39,7 @@ class ReadyCase:
 
 
 def prepare_case(case: Case, program: Program, project: Path, problems: Problems) -> ReadyCase | None:
-    """The case with what it names; None where something of it is not there, which is reported at its place."""
+    """Return the case ready to run; None if it has errors, which are reported at their positions."""
     before = len(problems)
     folder = project / "tests" / case.workflow
     project_folder = _folder(case, "project", folder, project, problems) or project
@@ -62,19 +59,19 @@ def prepare_case(case: Case, program: Program, project: Path, problems: Problems
 
 
 def _folder(case: Case, key: str, folder: Path, project: Path, problems: Problems) -> Path | None:
-    """The folder that a key names; None where it names none, or one that is not there, which is reported."""
+    """Return the folder that a key names; None if the key is not set or the folder is missing, which is reported."""
     name = str(getattr(case, key))
     place = folder / name
     if not name:
         return None
     if not place.is_dir() or not place.resolve().is_relative_to(project.resolve()):
-        _report(case, problems, "folder", f"there is no folder {place} in the project", key)
+        _report(case, problems, "folder", f"the project has no folder {place}", key)
         return None
     return place
 
 
 def _prompts(case: Case, folder: Path, project: Path, problems: Problems) -> Sequence[RecordedPrompt] | None:
-    """The prompts that a case was recorded with; None where it names none."""
+    """Return the recorded prompts of a case; None if it names no file or the file is invalid."""
     if not case.prompts:
         return None
     file_problems = Problems()
@@ -84,13 +81,13 @@ def _prompts(case: Case, folder: Path, project: Path, problems: Problems) -> Seq
     try:
         return load_prompts(file.text) if file is not None else None
     except ValueError as error:
-        hint = "`skillrun test --record RUN` writes such a file; without this line none is needed"
+        hint = "remove this line, or record the case again with `skillrun test --record RUN`"
         _report(case, problems, "prompts", f"{case.prompts}: {error}", "prompts", hint=hint)
     return None
 
 
 def _inputs(case: Case, program: Program, project: Path, problems: Problems) -> dict[str, Any]:
-    """The inputs with their defaults; what is wrong with one is told where it stands."""
+    """Return the inputs with their defaults; invalid ones are reported at their positions."""
     node = case.front.get("inputs")
     values: dict[str, Any] = to_plain(node) or {} if isinstance(node, source.Mapping) else {}
     known = [field.name for field in program.workflow.inputs]
@@ -124,19 +121,19 @@ def _check_phases(case: Case, program: Program, problems: Problems) -> None:
 
 
 def _check_rounds(case: Case, program: Program, problems: Problems) -> None:
-    """The rounds that patterns for addresses name are ones that there can be."""
+    """Report address patterns that name an impossible round."""
     most = _most_rounds(program)
     for expectation in case.expectations:
         match = ROUND_PREFIX.match(expectation.subject) if expectation.kind in _BY_ADDRESS else None
         if match is not None and not 1 <= int(match[1]) <= most:
             span = case.front.key_span("expect", _BY_ADDRESS[expectation.kind], expectation.subject) or expectation.span
             message = f"`{case.workflow}` has no round {int(match[1])}"
-            hint = f"nothing in it goes back (`goto`): leave out `{match[0]}`" if most == 1 else f"it has 1 to {most}"
-            problems.report(span, "unknown-round", message, hint if most < math.inf else "they are counted from 1")
+            hint = f"it has no `goto`, so remove `{match[0]}`" if most == 1 else f"its rounds are 1 to {most}"
+            problems.report(span, "unknown-round", message, hint if most < math.inf else "rounds are counted from 1")
 
 
 def _most_rounds(program: Program) -> float:
-    """How many rounds a run can have, where that is written out."""
+    """Return the maximum number of rounds of a run; infinite if a limit is not a literal number."""
     steps = [step for phase in program.phases.values() for step in phase.walk()]
     uses = program.workflow.phases.values()
     steps += [step for use in uses if use.otherwise is not None for step in use.otherwise.walk()]
@@ -150,7 +147,7 @@ _OF_PHASES: Final = ("outputs", "flags")
 
 
 def _files(case: Case, folder: Path, project: Path, problems: Problems) -> dict[str, str]:
-    """The texts of the files that `equals` names."""
+    """Return the texts of the files that `equals` names."""
     texts: dict[str, str] = {}
     for expectation in case.expectations:
         if expectation.test == "equals":
@@ -163,7 +160,7 @@ def _files(case: Case, folder: Path, project: Path, problems: Problems) -> dict[
 
 
 def _report(case: Case, problems: Problems, code: str, message: str, *path: str, hint: str = "") -> None:
-    """Report what is wrong at the key that the path leads to, or at the nearest above it that is there."""
+    """Report a problem at the key with this path, or at its nearest existing parent."""
     places = (case.front.key_span(*path[:length]) for length in range(len(path), 0, -1))
     span: Span = next((place for place in places if place is not None), case.span)
     problems.report(span, code, message, hint)

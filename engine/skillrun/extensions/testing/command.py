@@ -1,4 +1,4 @@
-"""`skillrun test`: runs the cases of workflows on the scripted model, and says what is otherwise than expected."""
+"""`skillrun test`: runs the cases of workflows on the scripted model and reports failed expectations."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from skillrun.syntax.diagnostics import Problem, Problems, UsageError, render_pr
 from skillrun.syntax.source import Span
 
 INVALID_CASE: Final = 2
-HEAD_BYTES: Final = 200  # bytes of a report, in which it says what it is
+HEAD_BYTES: Final = 200  # enough to recognize a report
 NO_CASES_HINT: Final = (
-    f"write {CASES_FOLDER}/<workflow>/<case>.md, which begins with `---`, `inputs: {{…}}`, `expect: {{…}}`, `---`; "
-    "or make one of a run with `skillrun test --record RUN`"
+    f"write {CASES_FOLDER}/<workflow>/<case>.md, starting with `---`, `inputs: {{…}}`, `expect: {{…}}`, `---`; "
+    "or create a case from a run with `skillrun test --record RUN`"
 )
 
 
 def _complete_cases(context: click.Context, _parameter: click.Parameter, incomplete: str) -> completers.Items:
-    """The cases of the workflow given before them."""
+    """Return the cases of the given workflow."""
     workflow = context.params.get("workflow")
     names = (case.name for case in case_files(current_project()) if case.workflow == workflow)
     return completers.items_with_prefix(incomplete, names)
@@ -78,10 +78,10 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
     _check_report(report)
     recorded, name = chosen["recorded"], chosen["name"]
     if name and not recorded:
-        raise UsageError("`--as` names the case that `--record RUN` makes", "add `--record RUN`, or leave it out")
+        raise UsageError("`--as` requires `--record`", "add `--record RUN`, or remove `--as`")
     if recorded:
         if workflow:
-            raise UsageError("`--record` takes the run, which knows its workflow", "leave the workflow out")
+            raise UsageError("`--record` uses the workflow of the run", "remove the workflow")
         run = options.open_run(recorded, chosen["runs"])
         workflow, case = create_case(run, name or run.name, out)
         names = (case,)
@@ -114,19 +114,19 @@ def test(workflow: str, names: tuple[str, ...], **chosen: Any) -> int:
 
 
 def _check_report(report: Path | None) -> None:
-    """Raises UsageError, before anything is run, where a report would stand in a place of something else."""
+    """Raise UsageError if the report's folder is missing, or if the report would overwrite another file."""
     if report is None:
         return
     if not report.parent.is_dir():
-        raise UsageError(f"there is no folder {report.parent} for the report", "make it first")
+        raise UsageError(f"the folder of the report is missing: {report.parent}", "create it first")
     if report.exists() and SUITES.encode() not in report.read_bytes()[:HEAD_BYTES]:
-        raise UsageError(f"{report} is there, and is no report of tests", "choose another name, or move it away")
+        raise UsageError(f"{report} exists and is not a test report", "choose another name, or move the file")
 
 
 def _select_cases(
     library: Library, project: Path, workflow: str, names: Sequence[str]
 ) -> tuple[list[CaseFile], list[CaseResult]]:
-    """The cases that are meant, and those of folders that no workflow is named like. Raises UsageError for none."""
+    """Return the selected cases, and the results of cases without a workflow. Raises UsageError without any."""
     files = list(case_files(project))
     workflow_names = library.names("workflows")
     if not workflow:
@@ -137,13 +137,13 @@ def _select_cases(
         ]
         files = [file for file in files if file.workflow in workflow_names]
         if not files and not strays:
-            raise UsageError(f"there is no case in {CASES_FOLDER}/", NO_CASES_HINT)
+            raise UsageError(f"{CASES_FOLDER}/ has no cases", NO_CASES_HINT)
         return files, strays
     require_workflow(workflow, library)
     files = [file for file in files if file.workflow == workflow]
     if not files:
         raise UsageError(
-            f"`{workflow}` has no case in {CASES_FOLDER}/{workflow}/", NO_CASES_HINT.replace("<workflow>", workflow)
+            f"`{workflow}` has no cases in {CASES_FOLDER}/{workflow}/", NO_CASES_HINT.replace("<workflow>", workflow)
         )
     by_name = {file.name: file for file in files}
     for name in names:
@@ -153,25 +153,25 @@ def _select_cases(
 
 
 def _unknown_workflow_result(library: Library, project: Path, file: CaseFile) -> CaseResult | None:
-    """What is said of a case that names no workflow; None for a file that is none."""
+    """Return the result of a case whose workflow is missing; None if the file is not a case."""
     problems = Problems()
     document = file.document(problems, project)
     if document is None or not looks_like_case(document):
         return None
     hint = suggest(file.workflow, library.names("workflows"))
-    message = f"no workflow is called `{file.workflow}`, as the folder of this case is"
+    message = f"the folder of this case is named `{file.workflow}`, but no workflow has this name"
     problems.report(Span(document.source, 0), "unknown-workflow", message, hint)
     return CaseResult(file.workflow, file.name, file.label, "broken", tuple(problems))
 
 
 def _check_workflows(library: Library, names: Iterable[str], out: Output) -> dict[str, CheckedWorkflow]:
-    """Each workflow with everything that it uses, checked once; what is wrong with one is printed."""
+    """Check each workflow and its files once, and print the problems."""
     from skillrun.checker.checker import check_workflow
 
     workflows: dict[str, CheckedWorkflow] = {}
     printed: set[Problem] = set()
     for name in names:
-        library = Library(library.roots, library)  # its problems are those of this workflow
+        library = Library(library.roots, library)  # collects only this workflow's problems
         program = check_workflow(library, name, COMMANDS)
         library.config("models")
         problems = tuple(library.problems)
@@ -180,7 +180,7 @@ def _check_workflows(library: Library, names: Iterable[str], out: Output) -> dic
                 out.note(render_problem(problem) + "\n")
         printed.update(problems)
         broken = program is None or library.problems.has_errors
-        catalogue = None if broken else open_catalogue(library, trusted=True)  # nothing is sent to anybody
+        catalogue = None if broken else open_catalogue(library, trusted=True)  # no request is sent
         workflows[name] = CheckedWorkflow(None if broken else program, catalogue, problems)
     return workflows
 
@@ -190,10 +190,10 @@ def _print_result(result: CaseResult, out: Output, *, prompts: bool = False) -> 
     number = len(result.prompts)
     others = f"; {NOT_AS_RECORDED[0 if number == 1 else 1].format(number)}" if number else ""
     status_texts = {
-        "holds": f"holds ({count_noun(result.calls, 'call')}, {format_price(result.price)}{others})",
-        "misses": f"misses {count_noun(len(result.mismatches), 'expectation')}",
-        "broken": "is broken",
-        "not-run": f"was not run: `{result.workflow}` has problems",
+        "holds": f"passed ({count_noun(result.calls, 'call')}, {format_price(result.price)}{others})",
+        "misses": f"failed: {count_noun(len(result.mismatches), 'expectation')} not met",
+        "broken": "invalid",
+        "not-run": f"not run: `{result.workflow}` has problems",
     }
     out.line(f"{title}: {status_texts[result.status]}")
     for line in format_result(result, prompts=prompts):
@@ -201,7 +201,12 @@ def _print_result(result: CaseResult, out: Output, *, prompts: bool = False) -> 
 
 
 def _format_counts(counts: Counter[str]) -> str:
-    words = {"holds": ("holds", "hold"), "misses": ("misses", "miss"), "broken": ("broken",), "not-run": ("not run",)}
+    words = {
+        "holds": ("passed", "passed"),
+        "misses": ("failed", "failed"),
+        "broken": ("invalid",),
+        "not-run": ("not run",),
+    }
     numbers = {status: counts[status] for status in words if counts[status]}
     return ", ".join(f"{number} {words[status][-1 if number > 1 else 0]}" for status, number in numbers.items())
 

@@ -1,7 +1,4 @@
-"""`skillrun test --compare`: two versions side by side on the cases of a workflow; the price first, then a yes.
-
-What is asked, sampled and judged is for `cases`; how it is told is for `compared`.
-"""
+"""`skillrun test --compare`: compares two versions on a workflow's cases, after the user confirms the price."""
 
 from __future__ import annotations
 
@@ -67,15 +64,15 @@ from skillrun.store.memory import MemoryJournal
 from skillrun.syntax.diagnostics import Problems, UsageError
 
 COMPARISONS_FOLDER: Final = ".compared"
-MODEL_VARIABLE: Final = "SKILLRUN_MODEL"  # read for a comparison only: without one, `--model` is refused
+MODEL_VARIABLE: Final = "SKILLRUN_MODEL"  # read for comparisons only, since `--model` requires `--compare`
 WORKING_TREE: Final = "working tree"
 SAMPLES: Final = 3
-NO_CALLS_MADE: Final = "Nothing was asked."
+NO_CALLS_MADE: Final = "No calls were made."
 
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What was typed."""
+    """The options of a comparison, as given on the command line."""
 
     workflow: str
     other: str
@@ -90,7 +87,7 @@ class CompareOptions:
 
 
 def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of a comparison."""
+    """Add the options of a comparison to a command."""
     options = (
         click.option(
             "--compare",
@@ -133,23 +130,25 @@ def compare_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOptions | None:
-    """What was typed; None where nothing is compared. Raises UsageError for options that do not go together."""
+    """Return the comparison's options; None without `--compare`. Raises UsageError for conflicting options."""
     scope = ComparisonScope(chosen["whole"], chosen["phase"], chosen["step"])
     compare_only = ("samples", "phase", "step", "whole", "judge", "model", "script", "yes", "trust_project")
     if not chosen["other"]:
         for name in compare_only:
             if chosen[name]:
                 flag = f"--{name.replace('_', '-')}"
-                raise UsageError(f"`{flag}` is for a comparison", f"add `--compare VERSION`, or leave `{flag}` out")
+                raise UsageError(f"`{flag}` requires `--compare`", f"add `--compare VERSION`, or remove `{flag}`")
         return None
     if chosen["recorded"] or chosen["report"]:
-        raise UsageError("`--compare` goes with neither `--record` nor `--junit`", "type one of them")
+        raise UsageError("`--compare` cannot be combined with `--record` or `--junit`", "use only one of them")
     if not workflow:
-        raise UsageError("`--compare` takes one workflow", f"`skillrun test WORKFLOW --compare {chosen['other']}`")
+        raise UsageError("`--compare` requires a workflow", f"`skillrun test WORKFLOW --compare {chosen['other']}`")
     if scope.whole and (scope.phase or scope.step):
-        raise UsageError("`--whole` is every phase and step", "leave `--whole` out, or `--phase` and `--step`")
+        raise UsageError(
+            "`--whole` cannot be combined with `--phase` or `--step`", "remove `--whole`, or the other two"
+        )
     if scope.step and not scope.phase:
-        raise UsageError("`--step` is a step of a phase", f"add `--phase PHASE` to `--step {scope.step}`")
+        raise UsageError("`--step` requires `--phase`", f"add `--phase PHASE` to `--step {scope.step}`")
     values = {name: chosen[name] for name in compare_only if name not in ("phase", "step", "whole", "samples")}
     values["model"] = chosen["model"] or os.environ.get(MODEL_VARIABLE, "")
     count = chosen["samples"] or SAMPLES
@@ -157,14 +156,14 @@ def parse_compare_options(workflow: str, chosen: Mapping[str, Any]) -> CompareOp
 
 
 def compare(options: CompareOptions, library: Library, files: Sequence[CaseFile], out: Output) -> int:
-    """Say what a comparison costs, have a yes, ask, and say what came of it; the exit code."""
+    """Print the price, ask for confirmation, run the comparison and print the results. Returns the exit code."""
     script = load_script(options.script, out)
     loaded = load(options.workflow, out, library)
     judge = _load_judge(options.judge, library, out) if options.judge else None
     loaded = _check_models(options, loaded, script, out)
     with open_other_version(options.other, library, current_project()) as older:
         if older.locate(f"workflows/{options.workflow}.md") is None:
-            raise UsageError(f"`{options.other}` has no workflow `{options.workflow}`", "name another version")
+            raise UsageError(f"`{options.other}` has no workflow `{options.workflow}`", "choose another version")
         other_program = load(options.workflow, out, older).program
         sides = (
             _load_side(options.other, other_program, files, out),
@@ -184,7 +183,7 @@ def _load_judge(name: str, library: Library, out: Output) -> Program:
 def _check_models(
     options: CompareOptions, loaded: LoadedWorkflow, script: Script | None, out: Output
 ) -> LoadedWorkflow:
-    """The workflow, with the user's trust where its models need it."""
+    """Return the workflow after checking its models and, for real calls, the user's trust in its providers."""
     loaded.check_models(options.model, {}, keys=script is None)
     if script is not None:
         return loaded
@@ -193,7 +192,7 @@ def _check_models(
 
 
 def _load_side(name: str, program: Program, files: Sequence[CaseFile], out: Output) -> ComparisonSide:
-    """A version with its cases; ends the command where one of them is broken, or does not fit this version."""
+    """Return a version with its cases; exit if a case is invalid or does not match this version."""
     problems, project = Problems(), current_project().resolve()
     cases = {}
     for file in files:
@@ -203,14 +202,14 @@ def _load_side(name: str, program: Program, files: Sequence[CaseFile], out: Outp
         if ready is not None:
             cases[file.name] = ready
     if problems.has_errors:
-        out.note(f"the cases do not fit the version `{name}`:")
+        out.note(f"the cases do not match the version `{name}`:")
     exit_on_errors([problem for problem in problems if problem.severity == "error"], out, NO_CALLS_MADE, code=2)
     return ComparisonSide(name, program, cases)
 
 
 @dataclass
 class _ComparisonRun:
-    """A comparison that is ready to be made."""
+    """A comparison with its loaded versions, judge and script."""
 
     options: CompareOptions
     loaded: LoadedWorkflow
@@ -234,12 +233,12 @@ class _ComparisonRun:
                 try:
                     comparison = asyncio.run(self._collect_samples(paths, journal))
                 except KeyboardInterrupt:
-                    out.note("what was answered is on record: the same command goes on, and asks it of nobody again")
+                    out.note("completed calls are saved: run the same command to resume without repeating them")
                     raise
             files = _save_comparison(folder.path, comparison)
         for line in table_lines(comparison):
             out.line(line)
-        out.line(f"kept in {relative_to_cwd(files[0])}")
+        out.line(f"saved in {relative_to_cwd(files[0])}")
         out.data({**comparison.data(), "files": [str(file) for file in files]})
         return 0 if any(sample.has_result for sample in comparison.samples) else 1
 
@@ -247,32 +246,34 @@ class _ComparisonRun:
         scope, out = self.options.scope, self.out
         if scope.phase:
             named = f"{scope.phase} {scope.step}".strip()
-            raise UsageError(f"no call of these cases is in `{named}`", "`skillrun render WORKFLOW PHASE` shows them")
+            raise UsageError(
+                f"these cases make no calls in `{named}`", "`skillrun render WORKFLOW PHASE` shows its calls"
+            )
         out.line(
             f"{self.options.other} and the {WORKING_TREE} send the same prompts in these cases: "
             "there is nothing to compare"
         )
-        out.line("`--phase PHASE` compares the calls of a phase all the same, `--whole` whole runs")
+        out.line("`--phase PHASE` compares the calls of a phase anyway, `--whole` compares whole runs")
         out.data({"status": "same", "calls": 0})
         return 0
 
     def _confirm(self) -> bool:
         if self.options.yes or not self._can_ask:
             return self.options.yes
-        return click.confirm("Ask this?", default=False, err=True)
+        return click.confirm("Make these calls?", default=False, err=True)
 
     @property
     def _can_ask(self) -> bool:
         return has_terminal() and not self.out.json
 
     def _report_refusal(self, cost: ComparisonCost) -> int:
-        """1 where somebody has said no, 2 where nobody could be asked."""
+        """Return exit code 1 if the user declined, 2 without a terminal."""
         self.out.data({"status": "refused", **cost.data()})
         if self._can_ask:
             self.out.line(NO_CALLS_MADE)
             return 1
-        self.out.note("error: nobody is there to say yes, and nothing was asked")
-        self.out.note("hint: `--yes` says it, once you have seen the price")
+        self.out.note("error: confirming the price requires a terminal; no calls were made")
+        self.out.note("hint: check the price, then add `--yes`")
         return 2
 
     def _sampling_context(self, answered: SampleReplies) -> SampleContext:
@@ -280,7 +281,7 @@ class _ComparisonRun:
         return SampleContext(self.loaded.catalogue, os.environ, answered, self.options.model, cache)
 
     async def _estimate(self) -> tuple[dict[str, ConversationPaths], Comparison, ComparisonCost]:
-        """Which calls are compared, and what they would use, but for those that are on record."""
+        """Return the compared calls, a simulated comparison, and the cost of the calls that are not yet recorded."""
         expected = ExpectedSizes.from_program(self.loaded.program)
         estimating_gateway = PaddedScriptedGateway(expected, (), price=self.loaded.catalogue.price)
         answered = SampleReplies(self._recorded_journal(), estimating_gateway, saves=False)
@@ -310,7 +311,10 @@ class _ComparisonRun:
         return paths, self._comparison(paths, samples, judged), expense
 
     def _first_without_reply(self, case: str, paths: ConversationPaths) -> str:
-        """The first of several calls that differ, where the case has no reply for it; none where calls were chosen."""
+        """Return the first of several differing calls if the case has no reply for it.
+
+        Empty otherwise, and if the user chose the calls (`--whole`, `--phase`).
+        """
         several = list(paths)
         if len(several) < 2 or self.options.scope.whole or self.options.scope.phase:
             return ""
@@ -318,7 +322,7 @@ class _ComparisonRun:
         return "" if any(fnmatchcase(f"{several[0]}/1.1", pattern) for pattern in patterns) else several[0]
 
     def _recorded_journal(self) -> Journal:
-        """What comparisons of this workflow have on record."""
+        """Return the journal of earlier comparisons of this workflow, or an empty one."""
         folder_path = self.options.runs / COMPARISONS_FOLDER / self.options.workflow
         if not folder_path.is_dir():
             return MemoryJournal()
@@ -348,7 +352,7 @@ class _ComparisonRun:
     async def _run_judge(
         self, samples: Sequence[Sample], circumstances: SampleContext, on_pair: Callable[[JudgedPair], None]
     ) -> list[JudgedPair]:
-        """The pairs that are worth it, scored."""
+        """Score the pairs that `pairs_to_judge` selects."""
         if self.judge is None:
             return []
         by_place = {(sample.side, sample.case, sample.number): sample for sample in samples}
@@ -362,7 +366,7 @@ class _ComparisonRun:
         return await judge_all_pairs(self.judge, selected_pairs, self._judge_task, circumstances, on_pair)
 
     def _judge_task(self, case: str) -> str:
-        """What a case asks for, as data: the judge's own files say what to make of it."""
+        """Return the judge's description of a case: the workflow, its inputs and the compared part, as YAML."""
         ready, workflow = self.sides[1].cases[case], self.loaded.program.workflow
         given = {name: value for name, value in ready.inputs.items() if name in ready.case.input_names}
         task: dict[str, Any] = {"workflow": workflow.description, "inputs": given}
@@ -380,7 +384,7 @@ class _ComparisonRun:
 
 
 def _save_comparison(folder: Path, comparison: Comparison) -> tuple[Path, Path]:
-    """Write the comparison beside the earlier ones, to be read and as data."""
+    """Write the comparison under the next free number, as markdown and as JSON; return both paths."""
     import json
 
     number = next(n for n in range(1, 10**6) if not any((folder / f"{n}{end}").exists() for end in (".md", ".json")))

@@ -1,7 +1,4 @@
-"""How a comparison of two versions is told: its price, a line for each sample, the table, a file to read, plain data.
-
-Prints and asks nothing.
-"""
+"""Formats a comparison of two versions: price, sample lines, result table, markdown report and JSON data."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ _FENCE: Final = re.compile(r"^(`{3,})", re.MULTILINE)
 
 @dataclass(frozen=True)
 class ComparisonCost:
-    """What a comparison will use, about, without what is on record. `judging`: how many calls are the judge's."""
+    """The estimated usage of a comparison, without recorded calls."""
 
     totals: UsageTotals
     judge_calls: int
@@ -32,7 +29,7 @@ class ComparisonCost:
     models: Sequence[str]
     provider_addresses: Mapping[str, str]
     first_unreplied: Mapping[str, str]
-    """By case the first of several compared calls that its replies say nothing of, so that what follows differs too."""
+    """By case: the first of several compared calls if the case has no reply for it, so that later calls differ too."""
 
     @property
     def calls(self) -> int:
@@ -44,7 +41,7 @@ class ComparisonCost:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two versions, their samples, and what the judge says of them."""
+    """Two versions, their samples and the judged pairs."""
 
     workflow: str
     sides: tuple[str, str]
@@ -56,14 +53,14 @@ class Comparison:
 
     @property
     def table_cases(self) -> tuple[str, ...]:
-        """The cases of the table, and behind several of them all together."""
+        """The cases of the table; with several, followed by an empty name for the totals."""
         return (*self.paths, "") if len(self.paths) > 1 else tuple(self.paths)
 
     def samples_of(self, side: str, case: str = "") -> list[Sample]:
         return [sample for sample in self.samples if sample.side == side and case in ("", sample.case)]
 
     def verdict(self, case: str = "") -> Verdict:
-        """Who was better how often; two samples with the same result are a pair that is undecided."""
+        """Count the wins of each version; judged pairs without a winner are undecided."""
         pairs = [pair for pair in self.judged if case in ("", pair.before.case) and pair.is_judged]
         before, after = (sum(pair.winner == name for pair in pairs) for name in ("before", "after"))
         return Verdict(before, after, len(pairs) - before - after)
@@ -112,10 +109,10 @@ class Comparison:
 
 
 def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
-    """What is compared, and what that costs: before anything is asked."""
+    """Yield the lines to confirm: the compared calls, their estimated price, and notes."""
     cases = count_noun(len(comparison.paths), "case")
     yield (
-        f"{comparison.workflow}: {comparison.sides[0]} beside the {comparison.sides[1]}, {cases}, "
+        f"{comparison.workflow}: {comparison.sides[0]} compared with the {comparison.sides[1]}, {cases}, "
         f"{count_noun(comparison.count, 'sample')} of each"
     )
     paths = list(dict.fromkeys(path.partition("/")[2] for several in comparison.paths.values() for path in several))
@@ -123,48 +120,48 @@ def price_lines(comparison: Comparison, cost: ComparisonCost) -> Iterator[str]:
     more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
     yield f"compared: {named}{more}" if paths else "compared: whole runs"
     usage = cost.totals.usage
-    judging = f", {cost.judge_calls} of them the judge's" if cost.judge_calls else ""
-    known = f"; {cost.recorded_calls:,} more are on record" if cost.recorded_calls else ""
+    judging = f", {cost.judge_calls} of them by the judge" if cost.judge_calls else ""
+    known = f"; {cost.recorded_calls:,} more already recorded" if cost.recorded_calls else ""
     tokens = f"about {usage.input:,} tokens in, {usage.output:,} out"
-    yield f"asks {count_noun(cost.calls, 'call')}{judging}{known}: {tokens}, {format_price(cost.totals.price)}"
+    yield f"makes {count_noun(cost.calls, 'call')}{judging}{known}: {tokens}, {format_price(cost.totals.price)}"
     if cost.models:
         yield f"models: {', '.join(cost.models)}"
     yield from (f"{name}: {place}" for name, place in cost.provider_addresses.items())
     generated = sorted({sample.case for sample in comparison.samples if sample.made_up})
     if generated:
         yield (
-            f"note: in {', '.join(generated)} replies that are not compared are generated, and mean nothing: "
-            "a case that is recorded has those of its run, and `--whole` asks for all"
+            f"note: in {', '.join(generated)} some other replies are generated placeholders: "
+            "record the case from a run to use real ones, or make all calls with `--whole`"
         )
     for case, path in cost.first_unreplied.items():
         yield (
-            f"note: {case} has no reply for {path.partition('/')[2]}, the first call that differs: one was generated "
-            "for each version, and later calls differ, too, where they read it; with a reply in `replies:` of the case "
-            "only what was edited is compared"
+            f"note: {case} has no reply for {path.partition('/')[2]}, the first call that differs: each version gets a "
+            "generated one, so later calls that read it differ too; add a reply to `replies:` of the case to compare "
+            "only your edits"
         )
     pairs = len(comparison.paths) * comparison.count
     if comparison.judge and pairs < MIN_DECIDED_PAIRS:
         number = count_noun(pairs, "pair")
-        yield f"note: {number} cannot tell which is better, whatever comes of them: take {MIN_DECIDED_PAIRS} or more"
+        yield f"note: {number} cannot show a significant difference: use {MIN_DECIDED_PAIRS} or more"
 
 
 def format_sample(sample: Sample) -> str:
-    """One sample that is there."""
+    """Return the line for a finished sample."""
     status = "" if sample.status == "completed" else f": {sample.status}: {indent_continuation(sample.reason)}"
-    known = ", on record" if sample.spent.calls and not sample.asked else ""
+    known = ", recorded" if sample.spent.calls and not sample.asked else ""
     spent = f"{count_noun(sample.spent.calls, 'call')}, {format_price(sample.spent.price)}{known}"
     return f"{sample.case} {sample.number}, {sample.side} ({spent}){status}"
 
 
 def format_judged_pair(pair: JudgedPair) -> str:
-    """One pair that is judged; not which is which, so that who looks on is not swayed either."""
+    """Return the line for a judged pair, without its scores, so that the reader stays unbiased too."""
     failed = next((look.failure for look in pair.judgements if look.failure), "")
     status = f"was not judged: {indent_continuation(failed)}" if failed else "judged in both orders"
     return f"{pair.before.case} {pair.before.number}: {status}"
 
 
 def table_lines(comparison: Comparison) -> Iterator[str]:
-    """The table, and what it tells."""
+    """Yield the result table and the conclusions."""
     rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
     columns = [at for at in range(len(HEADER)) if at < 3 or at > 5 or any(row[at] for row in rows)]
     header = [HEADER[at] for at in columns]
@@ -176,41 +173,41 @@ def table_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def verdict_lines(comparison: Comparison) -> Iterator[str]:
-    """Which version is better, how often, and whether that is more than chance."""
+    """Yield the conclusions: wins of each version, and whether the difference is significant."""
     failed = [sample for sample in comparison.samples if not sample.has_result]
     if failed:
-        yield f"{count_noun(len(failed), 'sample')} did not come to a result: the same command asks what failed again"
+        yield f"{count_noun(len(failed), 'sample')} had no result: run the same command to retry the failed calls"
     if not comparison.judge:
-        yield "nobody has judged them: `--judge judge-pair` has each pair scored; the results are in the file"
+        yield "not judged: `--judge judge-pair` scores each pair; the results are in the file"
         return
     verdict = comparison.verdict()
     before, after = comparison.sides
     yield (
         f"better: {before} {verdict.before}, {after} {verdict.after}, undecided {verdict.undecided} "
-        f"(a pair is decided where the judge, who saw it in both orders, said the same twice)"
+        f"(a pair is decided if the judge prefers the same version in both orders)"
     )
     same, repeated = _count_unjudged_pairs(comparison)
     if same:
-        yield f"{count_noun(same, 'pair')} had the same result twice, and {'was' if same == 1 else 'were'} not judged"
+        yield f"{count_noun(same, 'pair')} had identical results and {'was' if same == 1 else 'were'} not judged"
     if repeated:
-        yield f"{count_noun(repeated, 'pair')} came out as an earlier one of the case, which counts once"
+        yield f"{count_noun(repeated, 'pair')} repeated the results of an earlier pair of the case, which counts once"
     swayed = sum(pair.is_position_biased for pair in comparison.judged)
     if swayed:
-        yield f"in {count_noun(swayed, 'pair')} the judge was for the same place both times: the order swayed it"
+        yield f"in {count_noun(swayed, 'pair')} the judge chose the same position in both orders: the order biased it"
     if verdict.is_significant:
         better = after if verdict.after > verdict.before else before
-        chance = f"chance gives as much in {verdict.p_value:.1%} of times"
-        yield f"{better} is better in these cases, by this judge: {chance}"
+        chance = f"the probability of this by chance is {verdict.p_value:.1%}"
+        yield f"{better} is better in these cases, according to this judge: {chance}"
     elif verdict.decided < MIN_DECIDED_PAIRS:
         number = count_noun(verdict.decided, "decided pair")
-        limit = f"fewer than {MIN_DECIDED_PAIRS} can be chance"
-        yield f"too few to tell: {number}, and {limit}; take more `--samples`, or more cases"
+        limit = f"at least {MIN_DECIDED_PAIRS} are needed"
+        yield f"too few pairs: {number}, {limit}; use more `--samples`, or more cases"
     else:
-        yield f"no difference that is more than chance, which gives as much in {verdict.p_value:.0%} of times"
+        yield f"no significant difference: the probability of this by chance is {verdict.p_value:.0%}"
 
 
 def _count_unjudged_pairs(comparison: Comparison) -> tuple[int, int]:
-    """How many pairs have one result in both versions, and how many are the same as an earlier pair."""
+    """Return the number of pairs with identical results, and of pairs that repeat an earlier pair."""
     after = {(sample.case, sample.number): sample for sample in comparison.samples_of(comparison.sides[1])}
     pairs = [(sample, after[sample.case, sample.number]) for sample in comparison.samples_of(comparison.sides[0])]
     whole = [pair for pair in pairs if pair[0].has_result and pair[1].has_result]
@@ -219,9 +216,9 @@ def _count_unjudged_pairs(comparison: Comparison) -> tuple[int, int]:
 
 
 def pairs_to_judge(pairs: Iterable[tuple[Sample, Sample]], *, is_estimate: bool = False) -> list[tuple[Sample, Sample]]:
-    """The pairs that are worth a judge: both have a result, these differ, and no earlier pair has the same two.
+    """Return the pairs to judge: both samples have results, these differ, and no earlier pair has the same two.
 
-    Where it is walked through, results that are not on record are nobody's, and each is taken for another.
+    In an estimate, results of calls that are not recorded are simulated, so each counts as different.
     """
     first: dict[tuple[str, str, str], tuple[Sample, Sample]] = {}
     for before, after in pairs:
@@ -256,10 +253,10 @@ def _row(comparison: Comparison, case: str, side: str) -> list[str]:
 
 
 def render_markdown(comparison: Comparison) -> str:
-    """All of it, to be read: the table, and each pair with both results and what the judge said."""
+    """Return the report: the table, the conclusions, and each pair with both results and the judgements."""
     rows = [_row(comparison, case, side) for case in comparison.table_cases for side in comparison.sides]
     parts = [
-        f"# {comparison.workflow}: {comparison.sides[0]} beside the {comparison.sides[1]}",
+        f"# {comparison.workflow}: {comparison.sides[0]} compared with the {comparison.sides[1]}",
         "\n".join(f"| {' | '.join(line)} |" for line in (HEADER, ["---"] * len(HEADER), *rows)),
         "\n".join(f"- {line}" for line in verdict_lines(comparison)),
     ]
@@ -281,7 +278,7 @@ def _judgement_lines(comparison: Comparison, pair: JudgedPair) -> Iterator[str]:
     for number, look in enumerate(pair.judgements, 1):
         first = before if look.first == "before" else after
         summary = look.failure or f"{before} {look.before:g}, {after} {look.after:g}. {look.reason}"
-        yield f"- look {number}, {first} stood first: {' '.join(summary.split())}"
+        yield f"- judgement {number}, {first} shown first: {' '.join(summary.split())}"
 
 
 def _fence_text(text: str) -> str:

@@ -1,7 +1,4 @@
-"""Figures of two versions that were compared: mean, spread, who is better how often, and whether that can be chance.
-
-Pure functions of numbers.
-"""
+"""Statistics for comparing two versions: mean, standard deviation, wins and significance."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from math import comb
 from statistics import fmean, stdev
 from typing import Final
 
-SIGNIFICANCE_LEVEL: Final = 0.05  # the probability below which a result is no chance any more
-MIN_DECIDED_PAIRS: Final = 6  # decided pairs: with fewer even those that all agree may be chance
+SIGNIFICANCE_LEVEL: Final = 0.05  # p-values below it are significant
+MIN_DECIDED_PAIRS: Final = 6  # with fewer, even unanimous pairs can be chance
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Of several numbers how many there are, their mean, and their standard deviation, which one alone has not."""
+    """Count, mean and standard deviation of some numbers; a single number has no deviation."""
 
     count: int
     mean: float
@@ -25,7 +22,7 @@ class Spread:
 
 
 def compute_spread(numbers: Sequence[float]) -> Spread | None:
-    """The mean and spread of some numbers; None of none."""
+    """Return the count, mean and standard deviation of `numbers`; None for an empty sequence."""
     if not numbers:
         return None
     return Spread(len(numbers), fmean(numbers), stdev(numbers) if len(numbers) > 1 else None)
@@ -33,7 +30,7 @@ def compute_spread(numbers: Sequence[float]) -> Spread | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How often each side was better. `undecided` are pairs that are equal, or that two looks have seen otherwise."""
+    """How often each side was better. `undecided` counts ties and pairs whose two judgements disagree."""
 
     before: int
     after: int
@@ -45,12 +42,12 @@ class Verdict:
 
     @property
     def p_value(self) -> float:
-        """How probable it is that two equal sides come out at least so unequal: the two-sided sign test."""
+        """The p-value of the two-sided sign test."""
         most, all_ = max(self.before, self.after), self.decided
         tail = sum(comb(all_, wins) for wins in range(most, all_ + 1))
         return min(1.0, float(2 * tail / 2**all_))
 
     @property
     def is_significant(self) -> bool:
-        """Whether this is more than chance."""
+        """Whether the difference is statistically significant."""
         return self.decided >= MIN_DECIDED_PAIRS and self.p_value < SIGNIFICANCE_LEVEL

@@ -1,4 +1,4 @@
-"""Differences of texts, for who reads a miss: `-` before what is expected, `+` before what there is."""
+"""Text differences for failed expectations: `-` marks expected lines, `+` actual ones."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from difflib import SequenceMatcher, unified_diff
 from itertools import islice, takewhile
 from typing import Final
 
-MOST_LINES: Final = 80  # of a difference; the others are counted
-MOST_COMPARED: Final = 5_000  # lines that are compared with those that are looked for
+MOST_LINES: Final = 80  # lines of a difference; further lines are counted
+MOST_COMPARED: Final = 5_000  # lines of a text that are searched for the nearest one
 MAX_LINE_CHARS: Final = 1_000  # characters of a line that are compared
-CONTEXT_LINES: Final = 2  # lines that are told above and below
-CONTEXT_CHARS: Final = 40  # characters of a line that are told around what is most like what is looked for
-MIN_SIMILARITY: Final = 0.5  # how much of what is looked for has to be there
-MIN_MATCH_CHARS: Final = 3  # characters in a row that count as alike
+CONTEXT_LINES: Final = 2  # unchanged lines shown before and after a difference
+CONTEXT_CHARS: Final = 40  # characters shown on either side of the nearest match
+MIN_SIMILARITY: Final = 0.5  # share of the expected line that must match
+MIN_MATCH_CHARS: Final = 3  # shortest run of equal characters that counts as a match
 
 _HUNK_HEADER: Final = re.compile(r"@@ (?:line|(-\S+)) \+?(\d+)\S* @@")
 
 
 def diff_lines(expected: Sequence[str], actual: Sequence[str]) -> list[str]:
-    """The difference of two lists of lines, without the lines that only name them."""
+    """Return the unified diff of two lists of lines, without its file header."""
     lines = list(islice(unified_diff(expected, actual, lineterm="", n=CONTEXT_LINES), 2, None))
     return truncate_lines(lines)
 
 
 def nearest_lines(words: str, text: str) -> list[str]:
-    """What is looked for, and what of the text is most like it, from the first place on where the two differ; where
-    nothing is like it, only the former."""
+    """Return the expected words and the most similar place in the text, from their first difference on; only the
+    expected words if nothing is similar."""
     wanted = words.strip("\n").split("\n")
     lines = text.split("\n")
     longest = max(wanted, key=len)
     at = _nearest_line_number(longest, lines)
     if at is None:
-        return truncate_lines([*(f"-{line}" for line in wanted), "(nothing in the text is like it)"])
+        return truncate_lines([*(f"-{line}" for line in wanted), "(nothing similar in the text)"])
     first = max(0, at - wanted.index(longest))
     candidates = [*lines[first : first + len(wanted)], *[""] * len(wanted)]
     number = next((n for n, line in enumerate(wanted) if line.strip() not in candidates[n]), 0)
@@ -43,7 +43,7 @@ def nearest_lines(words: str, text: str) -> list[str]:
 
 
 def matching_lines(words: str, text: str) -> list[str]:
-    """The lines of the text in which the words stand first, those marked with `+`."""
+    """Return the first occurrence of the words, marked with `+`, with its surrounding lines."""
     first_match = text[: text.index(words)].count("\n")
     last = first_match + words.count("\n")
     lines = text.split("\n")
@@ -56,13 +56,13 @@ def matching_lines(words: str, text: str) -> list[str]:
 
 
 def truncate_lines(lines: list[str]) -> list[str]:
-    """The lines, of a long list the first ones."""
+    """Return at most `MOST_LINES` lines and the number of omitted ones."""
     rest = len(lines) - MOST_LINES
     return lines if rest <= 0 else [*lines[:MOST_LINES], f"… and {rest} more lines"]
 
 
 def add_part_names(lines: Sequence[str], parts: Sequence[tuple[int, str]]) -> list[str]:
-    """A difference whose pieces also say in which part of the text they begin; `parts` by the line they begin with."""
+    """Append to each hunk header the part of the text in which the hunk starts; `parts` holds (first line, name)."""
     labelled_lines = []
     for place, line in enumerate(lines):
         start = _HUNK_HEADER.fullmatch(line)
@@ -76,7 +76,7 @@ def add_part_names(lines: Sequence[str], parts: Sequence[tuple[int, str]]) -> li
 
 
 def _count_context_lines(lines: Sequence[str]) -> int:
-    """How many lines stand above the first one that differs."""
+    """Return the number of unchanged lines before the first difference."""
     return len(list(takewhile(lambda line: line.startswith(" "), lines)))
 
 
@@ -85,9 +85,9 @@ def _part_at(line: int, parts: Sequence[tuple[int, str]]) -> list[str]:
 
 
 def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
-    """The number of the line that has most of one in a stretch; None where none has half of it.
+    """Return the index of the most similar line; None if no line has half of the expected one.
 
-    Of several it is the last: in a prompt what is asked stands behind what it is about.
+    The last of several equally similar lines wins, since in a prompt the instructions follow the material.
     """
     wanted = line.strip()[:MAX_LINE_CHARS]
     matcher = SequenceMatcher(None, "", wanted, autojunk=False)
@@ -106,7 +106,7 @@ def _nearest_line_number(line: str, lines: Sequence[str]) -> int | None:
 
 
 def _excerpt(line: str, wanted: str) -> tuple[str, int]:
-    """What of a line is most like what is wanted, with some of the line around it, and where in it they part."""
+    """Return the most similar part of a line with some context, and the column of the first difference."""
     matcher = SequenceMatcher(None, line[:MAX_LINE_CHARS], wanted[:MAX_LINE_CHARS], autojunk=False)
     match = matcher.find_longest_match()
     first = max(0, match.a - match.b)

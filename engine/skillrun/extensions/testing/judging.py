@@ -1,7 +1,4 @@
-"""Has the samples of two versions scored in pairs: blind, each pair in both orders, by a workflow of the library.
-
-What a judge is told stands in its files; here is only what it gets and gives.
-"""
+"""Scores pairs of samples with a judge workflow: blind, and each pair in both orders."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ JUDGE_OUTPUTS: Final = ("first", "second")
 
 @dataclass(frozen=True)
 class Judgement:
-    """One look of the judge at a pair: which side stood first, what each was given, and why. `failure`: why it gave
-    nothing."""
+    """One judgement of a pair: the side shown first, both scores and the reason. `failure`: why there are no scores."""
 
     first: str
     before: float = 0
@@ -39,7 +35,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class JudgedPair:
-    """Two samples of one case, and both looks at them, in the order in which they were taken."""
+    """Two samples of one case and both judgements, in the order in which they were made."""
 
     before: Sample
     after: Sample
@@ -52,7 +48,7 @@ class JudgedPair:
 
     @property
     def scores(self) -> tuple[float, float]:
-        """The mean of both looks, for each side."""
+        """The mean score of each side."""
         number = len(self.judgements)
         return sum(look.before for look in self.judgements) / number, sum(
             look.after for look in self.judgements
@@ -60,7 +56,7 @@ class JudgedPair:
 
     @property
     def winner(self) -> str:
-        """`before` or `after` where both looks see it so; empty where they do not, or where the scores are equal."""
+        """`before` or `after` if both judgements agree; empty if they disagree or the scores are equal."""
         winners = {
             "before" if look.before > look.after else "after" if look.after > look.before else ""
             for look in self.judgements
@@ -69,7 +65,7 @@ class JudgedPair:
 
     @property
     def is_position_biased(self) -> bool:
-        """Whether each look was for what stood first, or each for what stood second."""
+        """Whether both judgements prefer the first sample shown, or both the second."""
         better = [
             look.before - look.after if look.first == "before" else look.after - look.before for look in self.judgements
         ]
@@ -77,7 +73,7 @@ class JudgedPair:
 
 
 def check_judge(program: Program) -> None:
-    """Raises UsageError where a workflow cannot judge: for want of an input or an output."""
+    """Raise UsageError if the workflow lacks an input or output of a judge, or requires another input."""
     name = program.workflow.name
     inputs = [field.name for field in program.workflow.inputs]
     for word, wanted, there in (
@@ -86,11 +82,11 @@ def check_judge(program: Program) -> None:
     ):
         for each in wanted:
             if each not in there:
-                hint = did_you_mean(each, there) or "`judge-pair` shows what a judge takes and gives"
-                raise UsageError(f"`{name}` is no judge: it has no {word} `{each}`", hint)
+                hint = did_you_mean(each, there) or "`judge-pair` has all inputs and outputs of a judge"
+                raise UsageError(f"`{name}` is not a judge: it has no {word} `{each}`", hint)
     for field in program.workflow.inputs:
         if field.name not in JUDGE_INPUTS and field.required:
-            raise UsageError(f"`{name}` is no judge: nobody gives it `{field.name}`", "give that input a default")
+            raise UsageError(f"`{name}` is not a judge: it requires the input `{field.name}`", "add a default to it")
 
 
 async def judge_all_pairs(
@@ -100,7 +96,7 @@ async def judge_all_pairs(
     circumstances: SampleContext,
     on_pair: Callable[[JudgedPair], None],
 ) -> list[JudgedPair]:
-    """Every pair, in both orders; `tasks` says what a case asks for."""
+    """Judge every pair in both orders; `task_of` returns the description of a case."""
     semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
     async def judge_one(before: Sample, after: Sample) -> JudgedPair:
@@ -117,7 +113,7 @@ async def judge_all_pairs(
 async def _judge_pair(
     judge: Program, before: Sample, after: Sample, task: str, circumstances: SampleContext
 ) -> JudgedPair:
-    """Both looks; which order comes first is drawn by what is judged, so that it is the same when it goes on."""
+    """Judge a pair in both orders. The content decides which order comes first, so a resumed comparison repeats it."""
     starts_with_before = int(sha256_of(f"{before.result}\0{after.result}\0{before.number}")[0], 16) % 2
     judgements, spent = [], UsageTotals()
     for first in ("before", "after") if starts_with_before else ("after", "before"):
@@ -143,11 +139,11 @@ async def _run_judge(
 
 
 def _read_judgement(first: str, outcome: Outcome) -> Judgement:
-    """What a look has given, by the sides again."""
+    """Return the judgement, with scores assigned to the versions again."""
     if outcome.status != "completed":
         return Judgement(first, failure=outcome.reason or outcome.status)
     values: list[Any] = [outcome.outputs.get(name) for name in JUDGE_OUTPUTS]
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return Judgement(first, failure=f"the judge gave no scores: {values}")
+        return Judgement(first, failure=f"the judge returned no scores: {values}")
     before, after = values if first == "before" else reversed(values)
     return Judgement(first, before, after, str(outcome.outputs.get("reason") or ""))

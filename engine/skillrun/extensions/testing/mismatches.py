@@ -1,7 +1,4 @@
-"""What is expected of a run beside what came of it: a miss for each thing that is otherwise, with the difference.
-
-Looks at a run that is over; prints nothing.
-"""
+"""Compares a finished run with a case's expectations and returns a mismatch, with a difference, for each failed one."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from skillrun.types.schemas import quote_value
 
 PATTERN_TIMEOUT: Final = 5.0  # seconds for a regular expression
 NO_CALL: Final = "the run makes no call"
-OUTCOME: Final = ("outcome", "reason")  # what is told first
-MOST_PROMPTS: Final = 3  # whose difference is told for one expectation; the others are counted
+OUTCOME: Final = ("outcome", "reason")  # reported first
+MOST_PROMPTS: Final = 3  # prompts shown with a difference for one expectation; further ones are counted
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """What is otherwise than expected, at the place of the expectation; in `difference` what there is, line by line."""
+    """A failed expectation: the problem at its position, both values, and the lines of the difference."""
 
     problem: Problem
     expected: Any
@@ -36,21 +33,19 @@ class Mismatch:
 
 
 MismatchDetails = Iterator[tuple[str, Any, Sequence[str], str]]
-"""Message, what there is, its difference, and a hint."""
+"""Message, actual value, difference and hint."""
 
 
 def find_mismatches(ready: ReadyCase, case_run: CaseRun) -> list[Mismatch]:
-    """All that is otherwise than the case expects. Where it says nothing of the outcome, the run has to complete."""
+    """Return all mismatches of a run. A case without an expected outcome requires the run to complete."""
     case = ready.case
     expected = list(case.expectations)
     if not any(expectation.kind == "outcome" for expectation in expected):
         expected.insert(0, Expectation("outcome", "completed", case.front.key_span("expect") or case.span))
     if not case_run.has_started and not all(expectation.kind in OUTCOME for expectation in expected):
         return [_start_failure(expected, case_run)]
-    expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # the rest may follow from it
-    by_message: dict[
-        str, Mismatch
-    ] = {}  # by what it says: that a text is not there is said once, whatever is expected of it
+    expected.sort(key=lambda wanted: wanted.kind not in OUTCOME)  # others may follow from it
+    by_message: dict[str, Mismatch] = {}  # a missing text is reported once, however many expectations it has
     for expectation in expected:
         for mismatch in _check_expectation(expectation, case_run, ready):
             by_message.setdefault(mismatch.problem.message, mismatch)
@@ -58,26 +53,25 @@ def find_mismatches(ready: ReadyCase, case_run: CaseRun) -> list[Mismatch]:
 
 
 def _start_failure(expected: Sequence[Expectation], case_run: CaseRun) -> Mismatch:
-    """The one thing that there is to say of a run that never was, whatever is expected of it."""
+    """Return the single mismatch of a run that did not start."""
     expectation = next((expectation for expectation in expected if expectation.kind == "outcome"), expected[0])
-    message = f"the run could not begin: {case_run.outcome.reason}"
+    message = f"the run could not start: {case_run.outcome.reason}"
     return Mismatch(problem_at(expectation.span, "outcome", message), expectation.value, case_run.outcome.status)
 
 
 def check_unused_entries(case: Case, case_run: CaseRun) -> list[Problem]:
-    """A warning for each reply that no call has taken or that is of another shape, and for each answer without a
-    question."""
+    """Return a warning for each unused reply, each reply that violates its call's schema, and each unused answer."""
     problems = Problems()
     if not case_run.has_started:
         return []
     for mismatched in case_run.mismatched_replies:
-        message = f"this reply is none of the shape that `{mismatched.address}` asks for: {mismatched.reason}"
-        hint = "mend it; one that is to be unreadable is written as `text:`"
+        message = f"this reply does not match the schema of `{mismatched.address}`: {mismatched.reason}"
+        hint = "correct it, or write an intentionally invalid reply as `text:`"
         problems.report(mismatched.reply.span, "unfit", message, hint, "warning")
     addresses = list(dict.fromkeys(call.address for call in case_run.calls))
     for reply in case_run.unused_replies:
         hint = _suggest_name(reply.rule.address, addresses, NO_CALL)
-        problems.report(reply.span, "untaken", "no call has taken this reply", hint, "warning")
+        problems.report(reply.span, "untaken", "no call used this reply", hint, "warning")
     for name in case_run.unused_answers:
         span = case.front.key_span("answers", name) or case.span
         problems.report(span, "untaken", f"no question used the answer `{name}`", "", "warning")
@@ -91,12 +85,12 @@ def _check_expectation(expectation: Expectation, case_run: CaseRun, ready: Ready
 
 
 def _suggest_name(name: str, names: Iterable[str], fallback: str) -> str:
-    """What is there instead: the name that is near, or all of them."""
+    """Return a hint with the closest name or all names, or `fallback` without names."""
     return suggest(name, names) or fallback
 
 
 def problem_at(span: Span, code: str, message: str, hint: str = "", severity: Severity = "error") -> Problem:
-    """A problem at a place."""
+    """Return a problem at the position of `span`."""
     line, column = span.source.position(span.offset)
     return Problem(span.path, line, column, code, message, hint, severity, span.source.line(line))
 
@@ -107,20 +101,20 @@ def problem_at(span: Span, code: str, message: str, hint: str = "", severity: Se
 def _outcome(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
     if case_run.outcome.status != expectation.value:
         reason = f": {case_run.outcome.reason}" if case_run.outcome.reason else ""
-        message = f"the run is expected to be {expectation.value}, and is {case_run.outcome.status}{reason}"
+        message = f"expected the run to be {expectation.value}, but it is {case_run.outcome.status}{reason}"
         yield message, case_run.outcome.status, (), str(case_run.outcome.next_step) if not reason else ""
 
 
 def _reason(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
     reason = case_run.outcome.reason
     if expectation.value not in reason:
-        yield "these words are not in the reason", reason, (f"the reason is: {reason or '(none)'}",), ""
+        yield "the reason does not contain these words", reason, (f"the reason is: {reason or '(none)'}",), ""
 
 
 def _path(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
     path = list(expectation.value)
     if path != case_run.path:
-        yield "the run took another path", case_run.path, diff_lines(path, case_run.path), ""
+        yield "the run took a different path", case_run.path, diff_lines(path, case_run.path), ""
 
 
 def _phase_checker(field: str) -> Callable[[Expectation, CaseRun, Mapping[str, str]], MismatchDetails]:
@@ -141,22 +135,22 @@ def _phase_checker(field: str) -> Callable[[Expectation, CaseRun, Mapping[str, s
         elif values[expectation.test] != expectation.value:
             actual = values[expectation.test]
             lines = diff_lines([quote_value(expectation.value)], [quote_value(actual)])
-            yield f"`{expectation.test}` of `{expectation.subject}` is another", actual, lines, ""
+            yield f"`{expectation.test}` of `{expectation.subject}` has a different value", actual, lines, ""
 
     return check
 
 
 def _phase_state(phase: str, case_run: CaseRun) -> str:
-    return "it has not ended" if phase in case_run.path else "the run has not come to it"
+    return "it has not ended" if phase in case_run.path else "the run did not reach it"
 
 
 def _artifact(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]) -> MismatchDetails:
     text = case_run.artifacts.get(expectation.subject)
     if not expectation.test and not expectation.value:
         if text is not None:
-            yield f"`{expectation.subject}` was written, and is not expected", True, (), ""
+            yield f"`{expectation.subject}` was written, but is not expected", True, (), ""
     elif text is None:
-        hint = _suggest_name(expectation.subject, case_run.artifacts, "the run has written nothing")
+        hint = _suggest_name(expectation.subject, case_run.artifacts, "the run wrote no artifacts")
         yield f"`{expectation.subject}` was not written", None, (), hint
     elif expectation.test:
         for message, difference in _text(expectation, text, files):
@@ -166,7 +160,7 @@ def _artifact(expectation: Expectation, case_run: CaseRun, files: Mapping[str, s
 def _prompt(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str]) -> MismatchDetails:
     prompts = [call for call in case_run.calls if call.matches(expectation.subject)]
     if not prompts:
-        yield f"no call is at `{expectation.subject}`", None, (), _suggest_address(expectation.subject, case_run)
+        yield f"no call matches `{expectation.subject}`", None, (), _suggest_address(expectation.subject, case_run)
     mismatch_count = 0
     for call in prompts:
         details = list(_one_prompt(expectation, call.request, files))
@@ -175,15 +169,15 @@ def _prompt(expectation: Expectation, case_run: CaseRun, files: Mapping[str, str
             for message, actual, difference in details:
                 yield f"the prompt at `{call.round_address}` {message}", actual, difference, ""
     if mismatch_count > MOST_PROMPTS:
-        yield f"{mismatch_count - MOST_PROMPTS} more of {len(prompts)} prompts there miss it", None, (), ""
+        yield f"{mismatch_count - MOST_PROMPTS} more of these {len(prompts)} prompts fail the same way", None, (), ""
 
 
 def _suggest_address(pattern: str, case_run: CaseRun) -> str:
-    """Where calls are made, when none is at a pattern: in other rounds, or at other addresses."""
+    """Return a hint for a pattern that matches no call: the rounds in which it matches, or other addresses."""
     anywhere = ROUND_PREFIX.sub("", pattern, count=1)
     rounds = dict.fromkeys(call.round for call in case_run.calls if anywhere != pattern and call.matches(anywhere))
     if rounds:
-        return f"it is asked there in round {', '.join(map(str, rounds))} alone; an unchanged prompt is not sent again"
+        return f"it matches only in round {', '.join(map(str, rounds))}; an unchanged prompt is not sent again"
     return _suggest_name(pattern, dict.fromkeys(call.round_address for call in case_run.calls), NO_CALL)
 
 
@@ -195,7 +189,7 @@ def _one_prompt(
         tokens = sum(parts.values())
         if tokens > expectation.value:
             lines = [f"{part}: {number:,} tokens" for part, number in parts.items()]
-            yield f"has {tokens:,} tokens, and at most {expectation.value:,} are expected", tokens, lines
+            yield f"has {tokens:,} tokens; expected at most {expectation.value:,}", tokens, lines
         return
     text = prompt_text(request)
     for message, difference in _text(expectation, text, files):
@@ -203,21 +197,21 @@ def _one_prompt(
 
 
 def _text(expectation: Expectation, text: str, files: Mapping[str, str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """What is otherwise in a text, and the difference: what is expected behind `-`, what there is behind `+`."""
+    """Yield the message and difference of a text that fails an expectation: `-` marks expected lines, `+` actual."""
     words = str(expectation.value)
     match expectation.test:
         case "contains" if words not in text:
             yield f"does not contain {quote_value(words)}", nearest_lines(words, text)
         case "lacks" if words in text:
-            yield f"contains {quote_value(words)}, which is not expected", matching_lines(words, text)
+            yield f"contains {quote_value(words)}, but must not", matching_lines(words, text)
         case "matches" if not _has_match(words, text):
-            yield f"has nothing that matches {quote_value(words)}", ()
+            yield f"has no match for {quote_value(words)}", ()
         case "equals" if files[words].rstrip() != text.rstrip():
-            yield f"is not equal to {words}", diff_lines(files[words].splitlines(), text.splitlines())
+            yield f"differs from {words}", diff_lines(files[words].splitlines(), text.splitlines())
 
 
 def _has_match(pattern: str, text: str) -> bool:
-    """Whether a regular expression occurs in a text, or in one of its lines: `^` and `$` are those of a line too."""
+    """Whether a regular expression matches in a text or in one of its lines, so `^` and `$` also work per line."""
     return any(find_hits(pattern, part, PATTERN_TIMEOUT, ignore_case=False) for part in (text, *text.splitlines()))
 
 
@@ -240,10 +234,10 @@ def _calls(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str
 def _price(expectation: Expectation, case_run: CaseRun, _files: Mapping[str, str]) -> MismatchDetails:
     if case_run.price is None:
         models = ", ".join(dict.fromkeys(call.request.model for call in case_run.calls))
-        hint = "`models:` of config/models.yaml has the prices"
-        yield f"the price is not known of all models that were asked: {models}", None, (), hint
+        hint = "add the price to `models:` in config/models.yaml"
+        yield f"the price of at least one of the models is unknown: {models}", None, (), hint
     elif case_run.price > expectation.value:
-        message = f"the calls cost ${case_run.price:.4f}, and at most ${expectation.value:.4f} are expected"
+        message = f"the calls cost ${case_run.price:.4f}; expected at most ${expectation.value:.4f}"
         yield message, case_run.price, (), ""
 
 

@@ -1,7 +1,4 @@
-"""What is wrong with a case: with its text, its keys, and what it names of its workflow.
-
-Runs no case.
-"""
+"""Checks cases without running them: their syntax, their keys, and the names that they use from their workflow."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from skillrun.syntax.source import MAX_BYTES, Source, Span
 
 
 def check_cases(project: Path, library: Library, programs: Sequence[Program]) -> tuple[list[str], Iterator[Problem]]:
-    """The check of `skillrun validate`: the project's case files, and their problems.
+    """Return the project's case files and their problems, for `skillrun validate`.
 
     The names in a case are checked only if the library has no errors.
     """
@@ -35,10 +32,10 @@ def check_cases(project: Path, library: Library, programs: Sequence[Program]) ->
 def case_problems(
     file: CaseFile, workflows: Iterable[str], program: Program | None, project: Path, text: str | None = None
 ) -> Problems:
-    """What is wrong with a case, whose text is given where it is not that of its file.
+    """Return the problems of a case; `text` replaces the content of its file.
 
-    What it names is looked up in the program, where one is given. A file in a folder that no workflow is named like is
-    a case only where it looks like one.
+    Names are checked only with a program. In a folder without a workflow of the same name, only files that look like
+    cases are checked.
     """
     problems, workflow_names = Problems(), list(workflows)
     try:
@@ -51,7 +48,7 @@ def case_problems(
     if file.workflow not in workflow_names:
         problems = Problems()
         if looks_like_case(document):
-            message = f"no workflow is called `{file.workflow}`, as the folder of this case is"
+            message = f"the folder of this case is named `{file.workflow}`, but no workflow has this name"
             hint = suggest(file.workflow, filter(None, workflow_names))
             problems.report(Span(document.source, 0), "unknown-workflow", message, hint)
         return problems

@@ -1,4 +1,4 @@
-"""`skillrun test --record`: writes a case that is made of a run, and says in what a run of it would be another one."""
+"""`skillrun test --record`: creates a case from a run and warns where the case differs from the run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from skillrun.types.fields import SLUG
 
 
 def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
-    """Write the case `name` of a run; its workflow, and its name. Writes over nothing."""
+    """Write the case `name` of a run and return its workflow and name. Existing files are not overwritten."""
     if not SLUG.fullmatch(name):
-        raise UsageError(f"`{name}` is no name for a case", "small letters, digits and `-`: `--as dark-mode`")
+        raise UsageError(
+            f"`{name}` is not a valid case name", "use lowercase letters, digits and `-`: `--as dark-mode`"
+        )
     library, project = open_library(), current_project().resolve()
     with run:
         workflow = run.state().workflow
@@ -32,7 +34,9 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
         if path.exists() or path.is_symlink():
             raise UsageError(f"{relative_to_cwd(path)} already exists", "choose another name with `--as`")
     if not folder.resolve().is_relative_to(project):
-        raise UsageError(f"{relative_to_cwd(folder)} leads out of the project", "make it a folder of the project")
+        raise UsageError(
+            f"{relative_to_cwd(folder)} is outside the project", "replace the link with a folder in the project"
+        )
     for written, text in {**recorded.artifacts, **recorded.extra_files, case.name: recorded.text}.items():
         (folder / written).parent.mkdir(parents=True, exist_ok=True)
         (folder / written).write_text(text, encoding="utf-8")
@@ -45,7 +49,7 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
 
 
 def _check_program(workflow: str, library: Library, out: Output) -> Program:
-    """The program of a workflow; ends the command where it has errors. Warnings are told when the case is run."""
+    """Return a workflow's program; exit if it has errors. Warnings are printed when the case runs."""
     require_workflow(workflow, library)
     program = check_workflow(library, workflow, COMMANDS)
     if library.problems.has_errors:

@@ -1,7 +1,4 @@
-"""The prompts of the run that a case was recorded from: kept beside it, each text once, and held against what is sent.
-
-Reads and writes no file.
-"""
+"""Prompts of recorded runs: converts them to and from JSON, and compares them with the prompts that a case sends."""
 
 from __future__ import annotations
 
@@ -23,9 +20,9 @@ _NAME: Final = 16  # digits of a text's hash
 
 @dataclass(frozen=True)
 class PromptDifference:
-    """A call whose prompt is another than the recorded one: `-` is recorded, `+` is there.
+    """A call whose prompt differs from the recorded one: `-` marks recorded lines, `+` current ones.
 
-    `status`: `differs`; `new`, where the run of the record has not made it; `gone`, where the case's run does not.
+    `status`: `differs`; `new` if only the case's run makes the call; `gone` if only the recorded run made it.
     """
 
     address: str
@@ -34,11 +31,11 @@ class PromptDifference:
 
 
 RecordedPrompt = tuple[str, list[str]]
-"""An address, and the texts that its prompt is made of."""
+"""An address, and the texts of its prompt."""
 
 
 def recorded_prompts(journal: Journal) -> list[RecordedPrompt]:
-    """What a run has sent last at each address in each round; of one address in the order of the rounds."""
+    """Return the last prompt that a run sent at each address in each round, sorted by round."""
     last: dict[tuple[str, str], list[str]] = {}
     for entry in journal.entries("sent"):
         last[entry.address, str(entry.body.get("round", "1"))] = list_prompt_texts(Request.from_dict(entry.body))
@@ -47,12 +44,12 @@ def recorded_prompts(journal: Journal) -> list[RecordedPrompt]:
 
 
 def list_prompt_texts(request: Request) -> list[str]:
-    """The texts of a prompt; two of them have an empty line between them."""
+    """Return the texts of a prompt, which are joined by empty lines where it is shown."""
     return [block.text for block in request.system] + [b.text for message in request.messages for b in message.blocks]
 
 
 def dump_prompts(prompts: Iterable[RecordedPrompt]) -> str:
-    """What is kept: every text once, as a list of lines, by its hash."""
+    """Return the prompts as JSON; each text is stored once, as a list of lines, under its hash."""
     texts: dict[str, list[str]] = {}
     calls = []
     for address, parts in prompts:
@@ -63,21 +60,21 @@ def dump_prompts(prompts: Iterable[RecordedPrompt]) -> str:
 
 
 def load_prompts(text: str) -> list[RecordedPrompt]:
-    """The prompts that `to_json` was given. Raises ValueError for anything else."""
+    """Parse the output of `dump_prompts`. Raises ValueError for any other text."""
     data: Any = json.loads(text)
     try:
         texts = {name: "\n".join(lines) for name, lines in data["texts"].items()}
         return [(str(call["address"]), [texts[name] for name in call["texts"]]) for call in data["prompts"]]
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"it holds no prompts: {error}") from None
+        raise ValueError(f"not a file of recorded prompts: {error}") from None
 
 
 def prompt_differences(
     recorded: Iterable[RecordedPrompt], sent: Iterable[tuple[str, Request]]
 ) -> Iterator[PromptDifference]:
-    """What is sent otherwise than it was, in the order of what is sent; what is not sent any more comes last.
+    """Yield the prompts that differ, in sending order, then the recorded prompts that are no longer sent.
 
-    Of an address that has several prompts the first stands beside the first.
+    Several prompts of one address are compared in their order.
     """
     recorded_texts: defaultdict[str, list[list[str]]] = defaultdict(list)
     for address, texts in recorded:

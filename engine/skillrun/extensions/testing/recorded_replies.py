@@ -1,4 +1,4 @@
-"""The replies of a run as rules of a case: each by its address, of several rounds in their order. Writes nothing."""
+"""Converts the replies of a run to scripted replies of a case, by address and sorted by round."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from skillrun.structured_output.trailing_record import find_last_block
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
 
-MAX_CASE_BYTES: Final = MAX_BYTES * 9 // 10  # of a file that a case is made of
+MAX_CASE_BYTES: Final = MAX_BYTES * 9 // 10  # maximum size of a recorded case file or script
 
 
 def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
-    """A rule for each reply, and for each failure that stayed one; of one address in the order of the rounds."""
+    """Return a rule for each reply and each final failure; rules of one address are sorted by round."""
     rounds = {
         (entry.address, entry.fingerprint): str(entry.body.get("round", "1")) for entry in journal.entries("sent")
     }
-    last: dict[tuple[str, str], dict[str, Any]] = {}  # by address and round: what was asked again counts
+    last: dict[tuple[str, str], dict[str, Any]] = {}  # by address and round: the last attempt counts
     rules_of: tuple[tuple[Kind, Callable[[Body], dict[str, Any]]], ...] = (("failed", _failure), ("reply", _reply))
     for kind, rule_of in rules_of:
         for entry in journal.entries(kind):
@@ -40,20 +40,20 @@ def recorded_replies(journal: Journal) -> list[dict[str, Any]]:
 
 
 def round_sort_key(number: str) -> list[int]:
-    """What rounds are sorted by: `2`, and inside of an inline workflow `2.1`."""
+    """Return the sort key of a round such as `2`, or `2.1` in an inline workflow."""
     return [int(part) for part in number.split(".") if part.isdecimal()]
 
 
 def split_into_scripts(rules: Sequence[dict[str, Any]]) -> list[str]:
-    """The rules as scripts, as few as there can be of files that are read. Raises SkillrunError for a longer reply."""
+    """Split the rules into as few scripts as the size limit allows. Raises SkillrunError if a reply exceeds it."""
     parts: list[list[str]] = [[]]
     size = 0
     for rule in rules:
         text = to_frontmatter({"replies": [rule]}).partition("replies:\n")[2].rpartition("\n---")[0] + "\n"
         length = len(text.encode("utf-8", "surrogatepass"))
         if length > MAX_BYTES:
-            message = f"the reply at `{rule['address']}` is longer than a file of a case may be ({MAX_BYTES:,} bytes)"
-            raise SkillrunError(message, "write a case by hand, with a shorter reply there")
+            message = f"the reply at `{rule['address']}` exceeds the size limit of a case file ({MAX_BYTES:,} bytes)"
+            raise SkillrunError(message, "write the case manually, with a shorter reply")
         if parts[-1] and size + length > MAX_CASE_BYTES:
             parts.append([])
             size = 0
@@ -75,14 +75,14 @@ def _reply(body: Mapping[str, Any]) -> dict[str, Any]:
         data = _data(text)
         rule |= {"text": text} if data is None else {"data": data}
         if data is None and find_last_block(text) is None:
-            rule["record"] = False  # it had none, and gets none
+            rule["record"] = False  # the reply had no record, so none is generated
     if stop != ("tool" if calls else "end"):
         rule["stop"] = stop
     return rule
 
 
 def _data(text: str) -> Any:
-    """The JSON object or list that a text is; None for any other."""
+    """Parse a text that is a nonempty JSON object or list; None for any other text."""
     try:
         data = json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except ValueError:

@@ -1,7 +1,4 @@
-"""Makes a case of a run: what it was given, each reply by its address, and what came of it.
-
-Changes nothing in the run, and writes nothing.
-"""
+"""Creates a case from a run: its inputs, its replies by address, and its results as expectations."""
 
 from __future__ import annotations
 
@@ -28,15 +25,14 @@ from skillrun.syntax.source import MAX_BYTES
 from skillrun.types.input_values import resolve_inputs
 
 ENDED: Final = ("completed", "failed", "waiting")
-MOST_NAMED: Final = 5  # files of another version that are named
-PROMPTS: Final = ".prompts.json"  # beside the artifacts, none of which can be called so
+MOST_NAMED: Final = 5  # changed files that are listed
+PROMPTS: Final = ".prompts.json"  # no artifact can have this name
 RUNS: Final = ".runs"
 
 
 @dataclass(frozen=True)
 class RecordedCase:
-    """A case as its file holds it, the texts that its artifacts are equal to, what else is beside it, and what is to be
-    said of it."""
+    """The text of a case file, the expected artifacts, the other files of the case, and the warnings to print."""
 
     text: str
     artifacts: Mapping[str, str]
@@ -45,13 +41,13 @@ class RecordedCase:
 
 
 def record_case(run: StoredRun, program: Program, name: str, project: Path) -> RecordedCase:
-    """The case `name` of a run of this program. Raises SkillrunError where the run has not ended or cannot be read."""
+    """Return the case `name` of a run. Raises SkillrunError if the run has not ended or cannot be read."""
     with closing(run.read_only_journal()) as journal:
         store = run.data(journal)
         state, _ = store.state.read()
         if state.status not in ENDED:
-            hint = f"`skillrun resume {run.command_argument(project)}` goes on with it"
-            raise SkillrunError(f"the run `{run.name}` has not ended: it is {state.status}", hint)
+            hint = f"`skillrun resume {run.command_argument(project)}` continues it"
+            raise SkillrunError(f"the run `{run.name}` has not ended: its status is {state.status}", hint)
         notices = _notices(run, program, state, store, project)
         files = dict(_artifacts(store, notices))
         answers = _answers(journal, notices)
@@ -66,7 +62,7 @@ def record_case(run: StoredRun, program: Program, name: str, project: Path) -> R
         others = _other_runs(journal)
         prompts = dump_prompts(recorded_prompts(journal))
         if len(prompts) > MAX_PROMPTS_BYTES:
-            notices.append(f"the prompts have more than {MAX_PROMPTS_BYTES:,} bytes, and are not in the case")
+            notices.append(f"the case does not include the prompts: they have more than {MAX_PROMPTS_BYTES:,} bytes")
             prompts = ""
         rules = recorded_replies(journal)
         front = {
@@ -79,7 +75,7 @@ def record_case(run: StoredRun, program: Program, name: str, project: Path) -> R
             "replies": rules,
             "expect": expect,
         }
-    body = f"Recorded from the run `{run.name}`, which was begun at {state.started_at}.\n"
+    body = f"Recorded from the run `{run.name}`, started at {state.started_at}.\n"
     text = to_frontmatter(front, body)
     extra_files = {**({PROMPTS: prompts} if prompts else {}), **others}
     if len(text.encode()) > MAX_CASE_BYTES:  # a longer file is not read
@@ -92,23 +88,23 @@ def record_case(run: StoredRun, program: Program, name: str, project: Path) -> R
 
 
 def _notices(run: StoredRun, program: Program, state: State, store: RunData, project: Path) -> list[str]:
-    """What makes a run of the case another one than the run was."""
+    """Return warnings about differences between the case and the run."""
     notices = []
     changed = changed_files(program, state)
     if changed:
         named = ", ".join(changed[:MOST_NAMED])
         more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
         have = "has" if len(changed) == 1 else "have"
-        notices.append(f"`{run.name}` is a run of another version: {named}{more} {have} changed since")
+        notices.append(f"`{run.name}` ran another version: {named}{more} {have} changed since")
     if state.project and Path(state.project) != project.resolve():
-        notices.append(f"`{run.name}` was a run in {state.project}; the case reads files of this project")
+        notices.append(f"`{run.name}` ran in {state.project}; the case reads the files of this project")
     edited = store.edited_files()
-    unknown = f"was changed by hand in `{run.name}`, and a run of the case knows nothing of that"
+    unknown = f"was edited in `{run.name}` after the run wrote it; the case does not include the edit"
     return notices + [f"{name} {unknown}" for name in edited]
 
 
 def _inputs(program: Program, state: State) -> dict[str, Any]:
-    """The inputs that are not what they are by default."""
+    """Return the inputs that differ from their defaults."""
     known = {field.name for field in program.workflow.inputs}
     default, _, _ = resolve_inputs(program.workflow.inputs, {}, {"config": program.config})
     return {
@@ -119,9 +115,9 @@ def _inputs(program: Program, state: State) -> dict[str, Any]:
 
 
 def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
-    """The answers by their questions' ids, of a question that was put several times in their order.
+    """Return the answers by question id; a question that was asked several times has a list.
 
-    Those that are all taken by default are left out: so they are in a run of the case.
+    Questions with default answers only are omitted, since a run of the case uses the same defaults.
     """
     records_by_question: defaultdict[str, list[QuestionRecord]] = defaultdict(list)
     for entry in journal.entries("answer"):
@@ -130,9 +126,9 @@ def _answers(journal: Journal, notices: list[str]) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for question, records in records_by_question.items():
         if any(record.get("comment") for record in records):
-            notices.append(f"a comment to `{question}` is not in the case: answers that are prepared have none")
+            notices.append(f"the case does not include the comment on `{question}`: prepared answers have no comments")
         if any(record.get("ended") for record in records):
-            notices.append(f"`{question}` was where a list was ended early; the case leaves it open")
+            notices.append(f"the user ended a list early at `{question}`; the case does not include that")
         if any(record.get("answered_by") != DEFAULT for record in records):
             values = [_answer(record) for record in records]
             answers[question] = values[0] if len(values) == 1 else [_as_single_answer(value) for value in values]
@@ -145,20 +141,20 @@ def _answer(record: QuestionRecord) -> Any:
 
 
 def _as_single_answer(answer: Any) -> Any:
-    """One of several answers, so that no list of texts is taken for a single answer of several choices."""
+    """Wrap one of several answers, so that a list of texts is not read as one answer with several choices."""
     return answer if isinstance(answer, dict) else {"answer": answer}
 
 
 def _artifact_expectation(name: str, artifact: str, text: str, notices: list[str]) -> dict[str, str] | bool:
-    """What is expected of an artifact: its text, or where that is too long for a file of a case, that it is written."""
+    """Return the expectation for an artifact: its text or, if that exceeds the size limit, that it exists."""
     if len(text.encode("utf-8", "surrogatepass")) <= MAX_BYTES:
         return {"equals": f"{name}/{artifact}"}
-    notices.append(f"{artifact} has more than {MAX_BYTES:,} bytes: the case looks only whether it is written")
+    notices.append(f"{artifact} has more than {MAX_BYTES:,} bytes: the case only checks that it is written")
     return True
 
 
 def _other_runs(journal: Journal) -> dict[str, str]:
-    """What was read of other runs, by its path below the folder of runs."""
+    """Return the files read from other runs, by their paths below the runs folder."""
     files: dict[str, str] = {}
     for entry in journal.entries("tool"):
         origin, names, texts = (entry.body.get(key) for key in ("run", "files", "texts"))
@@ -171,7 +167,7 @@ def _other_runs(journal: Journal) -> dict[str, str]:
 
 
 def _path(run: StoredRun) -> list[str]:
-    """The phases in the order in which they began, each once a round, however often the run was gone on with."""
+    """Return the phases in the order in which they started, each once per round, even if the run was resumed."""
     begun: dict[tuple[str, int], None] = {}
     for event in run.events():
         if event["event"] == "PhaseStarted" and "/" not in str(event.get("phase")):
@@ -180,7 +176,7 @@ def _path(run: StoredRun) -> list[str]:
 
 
 def _artifacts(store: RunData, notices: list[str]) -> list[tuple[str, str]]:
-    """The artifacts that are as the run has written them, with their texts."""
+    """Return the names and texts of the artifacts that were not edited after the run wrote them."""
     texts = []
     edited = set(store.edited_files())
     for name in store.artifacts.list_names():
@@ -190,5 +186,5 @@ def _artifacts(store: RunData, notices: list[str]) -> list[tuple[str, str]]:
         try:
             texts.append((name, content.decode("utf-8")))
         except UnicodeDecodeError:
-            notices.append(f"{name} is no text, and is not in the case")
+            notices.append(f"the case does not include {name}: it is not a text file")
     return texts

@@ -1,4 +1,4 @@
-"""How what came of cases is told: as lines, as plain data, and as JUnit XML. Prints and writes nothing."""
+"""Formats the results of cases as lines, as JSON data and as JUnit XML."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from skillrun.extensions.testing.suite import CaseResult
 from skillrun.syntax.diagnostics import Problem, make_printable, render_problem
 
 SUITES: Final = "testsuites"
-NOT_AS_RECORDED: Final = ("{} prompt is not as recorded", "{} prompts are not as recorded")
-_STATUS_NOTES: Final = {"differs": "", "new": ": it was not asked then", "gone": ": it is not asked any more"}
-_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # no XML 1.0 can hold them
+NOT_AS_RECORDED: Final = ("{} prompt differs from the recording", "{} prompts differ from the recording")
+_STATUS_NOTES: Final = {"differs": "", "new": ": not in the recording", "gone": ": no longer sent"}
+_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")  # not allowed in XML 1.0
 
 
 def format_result(result: CaseResult, *, prompts: bool = False) -> Iterator[str]:
-    """What a case misses and what is wrong with it, each with its place; an empty line behind each, warnings last.
+    """Yield a case's mismatches and problems with their positions, warnings last, an empty line after each.
 
-    Of one that misses also the prompts that are not as recorded; with `prompts` of any, and all of them.
+    Failed cases also show the first prompts that differ from the recording; with `prompts` every case shows all.
     """
     errors = [problem for problem in result.problems if problem.severity != "warning"]
     warnings = [problem for problem in result.problems if problem.severity == "warning"]
@@ -38,7 +38,7 @@ def format_result(result: CaseResult, *, prompts: bool = False) -> Iterator[str]
 
 
 def _prompt_lines(prompts: Sequence[PromptDifference], most: int) -> Iterator[str]:
-    """The first prompts that are not as recorded, and how many more there are."""
+    """Yield the first prompts that differ from the recording, and the number of further ones."""
     yield NOT_AS_RECORDED[0 if len(prompts) == 1 else 1].format(len(prompts))
     for prompt in prompts[:most]:
         yield f"  {prompt.address}{_STATUS_NOTES[prompt.status]}"
@@ -48,7 +48,7 @@ def _prompt_lines(prompts: Sequence[PromptDifference], most: int) -> Iterator[st
 
 
 def build_result_data(result: CaseResult) -> dict[str, Any]:
-    """The same as plain data."""
+    """Return the result as JSON data."""
     return {
         "workflow": result.workflow,
         "case": result.name,
@@ -72,7 +72,7 @@ def build_result_data(result: CaseResult) -> dict[str, Any]:
 
 
 def render_junit(results: Iterable[CaseResult], seconds: float) -> bytes:
-    """JUnit XML as CI servers read it: a suite for each workflow; a miss is a failure, what could not run an error."""
+    """Return JUnit XML: a suite per workflow; a failed case is a failure, an invalid or not run case an error."""
     suites: defaultdict[str, list[CaseResult]] = defaultdict(list)
     for result in results:
         suites[result.workflow].append(result)
@@ -109,14 +109,14 @@ def _add(suite: Element, result: CaseResult) -> None:
         errors = [problem for problem in result.problems if problem.severity == "error"]
         _add_outcome(case, "error", errors[0], len(errors), [render_problem(problem) for problem in errors])
     elif result.status == "not-run":
-        message = f"`{result.workflow}` has problems: `skillrun validate` shows them"
+        message = f"`{result.workflow}` has problems; run `skillrun validate` to see them"
         SubElement(case, "error", {"type": "not-run", "message": _text(message)})
     if warnings:
         SubElement(case, "system-out").text = _text("\n\n".join(map(render_problem, warnings)))
 
 
 def _add_outcome(case: Element, tag: str, first: Problem, number: int, blocks: Iterable[str]) -> None:
-    """One element, since readers of JUnit XML take one: its message is the first, its text all of them."""
+    """Add one element, since JUnit readers expect one: its message is the first problem, its text all of them."""
     more = f" (and {number - 1} more)" if number > 1 else ""
     element = SubElement(case, tag, {"type": first.code, "message": _text(f"{first.message}{more}")})
     element.text = _text("\n\n".join(blocks))

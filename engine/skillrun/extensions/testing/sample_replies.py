@@ -1,6 +1,6 @@
-"""Calls whose replies are kept in a journal: what was answered is not asked again, in this comparison or a later one.
+"""Replies for compared calls: stored in a journal, so that no comparison repeats a completed call.
 
-A call is known by its prompt, its address, and which sample it is of.
+A call is identified by its prompt, its address and its sample.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ CallExchange = tuple[str, Request, Reply]
 
 @dataclass
 class SampleReplies:
-    """Where replies come from: the journal, or else the models, once for all who ask the same at the same time.
+    """Returns replies from the journal, or calls the models; identical concurrent calls are sent once.
 
-    Where it does not keep them, the models are stand-ins: what was asked of them is what would be asked.
+    With `saves=False` the gateway is a simulation, and `new_calls` lists the calls that a comparison would make.
     """
 
     journal: Journal
@@ -34,7 +34,7 @@ class SampleReplies:
     async def get_reply(
         self, request: Request, address: str, sample: str, attempts: AttemptListener
     ) -> tuple[Reply, bool]:
-        """The reply to a call of a sample, and whether it was on record. Raises ModelError."""
+        """Return the reply to a call of a sample, and whether the journal had it. Raises ModelError."""
         place, fingerprint = f"{sample}/{address}", request.fingerprint()
         body = self.journal.find("reply", place, fingerprint)
         if body is not None:
@@ -53,8 +53,8 @@ class SampleReplies:
             self.new_calls.append((address, request, reply))
             future.set_result(reply)
         except BaseException as error:
-            future.set_exception(error if isinstance(error, ModelError) else ModelError("other", "it was ended"))
-            future.exception()  # who else waits for it is told; nobody has to
+            future.set_exception(error if isinstance(error, ModelError) else ModelError("other", "it was cancelled"))
+            future.exception()  # marks it as retrieved: there may be no other waiter
             raise
         finally:
             if self.saves:
@@ -64,9 +64,9 @@ class SampleReplies:
 
 @dataclass
 class SampleGateway:
-    """The models of one sample: what is compared is asked, all else is scripted.
+    """The gateway of one sample: compared calls get model replies, all others scripted ones.
 
-    `sent` are all calls in their order, `answers` those that were asked.
+    `sent` lists all calls in order, `compared_calls` the compared ones.
     """
 
     replies: SampleReplies
@@ -77,9 +77,9 @@ class SampleGateway:
     sent: list[tuple[str, Request]] = field(default_factory=list)
     compared_calls: list[CallExchange] = field(default_factory=list)
     new_calls: int = 0
-    """How many of these were not on record."""
+    """Number of compared calls that had no recorded reply."""
     generated_replies: int = 0
-    """How many replies before the last of these were generated, as no rule fits."""
+    """Number of replies before the last compared call that were generated because no rule matched."""
 
     def __post_init__(self) -> None:
         self._generated = 0
@@ -103,5 +103,5 @@ class SampleGateway:
 
     @property
     def spent(self) -> UsageTotals:
-        """What the calls of this sample use, whether they were asked now or before."""
+        """The usage of the compared calls, including recorded ones."""
         return sum((UsageTotals(1, reply.usage, reply.price) for _, _, reply in self.compared_calls), UsageTotals())

@@ -1,6 +1,6 @@
-"""Samples of two versions of a workflow on its cases: which calls are compared, and what each sample gives.
+"""Samples two versions of a workflow on its cases: selects the compared calls and collects the results.
 
-Asks models by the gateway that it is given. Which version is better is for `judging` and `figures`.
+`judging` and `comparison_stats` decide which version is better.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.frontmatter import format_json_text
 
 MAX_CONCURRENT_SAMPLES: Final = 4
-"""Samples that run beside one another; how many calls do is for the providers."""
+"""Samples that run in parallel; the providers limit the number of parallel calls."""
 _TURN: Final = re.compile(r"/\d+\.\d+$")
 
 ConversationPaths = Collection[str]
@@ -37,7 +37,7 @@ ConversationPaths = Collection[str]
 
 @dataclass(frozen=True)
 class ComparisonSide:
-    """One of the two versions: what it is called, its workflow, and its cases by their names."""
+    """One of the two versions: its name, its workflow, and its cases by name."""
 
     name: str
     program: Program
@@ -46,15 +46,14 @@ class ComparisonSide:
 
 @dataclass(frozen=True)
 class ComparisonScope:
-    """What is compared: all calls (`whole`), those of a phase or a step, or those whose prompts the versions have
-    otherwise."""
+    """The compared calls: all (`whole`), those of a phase or step, or those whose prompts differ."""
 
     whole: bool = False
     phase: str = ""
     step: str = ""
 
     def paths(self, before: Sequence[tuple[str, Request]], after: Sequence[tuple[str, Request]]) -> ConversationPaths:
-        """The conversations that are compared, by their addresses without the turn, in their order."""
+        """Return the compared conversations (addresses without turn and attempt), in call order."""
         addresses = [address for address, _ in chain(before, after)]
         if not (self.whole or self.phase):
             kept = [(address, list_prompt_texts(request)) for address, request in before]
@@ -69,7 +68,7 @@ class ComparisonScope:
 
 @dataclass(frozen=True)
 class SampleContext:
-    """What the samples share: what models mean, how long the list of models is kept, and whom calls are sent to."""
+    """What the samples share: model catalogue, environment, source of replies, model override and cache folder."""
 
     catalogue: Catalogue
     environ: Mapping[str, str]
@@ -97,8 +96,8 @@ class SampleContext:
 
 @dataclass(frozen=True)
 class Sample:
-    """What one run of a case in one version has given. `expected`: how many of its expectations hold, of how many;
-    `asked`: how many of its calls were not on record; `made_up`: how many replies before them were generated."""
+    """The result of one run of a case in one version. `expected`: expectations met, and their total; `asked`: calls
+    that had no recorded reply; `made_up`: replies generated before the compared calls."""
 
     side: str
     case: str
@@ -113,17 +112,17 @@ class Sample:
 
     @property
     def has_result(self) -> bool:
-        """Whether it has something that can be judged."""
+        """Whether the result can be judged."""
         return self.status == "completed" and bool(self.result)
 
 
 def conversation_path(address: str) -> str:
-    """An address without its turn and attempt."""
+    """Return an address without its turn and attempt."""
     return _TURN.sub("", address)
 
 
 async def collect_requests(side: ComparisonSide, case: str, context: SampleContext) -> list[tuple[str, Request]]:
-    """What a run of a case would send, on the case's own replies alone."""
+    """Return the requests that a run of a case would send, based on the case's own replies."""
     ready = side.cases[case]
     rules = [reply.rule for reply in ready.case.replies]
     gateway = SampleGateway(context.replies, "", rules, context.catalogue.price, lambda _address: False)
@@ -137,7 +136,7 @@ async def collect_requests(side: ComparisonSide, case: str, context: SampleConte
 async def run_sample(
     side: ComparisonSide, case: str, number: int, paths: ConversationPaths, context: SampleContext, *, whole: bool
 ) -> Sample:
-    """One sample: the compared calls are asked, all others have the case's replies."""
+    """Run one sample: models reply to the compared calls, all other calls use the case's replies."""
     ready = side.cases[case]
 
     def is_compared(address: str) -> bool:
@@ -165,7 +164,7 @@ async def run_samples(
     *,
     whole: bool,
 ) -> list[Sample]:
-    """So many samples of each case in each version, the versions by turns; `told` hears each when it is there."""
+    """Run `count` samples of each case in each version, alternating versions; `on_sample` gets each finished one."""
     semaphore = asyncio.Semaphore(MAX_CONCURRENT_SAMPLES)
 
     async def run_one(side: ComparisonSide, case: str, number: int) -> Sample:
@@ -181,7 +180,7 @@ async def run_samples(
 
 
 def _replies(gateway: SampleGateway) -> str:
-    """What the compared calls have said last, each under its address where there are several; data as YAML."""
+    """Return the last reply of each compared conversation, data as YAML; several get their addresses as headings."""
     last = {conversation_path(address): reply.text for address, _, reply in gateway.compared_calls if not reply.calls}
     texts = {path: format_json_text(text).strip() for path, text in last.items()}
     if len(texts) == 1:
@@ -190,14 +189,14 @@ def _replies(gateway: SampleGateway) -> str:
 
 
 def _artifacts(case_run: CaseRun) -> str:
-    """What the run has written; each under its name where there are several."""
+    """Return the run's artifacts as one text; several get their names as headings."""
     if len(case_run.artifacts) == 1:
         return next(iter(case_run.artifacts.values())).strip()
     return "\n\n".join(f"# {name}\n\n{text.strip()}" for name, text in sorted(case_run.artifacts.items()))
 
 
 def _count_met_expectations(ready: ReadyCase, case_run: CaseRun) -> tuple[int, int]:
-    """How many of the case's expectations hold, and of how many; what only the recorded replies give is none."""
+    """Return the expectations met and their total, without those that only the recorded replies can meet."""
     expectations = tuple(
         each
         for each in ready.case.expectations

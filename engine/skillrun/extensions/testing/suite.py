@@ -1,7 +1,4 @@
-"""Runs the cases of workflows, beside one another where there are many, and says of each what came of it.
-
-Is given workflows that were checked; prints nothing.
-"""
+"""Runs the cases of checked workflows, in parallel if there are many, and returns a result for each."""
 
 from __future__ import annotations
 
@@ -28,12 +25,12 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.syntax.diagnostics import Problem, Problems, SkillrunError
 
 Status = Literal["holds", "misses", "broken", "not-run"]
-MIN_PARALLEL_CASES: Final = 8  # cases; fewer are done before others could begin
+MIN_PARALLEL_CASES: Final = 8  # with fewer, starting processes takes longer than running the cases
 
 
 @dataclass(frozen=True)
 class CheckedWorkflow:
-    """A workflow that was checked; without a program where one of its files has a problem."""
+    """A workflow after its check; without a program if one of its files has errors."""
 
     program: Program | None
     catalogue: Catalogue | None
@@ -42,10 +39,10 @@ class CheckedWorkflow:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What came of a case. `broken` is one whose file has a problem, `not-run` one whose workflow has.
+    """The result of a case: `broken` if its file has errors, `not-run` if its workflow has.
 
-    `problems` are those of the file, warnings included, which also say what was given and not used. `prompts` are those
-    that are not as they were recorded.
+    `problems` lists those of the file, including warnings about unused entries. `prompts` lists the prompts that differ
+    from the recorded ones.
     """
 
     workflow: str
@@ -63,7 +60,7 @@ class CaseResult:
 def run_cases(
     files: Sequence[CaseFile], workflows: Mapping[str, CheckedWorkflow], project: Path, jobs: int = 0
 ) -> Iterator[CaseResult]:
-    """What came of each case, in their order; `jobs` is how many are run at once, 0 one for each processor."""
+    """Yield the result of each case, in order. `jobs` is the number of parallel cases, 0 for one per processor."""
 
     def run_by_index(number: int) -> CaseResult:
         return run_case(files[number], workflows[files[number].workflow], project)
@@ -72,14 +69,14 @@ def run_cases(
     if jobs == 1 or len(files) < MIN_PARALLEL_CASES or "fork" not in multiprocessing.get_all_start_methods():
         yield from map(run_by_index, range(len(files)))
         return
-    gc.freeze()  # what is loaded is shared with the processes, and stays so while nobody looks through it
+    gc.freeze()  # keeps the collector from touching loaded objects, so forked processes share their memory
     context = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(min(jobs, len(files)), context, _init_worker, (run_by_index,)) as pool:
         try:
             yield from pool.map(_run_in_worker, range(len(files)))
         except BrokenProcessPool:
-            message = "a process that ran cases was ended from outside, perhaps for want of memory"
-            raise SkillrunError(message, "`--jobs 1` runs them one after the other") from None
+            message = "a process that ran cases was killed, possibly because memory ran out"
+            raise SkillrunError(message, "use `--jobs 1` to run the cases one after the other") from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -87,7 +84,7 @@ def run_cases(
 
 
 def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseResult:
-    """What came of one case."""
+    """Read, check and run one case, and return its result."""
     problems = Problems()
     document = file.document(problems, project)
     case = read_case(file, document, problems, project) if document is not None else None
@@ -113,12 +110,12 @@ def run_case(file: CaseFile, workflow: CheckedWorkflow, project: Path) -> CaseRe
     )
 
 
-_run_by_index: Callable[[int], CaseResult] | None = None  # of a process that runs cases
+_run_by_index: Callable[[int], CaseResult] | None = None  # set in worker processes
 
 
 def _init_worker(run_by_index: Callable[[int], CaseResult]) -> None:
-    global _run_by_index  # noqa: PLW0603 (a process of a pool is given its work once, by what it was forked with)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
+    global _run_by_index  # noqa: PLW0603 (a worker process gets its function once, when it is forked)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process stops the workers
     _run_by_index = run_by_index
 
 

@@ -1,7 +1,7 @@
-"""Another version of a project's files: of a git revision, in a folder, or without what overrides shipped ones.
+"""Opens another version of a project's files: a git revision, a folder, or the project without its overrides.
 
-Copies what is not a folder already to one that is gone afterwards. Of git it takes only what stands in its objects:
-nothing that a repository configures is run.
+Versions that are not folders are copied to a temporary folder. Git objects are read directly, so that no hook or
+filter of the repository runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUIET: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMI
 
 @contextmanager
 def open_other_version(version: str, library: Library, project: Path) -> Iterator[Library]:
-    """The library as it is with another version of the project's files. Raises UsageError where there is none."""
+    """Yield the library with another version of the project's files. Raises UsageError if the version is missing."""
     with tempfile.TemporaryDirectory(prefix="skillrun-") as temporary:
         folder = Path(temporary)
         if version == SHIPPED:
@@ -50,11 +50,11 @@ def _folder(typed: str) -> Path:
 
 
 def _copy_without_overrides(library: Library, target: Path) -> None:
-    """The project's files but those that take the place of shipped ones; its config stays."""
+    """Copy the project's files, including its config, without those that override shipped ones."""
     shipped = {name for name in shipped_files() if name.endswith(".md")}
     own = library.project_files(".")
     if not shipped.intersection(own):
-        raise UsageError("no file of this project takes the place of a shipped one", HINT)
+        raise UsageError("no file of this project overrides a shipped one", HINT)
     for name in own:
         if name not in shipped:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def _copy_without_overrides(library: Library, target: Path) -> None:
 
 
 def _extract_revision(revision: str, project: Path, target: Path) -> bool:
-    """Write the files of a revision; False where git is not there or does not know it."""
+    """Write the files of a revision to `target`; return False if git is missing or has no such revision."""
     git = shutil.which("git")
     if git is None:
         return False
@@ -86,13 +86,13 @@ def _extract_revision(revision: str, project: Path, target: Path) -> bool:
         at = end + size + 2
     if not entries:
         named = ", ".join(f"{name}/" for name in FOLDERS)
-        raise UsageError(f"there is nothing of this project in `{revision}`: {named} are not there", HINT)
+        raise UsageError(f"`{revision}` has no files of this project: {named} are missing", HINT)
     return True
 
 
 def _git(git: str, project: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """What git prints; nothing where it fails."""
-    process = subprocess.run(  # noqa: S603 (git, which reads objects here and runs nothing)
+    """Return the output of git; empty if it fails."""
+    process = subprocess.run(  # noqa: S603 (git only reads objects and runs nothing)
         [git, "-C", str(project), "-c", "core.fsmonitor=false", *arguments],
         env={**os.environ, **_QUIET},
         input=stdin,

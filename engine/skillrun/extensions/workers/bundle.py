@@ -1,6 +1,6 @@
-"""A project as it travels to where it is worked on: the files that models may read, in one archive, by its hash.
+"""Packs the readable files of a project into one archive, named by its hash, and unpacks it on a worker.
 
-What git ignores, what holds secrets and what runs have written stays where it is.
+Leaves out files that git ignores, files that hold secrets, and files that runs have written.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from skillrun.types.schemas import quote_value
 LARGEST: Final = 200_000_000  # bytes of the files together
 LEVEL: Final = 6
 EXECUTABLE: Final = 0o100
-READ_TIMEOUT: Final = 600.0  # seconds for reading what was found
-RESUBMIT_HINT: Final = "submit it again; nothing was sent"
+READ_TIMEOUT: Final = 600.0  # seconds for reading the listed files
+RESUBMIT_HINT: Final = "submit the run again; nothing was sent"
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """The files of a project as one archive, and their names. Equal files give equal bytes."""
+    """The files of a project as one archive, with their names. Equal files give equal bytes."""
 
     sha: str
     content: bytes
@@ -42,7 +42,7 @@ class Bundle:
 
 
 def pack_project(project: Path, secrets: tuple[str, ...]) -> Bundle:
-    """The project, without what `secrets` names. Raises UsageError where it is too much, naming the largest folders."""
+    """Pack the project without files that match `secrets`. Raises UsageError if it is too large."""
     sizes: Counter[str] = Counter()
     written = io.BytesIO()
     with (
@@ -62,7 +62,7 @@ def pack_project(project: Path, secrets: tuple[str, ...]) -> Bundle:
 
 
 def _content(readable: ReadableFolder, name: str, project: Path, sizes: Counter[str]) -> tuple[bytes, os.stat_result]:
-    """A file as it is, and what it is. Raises UsageError for one that is another by now, and for too much."""
+    """Return the content and status of a file. Raises UsageError if it changes meanwhile or `sizes` grows too large."""
     try:
         with readable.open_path(name, is_checked=True) as opened, os.fdopen(os.dup(opened.descriptor), "rb") as file:
             status = os.fstat(file.fileno())
@@ -80,39 +80,45 @@ def _content(readable: ReadableFolder, name: str, project: Path, sizes: Counter[
 
 
 def _names(readable: ReadableFolder, project: Path) -> Iterator[str]:
-    """The names of all files. Raises UsageError where they are too many or looking takes too long."""
+    """Yield the names of all files. Raises UsageError if there are too many or listing takes too long."""
     number = 0
     try:
         for name in readable.files():
             yield name
             number += 1
     except TimeoutError:
-        raise UsageError(f"looking through {project} takes too long", "have git ignore what is not needed") from None
+        raise UsageError(
+            f"listing {project} takes too long", "let git ignore files that the run does not need"
+        ) from None
     if number >= MAX_FILES:
-        raise UsageError(f"{project} has more than {MAX_FILES:,} files", "have git ignore what is not needed")
+        raise UsageError(
+            f"{project} has more than {MAX_FILES:,} files", "let git ignore files that the run does not need"
+        )
 
 
 def _too_large_error(project: Path, sizes: Counter[str]) -> UsageError:
     largest = ", ".join(f"{name} ({size / 1e6:,.0f} MB)" for name, size in sizes.most_common(3))
-    message = f"the files of {project} are more than {LARGEST / 1e6:,.0f} MB; the most so far: {largest}"
-    return UsageError(message, "have git ignore what is not needed; nothing was sent")
+    message = f"the files of {project} exceed {LARGEST / 1e6:,.0f} MB; largest so far: {largest}"
+    return UsageError(message, "let git ignore files that the run does not need; nothing was sent")
 
 
 def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
-    """The project in a folder of its own below `folder`, made where it is not there; whole or not at all.
+    """Unpack the project into its folder below `folder`, unless it exists, and return that folder. All or nothing.
 
-    Raises SkillrunError where the archive is another one than its hash says, or cannot be read.
+    Raises SkillrunError if the archive does not match its hash or cannot be read.
     """
     place = folder / sha
     if place.is_dir():
         return place
     if sha256_of(content) != sha:
-        raise SkillrunError(f"the files {sha[:12]} of a run are not what was sent", "submit the run again")
+        raise SkillrunError(f"the archive {sha[:12]} of the run does not match its hash", "submit the run again")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder))
     except OSError as error:
-        raise SkillrunError(f"{folder} cannot be written: {error.strerror}", "make room there") from error
+        raise SkillrunError(
+            f"{folder} cannot be written: {error.strerror}", "check the free space and the permissions"
+        ) from error
     try:
         _extract(content, made)
         made.replace(place)
@@ -120,7 +126,7 @@ def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
         if place.is_dir():  # another process was faster
             return place
         raise SkillrunError(
-            f"the files {sha[:12]} of a run cannot be unpacked: {error}", f"look at {folder}"
+            f"the archive {sha[:12]} of the run cannot be unpacked: {error}", f"inspect {folder}"
         ) from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -128,17 +134,17 @@ def unpack_project(sha: str, content: bytes, folder: Path) -> Path:
 
 
 def _extract(content: bytes, folder: Path) -> None:
-    """Write the files of an archive, which may be anybody's. Raises ValueError for what `packed` has not made."""
+    """Write the files of an untrusted archive. Raises ValueError for entries that `pack_project` does not write."""
     remaining = LARGEST
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
         for number, entry in enumerate(archive):
             remaining -= entry.size
             if remaining < 0 or number >= MAX_FILES:
-                raise ValueError("it has more than any project")
+                raise ValueError("it exceeds the limits of a project")
             parts = PurePosixPath(entry.name).parts
             file = archive.extractfile(entry) if entry.isreg() else None
             if file is None or not parts or ".." in parts or PurePosixPath(entry.name).is_absolute():
-                raise ValueError(f"{quote_value(entry.name)} is no file of a project")
+                raise ValueError(f"{quote_value(entry.name)} is not a valid path in a project")
             path = folder.joinpath(*parts)
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as written:

@@ -1,7 +1,7 @@
-"""The engine that wakes workers: Procrastinate, on the same Postgres. A job says only: go on with this run.
+"""Wakes workers with Procrastinate jobs in the same Postgres database. A job says only that a run may continue.
 
-It may lose a job, double it or close it for another worker: the run's row decides, and the sweep asks for what is due.
-Nothing else imports it.
+Jobs may be lost, duplicated or closed by another worker: the run's row decides, and the sweep finds due runs.
+No other module imports Procrastinate.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from procrastinate.schema import SchemaManager
 from skillrun.extensions.workers.postgres.database import CONNECT_TIMEOUT, Database, StoreUnavailable
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE, DueRun
 
-logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # what ends it is said here
+logging.getLogger("procrastinate").setLevel(logging.CRITICAL)  # this module reports its failures
 
 TASK: Final = "skillrun.go_on"
-RUN_KEPT_HINT: Final = "the run is kept, and a worker that is there finds it; `skillrun store check` looks at the store"
-POLL: Final = 5.0  # seconds between two looks, beside being told
-RECONNECT_SECONDS: Final = 1.0  # seconds until the connection is made again
+RUN_KEPT_HINT: Final = "the run is kept, and a running worker will find it; `skillrun store check` tests the connection"
+POLL: Final = 5.0  # seconds between polls, in addition to notifications
+RECONNECT_SECONDS: Final = 1.0  # seconds before reconnecting
 _TOLD: Final = "SELECT queueing_lock FROM procrastinate_jobs WHERE status = 'todo' AND queueing_lock = ANY(%(locks)s)"
-CLEANUP_SECONDS: Final = 60.0  # seconds between two looks for jobs of dead workers
-HEARTBEAT_TIMEOUT: Final = 60.0  # seconds without a heartbeat, of which the engine has one every ten
+CLEANUP_SECONDS: Final = 60.0  # seconds between removals of the jobs of dead workers
+HEARTBEAT_TIMEOUT: Final = 60.0  # seconds without a heartbeat; Procrastinate sends one every ten
 
 
 def install(database: Database) -> None:
-    """Make the engine's tables where there are none."""
+    """Create Procrastinate's tables if they are missing."""
     there = database.rows("SELECT to_regclass('procrastinate_jobs') IS NOT NULL")[0][0]
     if not there:
         database.script(SchemaManager.get_schema())
 
 
 class Dispatcher:
-    """Tells workers that runs may go on; from any thread."""
+    """Notifies workers of runs that may continue. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         """Raises StoreUnavailable."""
@@ -55,10 +55,10 @@ class Dispatcher:
         self._app.close()
 
     def wake(self, name: str, *, queue: str = DEFAULT_QUEUE, priority: int = 0, in_seconds: float = 0) -> None:
-        """Have a worker of the queue go on with a run; once for each priority, however often it is said."""
+        """Queue a job for the run, unless one with this priority is waiting."""
         when: dict[str, Any] = {"schedule_in": {"seconds": in_seconds}} if in_seconds > 0 else {}
         lock = _job_lock(name, priority)
-        if when:  # its time is by this machine's clock, and must not hold up the sweep
+        if when:  # scheduled by this machine's clock, so it must not block the sweep's job
             lock = f"{lock} later"
         task = self._app.configure_task(TASK, queueing_lock=lock, priority=priority, queue=queue, **when)
         try:
@@ -67,17 +67,17 @@ class Dispatcher:
             pass
         except ConnectorException as error:
             raise StoreUnavailable(
-                f"the queue of the store cannot be told: {error.__cause__ or error}", RUN_KEPT_HINT
+                f"the queue of the store cannot be notified: {error.__cause__ or error}", RUN_KEPT_HINT
             ) from error
 
     def wake_all(self, runs: Iterable[DueRun]) -> None:
-        """Have workers go on with those of the runs that none has been told of yet."""
+        """Queue jobs for the runs that have none waiting."""
         locks = {_job_lock(due.name, due.priority): due for due in runs}
         try:
             queued_rows = self._app.connector.get_sync_connector().execute_query_all(_TOLD, locks=[*locks])
         except ConnectorException as error:
             raise StoreUnavailable(
-                f"the queue of the store cannot be asked: {error.__cause__ or error}", RUN_KEPT_HINT
+                f"the queue of the store cannot be read: {error.__cause__ or error}", RUN_KEPT_HINT
             ) from error
         for lock in {each["queueing_lock"] for each in queued_rows}:
             del locks[lock]
@@ -86,7 +86,7 @@ class Dispatcher:
 
 
 def _job_lock(name: str, priority: int) -> str:
-    """What is told once: a run that had been begun is told of anew, or it would wait behind all that were not."""
+    """Return the key that prevents duplicates. A run with a dead worker gets another job, ahead of all others."""
     return f"{name} {priority}"
 
 
@@ -103,24 +103,24 @@ async def serve(
     stopping: asyncio.Event,
     log: Callable[[str], None],
 ) -> None:
-    """Tell of the jobs of these queues, one after the other, until `stopping`.
+    """Pass the jobs of these queues to `on_job`, one at a time, until `stopping`.
 
-    The next one is fetched once `told` has returned. Where the connection breaks it is made again: the engine ends
-    then, and waits for what it has begun, so that nothing that takes long may be begun in it.
+    Fetches the next job when `on_job` has returned. If the connection breaks, reconnects after Procrastinate has ended,
+    which waits for the current job: `on_job` must not execute long work itself.
     """
     asyncio.get_running_loop().set_exception_handler(_handle_loop_error)
     while not stopping.is_set():
         try:
             await _serve_connection(url, on_job, name, queues, stopping)
-        except Exception as error:  # noqa: BLE001 (whatever ends it, a worker goes on)
+        except Exception as error:  # noqa: BLE001 (a worker survives any error)
             why = " ".join(str(error.__cause__ or error).split())
-            log(f"the queue of the store is away, and looked for again: {why}")
+            log(f"the queue of the store is unavailable, reconnecting: {why}")
         with suppress(TimeoutError):
             await asyncio.wait_for(stopping.wait(), RECONNECT_SECONDS)
 
 
 def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A job of the engine that could not be closed is of no account: whether it is done, its run's row says."""
+    """Ignore jobs that could not be closed: the run's row says whether the run is done."""
     if not isinstance(context.get("exception"), ConnectorException):
         loop.default_exception_handler(context)
 
@@ -128,7 +128,7 @@ def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 async def _serve_connection(
     url: str, on_job: Callable[[str], Awaitable[None]], name: str, queues: Sequence[str], stopping: asyncio.Event
 ) -> None:
-    """The same until the connection breaks."""
+    """Serve jobs until the connection breaks or `stopping` is set."""
     app = _make_app(PsycopgConnector(conninfo=url, min_size=1, max_size=4, timeout=CONNECT_TIMEOUT))
 
     @app.task(name=TASK)
@@ -157,7 +157,7 @@ async def _serve_connection(
 
 
 async def _remove_stalled_jobs(app: App) -> None:
-    """Now and then, remove jobs that dead workers have left under way; the runs themselves are the sweep's to find."""
+    """Periodically remove unfinished jobs of dead workers; the sweep finds their runs."""
     while True:
         with suppress(ConnectorException):
             for job in await app.job_manager.get_stalled_jobs(

@@ -1,7 +1,7 @@
-"""Fetches commits of repositories that runs need, each as plain files, beside the projects of this machine.
+"""Fetches the commits that runs need, each as plain files in a folder next to this machine's projects.
 
-Of git it takes what stands in its objects, and there is no working tree: nothing that a repository configures is run or
-followed. What it only names (submodules, large files that are kept elsewhere) is not fetched.
+Reads the files from git's objects, without a working tree, so that nothing that a repository configures is executed or
+followed. Does not fetch submodules or LFS content.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from skillrun.repository.readable_folder import MAX_FILES
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.types.schemas import quote_value
 
-FETCH_TIMEOUT: Final = 300.0  # seconds for fetching
-SIZE_CHECK_SECONDS: Final = 0.2  # seconds between two looks at how much has come
+FETCH_TIMEOUT: Final = 300.0  # seconds
+SIZE_CHECK_SECONDS: Final = 0.2  # seconds between checks of the fetched size
 LONGEST_LINK: Final = 4096  # bytes
 CHUNK: Final = 1 << 20
 _GONE: Final = re.compile(r"not our ref|couldn't find remote ref|does not point to a valid object")
@@ -43,21 +43,21 @@ _ELSEWHERE: Final = frozenset(
 
 
 class Unfetchable(SkillrunError):
-    """A repository that no worker can have: it has no such commit, or more than may be fetched."""
+    """A commit that no worker can fetch: it does not exist, or it exceeds the limits."""
 
 
 class CommitCache:
-    """Those that a machine has fetched, each once for all of its runs, beside the projects."""
+    """The commits that a machine has fetched, each once for all of its runs."""
 
     def __init__(self, projects: Path, *, files: bool = False) -> None:
-        """`files`: also those at `file://`."""
+        """With `files`, `file://` URLs are allowed."""
         self._folder = projects / FOLDER
         self._protocols = (*PROTOCOLS, FILE) if files else PROTOCOLS
         self._lock = threading.Lock()
         self._under_way: dict[str, Future[None]] = {}
 
     async def ensure_available(self, commit: Commit) -> None:
-        """Have the commit here. Raises SkillrunError where this machine cannot, Unfetchable where none can."""
+        """Fetch the commit if missing. Raises SkillrunError if this machine cannot, Unfetchable if none can."""
         while not (self._folder / commit.name).is_dir():
             with self._lock:
                 pending = self._under_way.get(commit.name)
@@ -79,20 +79,22 @@ class CommitCache:
                     result.set_result(None)
 
     async def _fetch(self, commit: Commit) -> None:
-        """Fetch it, and put its files into their place; whole or not at all."""
+        """Fetch the commit and move its files into place, all or nothing."""
         git = shutil.which("git")
         if git is None:
-            raise SkillrunError("the run needs a repository, and there is no git here", "install git")
+            raise SkillrunError("the run needs a repository, and git is not installed", "install git")
         if commit.protocol not in self._protocols:
-            hint = "`--file-urls` allows it to a worker"
-            raise SkillrunError(f"the run needs {commit.url}, and nothing is fetched from files here", hint)
+            hint = "start the worker with `--file-urls`"
+            raise SkillrunError(f"the run needs {commit.url}, and file:// URLs are not allowed here", hint)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(prefix=".fetching-", dir=self._folder))
             for name in ("objects", "files"):
                 (made / name).mkdir()
         except OSError as error:
-            raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", "make room there") from error
+            raise SkillrunError(
+                f"{self._folder} cannot be written: {error.strerror}", "check the free space and the permissions"
+            ) from error
         try:
             async with asyncio.timeout(FETCH_TIMEOUT):
                 objects = _Objects(git, made / "objects", self._protocols)
@@ -100,18 +102,18 @@ class CommitCache:
                 await objects.write(commit, made / "files")
             (made / "files").replace(self._folder / commit.name)
         except TimeoutError:
-            message = f"{commit.url} did not come within {FETCH_TIMEOUT:.0f} seconds"
-            raise SkillrunError(message, "look at the way there from this machine") from None
+            message = f"{commit.url} could not be fetched within {FETCH_TIMEOUT:.0f} seconds"
+            raise SkillrunError(message, "check the connection from this machine") from None
         except (EOFError, ValueError) as error:
-            message = f"what git has fetched of {commit.url} cannot be read: {error}"
-            raise SkillrunError(message, f"look at {self._folder}") from error
+            message = f"the objects that git fetched from {commit.url} cannot be read: {error}"
+            raise SkillrunError(message, f"inspect {self._folder}") from error
         except asyncio.LimitOverrunError as error:
             raise _name_too_long_error(commit) from error
         except OSError as error:
             if error.errno == ENAMETOOLONG:
                 raise _name_too_long_error(commit) from error
-            if not (self._folder / commit.name).is_dir():  # another process may have been faster
-                hint = "look at the room there, and at the names that are in the commit"
+            if not (self._folder / commit.name).is_dir():  # unless another process was faster
+                hint = "check the free space, and the file names in the commit"
                 raise SkillrunError(f"{self._folder} cannot be written: {error.strerror}", hint) from error
         finally:
             shutil.rmtree(made, ignore_errors=True)
@@ -126,7 +128,7 @@ class _Entry:
 
 
 class _Objects:
-    """The objects of one commit, in a folder that is gone afterwards."""
+    """The git objects of one commit, in a temporary folder."""
 
     def __init__(self, git: str, folder: Path, protocols: Sequence[str]) -> None:
         self._git, self._folder = git, folder
@@ -134,15 +136,13 @@ class _Objects:
         self._environ = {**kept, **_QUIET, "GIT_ALLOW_PROTOCOL": ":".join(protocols), "GIT_DIR": str(folder)}
 
     async def fetch(self, commit: Commit) -> None:
-        """Raises Unfetchable where there is no such commit, or too much; SkillrunError where it cannot be had here."""
+        """Raises Unfetchable if the commit is missing or too large, SkillrunError if this machine cannot fetch it."""
         kind = "sha256" if len(commit.sha) == 64 else "sha1"
         code, output = await self._run_git("init", "--quiet", "--bare", "--template=", f"--object-format={kind}")
         if code:
             raise _fetch_error(commit, output)
         code, output = await self._fetch_ref(commit, commit.sha, "--depth=1")
-        if (
-            code and _UNNAMED in output
-        ):  # an old protocol gives what has a name alone: all of it, and the commit with it
+        if code and _UNNAMED in output:  # an old protocol serves only named refs: fetch all of them
             code, output = await self._fetch_ref(commit, "+refs/*:refs/*")
         if code:
             raise _fetch_error(commit, output)
@@ -150,7 +150,7 @@ class _Objects:
             raise _missing_commit_error(commit)
 
     async def _fetch_ref(self, commit: Commit, ref: str, *options: str) -> tuple[int, str]:
-        """How fetching ended, and what was said. Raises Unfetchable as soon as too much has come."""
+        """Return git's exit code and messages. Raises Unfetchable as soon as the fetched size exceeds the limit."""
         fetching = asyncio.create_task(
             self._run_git(
                 "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head",
@@ -168,7 +168,7 @@ class _Objects:
                 await fetching
 
     async def write(self, commit: Commit, target: Path) -> None:
-        """Its files as they are, links last: nothing is written through one. Raises Unfetchable, OSError."""
+        """Write the commit's files, links last so that nothing is written through one. Raises Unfetchable, OSError."""
         entries = await self._entries(commit)
         listed = self._folder / "wanted"
         listed.write_bytes(b"".join(entry.number + b"\n" for entry in entries))
@@ -191,7 +191,7 @@ class _Objects:
             path.symlink_to(os.fsdecode(link_target))
 
     async def _entries(self, commit: Commit) -> list[_Entry]:
-        """Its files and links, by what `git ls-tree` says."""
+        """List the commit's files and links with `git ls-tree`. Raises Unfetchable if they exceed the limits."""
         entries: list[_Entry] = []
         remaining = LARGEST
         process = await self._start_git("ls-tree", "-r", "-z", "-l", "--full-tree", commit.sha)
@@ -206,11 +206,11 @@ class _Objects:
                 if remaining < 0 or len(entries) > MAX_FILES:
                     raise _too_large_error(commit)
             if await process.wait():
-                raise EOFError("it ends early")
+                raise EOFError("the file list is incomplete")
         return entries
 
     async def _run_git(self, *arguments: str) -> tuple[int, str]:
-        """How git ended, and what it said."""
+        """Return git's exit code and messages."""
         process = await self._start_git(*arguments, stderr=asyncio.subprocess.PIPE)
         async with _terminate_on_exit(process):
             _, stderr = await process.communicate()
@@ -227,22 +227,22 @@ class _Objects:
             stderr=stderr or asyncio.subprocess.DEVNULL,
             cwd=self._folder,
             env=self._environ,
-            start_new_session=True,  # no terminal to ask at, and all that it starts ends with it
+            start_new_session=True,  # no terminal for prompts, and one process group to kill
         )  # fmt: skip
 
     def _size(self) -> int:
-        """What has come so far, in bytes."""
+        """Return the size fetched so far, in bytes."""
         size = 0
         for folder, _, names in os.walk(self._folder):
             for name in names:
-                with suppress(OSError):  # git renames what has come
+                with suppress(OSError):  # git renames files that it has received
                     size += Path(folder, name).stat().st_size
         return size
 
 
 @asynccontextmanager
 async def _terminate_on_exit(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
-    """However the block ends, what was begun is gone then, with all that it has begun."""
+    """Kill the process and its children when the block ends, unless it has ended."""
     try:
         yield
     finally:
@@ -253,7 +253,7 @@ async def _terminate_on_exit(process: asyncio.subprocess.Process) -> AsyncIterat
 
 
 async def _lines(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """What is between NUL characters."""
+    """Yield NUL-terminated items."""
     while True:
         try:
             yield (await source.readuntil(b"\0"))[:-1]
@@ -264,7 +264,7 @@ async def _lines(source: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 
 def _parse_entry(line: bytes, commit: Commit) -> _Entry | None:
-    """A file or link; None for another repository in this one. Raises Unfetchable for what git itself would refuse."""
+    """Parse a file or link; None for a submodule. Raises Unfetchable for paths that git itself refuses."""
     meta, _, name = line.partition(b"\t")
     mode, kind, number, size = meta.split()
     if kind != b"blob":
@@ -273,10 +273,10 @@ def _parse_entry(line: bytes, commit: Commit) -> _Entry | None:
     parts = path.split("/")
     if any(part.casefold() in ("", ".", "..", ".git") for part in parts):
         raise Unfetchable(
-            f"{commit.url} holds {quote_value(path)}, which is no file of a repository", "leave it out there"
+            f"{commit.url} contains {quote_value(path)}, which is not a valid path in a repository", "remove it there"
         )
     if mode == _LINK and int(size) > LONGEST_LINK:
-        raise Unfetchable(f"{commit.url} holds {quote_value(path)}, a link that is too long", "leave it out there")
+        raise Unfetchable(f"{commit.url} contains {quote_value(path)}, a link that is too long", "remove it there")
     return _Entry(path, mode, number, int(size))
 
 
@@ -289,23 +289,23 @@ async def _copy_bytes(source: asyncio.StreamReader, path: Path, size: int) -> No
 
 
 def _fetch_error(commit: Commit, output: str) -> SkillrunError:
-    """Why a commit could not be fetched, by what was said first."""
+    """Return the error for a failed fetch, with the first line of git's messages."""
     if _GONE.search(output):
         return _missing_commit_error(commit)
-    why = next((line.strip()[:200] for line in output.splitlines() if line.strip()), "git says nothing")
-    hint = "look at the URL, and at the keys of this machine"
-    return SkillrunError(f"{commit.url} cannot be fetched here: {why}", hint)
+    why = next((line.strip()[:200] for line in output.splitlines() if line.strip()), "git gave no reason")
+    hint = "check the URL, and the credentials of this machine"
+    return SkillrunError(f"{commit.url} cannot be fetched on this machine: {why}", hint)
 
 
 def _missing_commit_error(commit: Commit) -> Unfetchable:
-    return Unfetchable(f"{commit.url} has no commit {commit.sha}", "push it, and submit again")
+    return Unfetchable(f"{commit.url} has no commit {commit.sha}", "push the commit, and submit the run again")
 
 
 def _name_too_long_error(commit: Commit) -> Unfetchable:
-    message = f"a name in commit {commit.sha} of {commit.url} is longer than a file's may be"
-    return Unfetchable(message, "name a commit without it")
+    message = f"a file name in commit {commit.sha} of {commit.url} is too long"
+    return Unfetchable(message, "use a commit without it")
 
 
 def _too_large_error(commit: Commit) -> Unfetchable:
-    message = f"{commit.url} at {commit.sha[:12]} is more than {LARGEST / 1e6:,.0f} MB or {MAX_FILES:,} files"
-    return Unfetchable(message, "name one that has only what is to be read")
+    message = f"{commit.url} at {commit.sha[:12]} has more than {LARGEST / 1e6:,.0f} MB or {MAX_FILES:,} files"
+    return Unfetchable(message, "use a repository with only the files that the run reads")

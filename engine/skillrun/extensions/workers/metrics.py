@@ -1,6 +1,6 @@
-"""What a worker counts, and the small server that tells it: `/metrics` for Prometheus, and `/healthz`.
+"""Counts a worker's runs and calls, and serves `/metrics` for Prometheus and `/healthz`.
 
-It is off unless an address is given, and on one address alone. Nothing else imports it.
+The server is off unless an address is given, and listens only there. No other module imports `prometheus_client`.
 """
 
 from __future__ import annotations
@@ -22,44 +22,42 @@ from skillrun.syntax.diagnostics import UsageError
 from skillrun.version import __version__
 
 LOOPBACK: Final = "127.0.0.1"
-ADDRESS_HINT: Final = "write it as 127.0.0.1:9464; 0.0.0.0:9464 answers everybody"
+ADDRESS_HINT: Final = "use HOST:PORT, for example 127.0.0.1:9464; 0.0.0.0:9464 accepts connections from other machines"
 STATEMENTS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # seconds
 
 
 class Metrics:
-    """The counts of one worker, each of which only grows but for `skillrun_runs_under_way`."""
+    """The metrics of one worker. Only `skillrun_runs_under_way` can decrease."""
 
     def __init__(self, most: int) -> None:
         self.registry = CollectorRegistry()
-        self.runs = Counter("skillrun_runs", "Runs that it let go, by how.", ["outcome"], registry=self.registry)
-        self.taken_over = Counter("skillrun_take_overs", "Runs taken up whose worker was gone.", registry=self.registry)
-        self.lost = Counter("skillrun_lost_leases", "Runs that another took from this worker.", registry=self.registry)
-        self.calls = Counter(
-            "skillrun_calls", "Calls of models by outcome.", ["model", "outcome"], registry=self.registry
-        )
-        self.tokens = Counter("skillrun_tokens", "Tokens of calls.", ["model", "kind"], registry=self.registry)
-        self.price = Counter("skillrun_price", "Price of calls, where it is known.", ["model"], registry=self.registry)
+        self.runs = Counter("skillrun_runs", "Released runs, by outcome.", ["outcome"], registry=self.registry)
+        self.taken_over = Counter("skillrun_take_overs", "Runs taken over from lost workers.", registry=self.registry)
+        self.lost = Counter("skillrun_lost_leases", "Runs that another worker took over.", registry=self.registry)
+        self.calls = Counter("skillrun_calls", "Model calls, by outcome.", ["model", "outcome"], registry=self.registry)
+        self.tokens = Counter("skillrun_tokens", "Tokens of model calls.", ["model", "kind"], registry=self.registry)
+        self.price = Counter("skillrun_price", "Price of model calls, if known.", ["model"], registry=self.registry)
         self.retries = Counter(
             "skillrun_retries",
-            "Attempts that got no reply, by why.",
+            "Failed attempts of model calls, by kind of error.",
             ["model", "kind"],
             registry=self.registry,
         )
         self.statements = Histogram(
-            "skillrun_statement_seconds", "Time of statements of the store.", buckets=STATEMENTS, registry=self.registry
+            "skillrun_statement_seconds", "Duration of store statements.", buckets=STATEMENTS, registry=self.registry
         )
-        self.under_way = Gauge("skillrun_runs_under_way", "Runs that it works on now.", registry=self.registry)
-        Gauge("skillrun_runs_most", "Runs that it works on at a time.", registry=self.registry).set(most)
-        Gauge("skillrun_worker", "This worker.", ["version"], registry=self.registry).labels(__version__).set(1)
+        self.under_way = Gauge("skillrun_runs_under_way", "Runs in progress.", registry=self.registry)
+        Gauge("skillrun_runs_most", "Maximum number of runs at a time.", registry=self.registry).set(most)
+        Gauge("skillrun_worker", "Worker version.", ["version"], registry=self.registry).labels(__version__).set(1)
         self._heard_at = time.monotonic()
 
     @property
     def seconds_since_answer(self) -> float:
-        """Seconds since the store has answered."""
+        """Seconds since the store last answered."""
         return time.monotonic() - self._heard_at
 
     def statement(self, seconds: float) -> None:
-        """The store has answered, after so long."""
+        """Record that the store answered after this many seconds."""
         self._heard_at = time.monotonic()
         self.statements.observe(seconds)
 
@@ -67,13 +65,13 @@ class Metrics:
         return CountingGateway(gateway, self)
 
     def count_outcome(self, outcome: str) -> None:
-        """A run was let go: `completed`, `waiting`, `failed`, `interrupted`, `cancelled` or `lost`."""
+        """Count a released run: `completed`, `waiting`, `failed`, `interrupted`, `cancelled` or `lost`."""
         self.runs.labels(outcome).inc()
         if outcome == "lost":
             self.lost.inc()
 
     def listener_for(self, submitted: SubmittedRun) -> Listener:
-        """What hears the events of a run that is taken up."""
+        """Return the listener for the events of a claimed run."""
 
         def on_event(event: Event) -> None:
             if isinstance(event, events.RunStarted) and submitted.status == "running":
@@ -83,7 +81,7 @@ class Metrics:
         return on_event
 
     def count_event(self, event: Event) -> None:
-        """Count what happens in a run."""
+        """Count an ended call; other events and replayed calls are ignored."""
         if not isinstance(event, events.CallEnded) or event.replayed:
             return
         self.calls.labels(event.model, "failed" if event.error else "answered").inc()
@@ -94,7 +92,7 @@ class Metrics:
 
 
 class CountingGateway:
-    """A gateway whose attempts without a reply are counted."""
+    """A gateway that counts failed attempts."""
 
     def __init__(self, inner: Gateway, metrics: Metrics) -> None:
         self._inner, self._metrics = inner, metrics
@@ -120,20 +118,20 @@ class _CountingListener:
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (its base's name)
-        """Nobody reads who asked."""
+        """Do not log requests."""
 
 
 def start_server(metrics: Metrics, address: tuple[str, int], patience: float) -> WSGIServer:
-    """A server that has begun to answer, in a thread. The store is well where it answered within `patience` seconds.
+    """Start a server in a thread. The worker is healthy if the store answered within the last `patience` seconds.
 
-    Raises UsageError where the address cannot be had.
+    Raises UsageError if the address cannot be used.
     """
     host, port = address
     kind = _IPv6Server if ":" in host else ThreadingWSGIServer
     try:
         server = make_server(host, port, _make_app(metrics, patience), kind, handler_class=_Quiet)
     except OSError as error:
-        raise UsageError(f"nothing can listen at {host}:{port}: {error.strerror or error}", ADDRESS_HINT) from error
+        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}", ADDRESS_HINT) from error
     threading.Thread(target=server.serve_forever, name="skillrun-metrics", daemon=True).start()
     return server
 
@@ -152,7 +150,7 @@ def _make_app(metrics: Metrics, patience: float) -> Callable[..., Iterable[bytes
         if path == "/metrics":
             body: Iterable[bytes] = metrics_app(environ, start)
             return body
-        status, text = "404 Not Found", "there is /metrics and /healthz\n"
+        status, text = "404 Not Found", "use /metrics or /healthz\n"
         if path == "/healthz":
             silent = metrics.seconds_since_answer
             status = "200 OK" if silent <= patience else "503 Service Unavailable"
@@ -164,8 +162,8 @@ def _make_app(metrics: Metrics, patience: float) -> Callable[..., Iterable[bytes
 
 
 def parse_address(typed: str) -> tuple[str, int]:
-    """A host and a port; without a host it is this machine alone. Raises UsageError."""
+    """Parse a host and a port; the host defaults to loopback. Raises UsageError."""
     host, _, port = typed.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise UsageError(f"`{typed}` is no address", ADDRESS_HINT)
+        raise UsageError(f"`{typed}` is not a valid address", ADDRESS_HINT)
     return host.strip("[]") or LOOPBACK, int(port)

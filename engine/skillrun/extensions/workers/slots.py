@@ -1,6 +1,6 @@
-"""Calls at a time to a provider, over all machines of a store: tickets in the order of asking, each with a lease.
+"""Limits parallel calls to a provider over all workers of a store: leased tickets, granted in order of request.
 
-One thread of the process keeps its tickets and listens, on a connection of its own, for those that have become slots.
+One thread per process renews its tickets, and listens for granted ones on a separate connection.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from skillrun.extensions.workers.postgres.slots import CHANNEL, ProviderLimits
 from skillrun.models.entries import ProviderConfig
 from skillrun.syntax.diagnostics import SkillrunError
 
-RENEWALS_PER_LEASE: Final = 3  # in the time of a lease
-MIN_POLL_SECONDS: Final = 0.05  # seconds between two looks
+RENEWALS_PER_LEASE: Final = 3
+MIN_POLL_SECONDS: Final = 0.05  # seconds between renewals
 MAX_EARLY_GRANTS: Final = 1000
-RECONNECT_SECONDS: Final = 1.0  # seconds until a connection that broke is made again
+RECONNECT_SECONDS: Final = 1.0  # seconds before reconnecting
 CONNECTION: Final[dict[str, Any]] = {
     "autocommit": True,
     "application_name": "skillrun slots",
@@ -39,7 +39,7 @@ CONNECTION: Final[dict[str, Any]] = {
 class LeasedSlots:
     """The concurrency limits of a store, for all runs of this process. Without one, the provider's own limit applies.
 
-    A process that is stopped for longer than the lease has lost its slots: it takes new ones before it asks again.
+    A process that is suspended for longer than the lease loses its slots, and takes new ones before its next call.
     """
 
     def __init__(self, url: str, limits: ProviderLimits, lease: float = LEASE) -> None:
@@ -53,7 +53,7 @@ class LeasedSlots:
 
     @asynccontextmanager
     async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
-        """Wait in order; raises SkillrunError where the store is away for too long."""
+        """Wait for a slot in order. Raises SkillrunError if the store is unavailable for too long."""
         ticket = await self._acquire(provider.name)
         if ticket is not None:
             try:
@@ -63,7 +63,7 @@ class LeasedSlots:
             return
         semaphore = self._local_semaphore(provider)
         async with semaphore.acquire() as waited:
-            ticket = await self._acquire(provider.name) if waited else None  # it may be limited or paused by now
+            ticket = await self._acquire(provider.name) if waited else None  # a limit may have been set meanwhile
             try:
                 yield
             finally:
@@ -71,7 +71,7 @@ class LeasedSlots:
                     self._release(provider.name, ticket)
 
     def pause(self, provider: ProviderConfig, seconds: float) -> None:
-        """Have no worker ask the provider for so long; where the store is away, the refused call waits alone."""
+        """Stop all workers' calls to the provider for this long; if the store is unavailable, only this call waits."""
         with suppress(SkillrunError):
             self._limits.pause(provider.name, seconds)
 
@@ -80,7 +80,7 @@ class LeasedSlots:
             return self._gates.setdefault(provider.name, FairSemaphore(provider.concurrency))
 
     async def _acquire(self, provider: str) -> int | None:
-        """A ticket that is a slot; None where the provider has no limit."""
+        """Return a granted ticket, or None if the provider has no limit and no pause."""
         while True:
             asked = time.monotonic()
             acquired = self._limits.acquire(provider, self._holder, self._lease)
@@ -95,7 +95,7 @@ class LeasedSlots:
             except BaseException:
                 self._release(provider, number)
                 raise
-            self._release(provider, number)  # its lease is over; asked for anew
+            self._release(provider, number)  # its lease has expired: take a new ticket
 
     def _add(self, number: int, asked: float, *, granted: bool) -> _Ticket:
         with self._lock:
@@ -105,13 +105,13 @@ class LeasedSlots:
             return ticket
 
     def _release(self, provider: str, number: int) -> None:
-        """Give it back; where the store is away, it is nobody's when its lease is over."""
+        """Release the ticket; if the store is unavailable, it expires with its lease."""
         with self._lock:
             self._tickets.pop(number, None)
         with suppress(SkillrunError):
             self._limits.release(provider, number)
 
-    # the thread
+    # the listener thread
 
     def _ensure_listener(self) -> None:
         with self._lock:
@@ -120,7 +120,7 @@ class LeasedSlots:
                 self._listener.start()
 
     def _listen_loop(self) -> None:
-        """Keep and listen for as long as there are tickets; where the connection breaks it is made again."""
+        """Renew tickets and listen while there are any; reconnect if the connection breaks."""
         while True:
             with suppress(psycopg.Error, SkillrunError), psycopg.connect(self._url, **CONNECTION) as connection:
                 connection.execute(f'LISTEN "{CHANNEL}{self._holder}"'.encode())
@@ -132,14 +132,14 @@ class LeasedSlots:
             time.sleep(RECONNECT_SECONDS)
 
     def _is_idle(self) -> bool:
-        """Whether there is nothing to keep: then the thread has ended, and the next ticket begins another."""
+        """Whether there are no tickets. The thread then ends, and the next ticket starts another."""
         with self._lock:
             if not self._tickets:
                 self._listener = None
             return not self._tickets
 
     def _wait_for_grants(self, connection: psycopg.Connection[Any], seconds: float) -> None:
-        """Tell which tickets have become slots, until it is time to look."""
+        """Resolve granted tickets until the next renewal is due."""
         until = time.monotonic() + seconds
         while (remaining := until - time.monotonic()) > 0:
             for notice in connection.notifies(timeout=remaining, stop_after=1):
@@ -148,7 +148,7 @@ class LeasedSlots:
                 self._resolve_ticket(int(notice.payload), slot=True)
 
     def _renew_tickets(self) -> float:
-        """Keep this process's tickets, and see which of them are slots; in how many seconds to look again."""
+        """Renew this process's tickets and resolve granted ones; return the seconds until the next renewal."""
         with self._lock:
             tickets = dict(self._tickets)
         pause = self._lease / RENEWALS_PER_LEASE
@@ -169,12 +169,12 @@ class LeasedSlots:
             ticket = self._tickets.get(number)
             if ticket is not None:
                 ticket.resolve(slot=slot)
-            else:  # told faster than its taker has heard its number; or it was given back
+            else:  # granted before `_add` registered it, or already released
                 self._early.append(number)
 
 
 class _Ticket:
-    """A place in the order: when it was last known to be there, and whether it has become a slot or was lost."""
+    """A place in the queue: when it was last renewed, and whether it was granted or lost."""
 
     def __init__(self, kept: float) -> None:
         self.kept = kept
@@ -186,7 +186,7 @@ class _Ticket:
 
 
 class FairSemaphore:
-    """So many at a time, first come, first served, over the event loops of a process."""
+    """A semaphore that serves in order of arrival, across the event loops of a process."""
 
     def __init__(self, most: int) -> None:
         self._free = most
@@ -195,7 +195,7 @@ class FairSemaphore:
 
     @asynccontextmanager
     async def acquire(self) -> AsyncIterator[bool]:
-        """Go through when it is one's turn, and out at the end of the block; whether one had to wait."""
+        """Hold the semaphore during the block; yields whether it had to wait."""
         turn: Future[None] | None = None
         with self._lock:
             if self._free:
@@ -207,7 +207,7 @@ class FairSemaphore:
             try:
                 await asyncio.wrap_future(turn)
             except BaseException:
-                if not turn.cancelled():  # it was given in the same moment
+                if not turn.cancelled():  # granted at the same moment
                     self._release()
                 raise
         try:

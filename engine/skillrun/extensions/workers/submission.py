@@ -1,4 +1,4 @@
-"""What a run was submitted with: everything that its command line said, so that any machine can begin it."""
+"""The request of a submitted run: everything from its command line, so that any machine can start it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from skillrun.types.records import NonNegativeFloat, field_checks, required_fiel
 
 @dataclass(frozen=True)
 class RunSubmission:
-    """Inputs are checked; `typed` are those that were given. `answers` is the text of a file of prepared answers.
+    """A request with valid inputs; `typed` names the given ones, `answers` is the text of a prepared answers file.
 
-    `repositories` are URL@COMMIT by the names of the inputs that are paths to them.
+    `repositories` maps the names of path inputs to URL@COMMIT.
     """
 
     inputs: dict[str, object]
@@ -29,17 +29,17 @@ class RunSubmission:
     def to_data(self) -> dict[str, Any]:
         data = asdict(self)
         if not self.repositories:
-            del data["repositories"]  # a worker of the version before does not know it
+            del data["repositories"]  # workers of the previous version do not know it
         return data
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        """The same from what stands in a store. Raises SkillrunError for what is no request of this version."""
+        """Load a stored request. Raises SkillrunError unless it is a valid request of this version."""
         checks = field_checks(RunSubmission)
         unknown = sorted(data.keys() - checks.keys())
         invalid = [name for name in checks if name in data and not checks[name](data[name])]
         missing = sorted(required_fields(RunSubmission) - data.keys())
         if unknown or invalid or missing:
             names = ", ".join(f"`{name}`" for name in (*unknown, *invalid, *missing))
-            raise SkillrunError(f"what the run was submitted with cannot be read: {names}", "submit it again")
+            raise SkillrunError(f"the request of the run has invalid fields: {names}", "submit the run again")
         return cls(**data)

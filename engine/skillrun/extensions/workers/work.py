@@ -1,4 +1,4 @@
-"""Work on one run of a store, on whatever machine this is: begin it or go on with it, to where it ends or waits."""
+"""Executes one run of a store on this machine: starts or resumes it, until it ends or waits."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from skillrun.runtime.session import resume_run, start_run
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import UsageError
 
-MAX_LOADED_WORKFLOWS: Final = 8  # workflows that stay read and checked
+MAX_LOADED_WORKFLOWS: Final = 8  # workflows kept in memory
 
 
 class RunnableWorkflow(Protocol):
-    """A workflow of an unpacked project that may be run."""
+    """A workflow of an unpacked project that can be executed."""
 
     @property
     def program(self) -> Program: ...
 
     def copy_for_thread(self) -> Self:
-        """The same, of which one thread may look up what another has not."""
+        """Return a copy with its own lookups, for use in another thread."""
         ...
 
     def check_worker(self, override: str, inputs: Mapping[str, Any], pinned: Mapping[str, str]) -> None:
-        """Raises SkillrunError where this machine lacks a key for a run, also for what it has `pinned` elsewhere."""
+        """Raises SkillrunError if this machine lacks a key for a run, including its `pinned` models."""
         ...
 
     def open_gateway(
@@ -56,7 +56,7 @@ class RunnableWorkflow(Protocol):
 
 @dataclass
 class WorkerHost:
-    """A machine's part of the work: its store, its folder for projects, and how a project's workflow is loaded."""
+    """What a machine needs to execute runs: the store, a folder for projects, and a loader for workflows."""
 
     store: PostgresStore
     queue: RunQueue
@@ -67,18 +67,18 @@ class WorkerHost:
     log: Callable[[str], None] = lambda _text: None
     slots: ConcurrencyLimits | None = None
     queues: Sequence[str] | None = None
-    """The queues whose runs are worked on once they are due; None for whatever is named, here and now."""
+    """The queues whose due runs are executed; None for any run, due or not."""
     listener_for: Callable[[SubmittedRun], Listener] | None = None
-    """What hears the events of a run beside its transcript."""
+    """Makes a listener for a run's events, in addition to its transcript."""
     loaded_workflows: dict[tuple[str, str], RunnableWorkflow] = field(default_factory=dict)
     loading: threading.Lock = field(default_factory=threading.Lock)
 
     def accepts(self, submitted: SubmittedRun) -> bool:
-        """Whether a run is for here, whatever has told of it."""
+        """Whether this host may execute the run now."""
         return self.queues is None or (submitted.queue in self.queues and submitted.is_due)
 
     def load_workflow(self, submitted: SubmittedRun) -> RunnableWorkflow:
-        """The workflow of a run, read once for all runs of the same project, in their threads. Raises SkillrunError."""
+        """Return the workflow of a run, loaded once per project and copied for this thread. Raises SkillrunError."""
         key = submitted.bundle, submitted.workflow
         with self.loading:
             if key not in self.loaded_workflows:
@@ -93,14 +93,14 @@ class WorkerHost:
 
 
 async def process_run(host: WorkerHost, name: str) -> Outcome | None:
-    """Begin the run, or go on with it; None where there is nothing to do: it is over, not for here, or not yet.
+    """Start or resume the run; None if it has ended, is not for this host, or is not due.
 
-    Raises SkillrunError where it cannot be worked on here, which changes nothing of it: another machine may.
+    Raises SkillrunError if this machine cannot execute it. The run is then unchanged, and another machine may try.
     """
     submitted = host.queue.find_run(name)
     if submitted is None or submitted.status not in ("queued", "running") or not host.accepts(submitted):
         return None
-    reason = f"{submitted.takes} workers took it up and died, with no reply in between"
+    reason = f"{submitted.takes} workers claimed it and died, with no reply in between"
     if submitted.takes >= MAX_CLAIMS and host.queue.give_up(name, reason):
         return None
     request = RunSubmission.from_data(submitted.request)
@@ -135,7 +135,7 @@ async def process_run(host: WorkerHost, name: str) -> Outcome | None:
 async def _prepare_workflow(
     host: WorkerHost, submitted: SubmittedRun, request: RunSubmission, name: str
 ) -> RunnableWorkflow:
-    """The run's workflow, where all that the run needs is here. Raises SkillrunError, Unfetchable."""
+    """Return the run's workflow once everything that the run needs is available. Raises SkillrunError, Unfetchable."""
     workflow = host.load_workflow(submitted)
     pinned = host.store.open_run(name).state().models if host.store.has(name) else {}
     workflow.check_worker(request.model, request.inputs, pinned)
@@ -150,12 +150,12 @@ async def _start_or_resume(host: WorkerHost, session: Session, request: RunSubmi
             return await start_run(session, request.inputs, host.store, name)
         except UsageError:
             if not host.store.has(name):
-                raise  # else another has begun it in this moment: it has it, or has let it go
+                raise  # otherwise another worker has just started it
     return await resume_run(session, host.store.open_run(name))
 
 
 def _write_answers_file(request: RunSubmission, stack: ExitStack) -> Path | None:
-    """The prepared answers as the file that they were."""
+    """Write the prepared answers to a temporary file."""
     if not request.answers:
         return None
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="skillrun-")))

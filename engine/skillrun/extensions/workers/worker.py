@@ -1,6 +1,6 @@
-"""A worker: takes up runs of a store, each in a thread with a loop of its own, and hands them back when it is to end.
+"""A worker: executes runs of a store, each in its own thread and event loop, and requeues unfinished runs on shutdown.
 
-What it is told of, and what the sweep finds due, it claims by the run's row; what another has, it leaves alone.
+Claims runs from jobs and from the sweep through the run's row, and skips runs that another worker holds.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from skillrun.version import __version__
 if TYPE_CHECKING:
     from skillrun.extensions.workers.metrics import Metrics
 
-RETRY_SECONDS: Final = 60.0  # seconds until a run is looked at again that cannot be worked on here
-SWEEPS_PER_LEASE: Final = 3  # in the time of a lease
-MAX_WAKES_PER_SWEEP: Final = 200  # runs of a kind that one sweep tells of: those of many workers that died at once
+RETRY_SECONDS: Final = 60.0  # seconds before retrying a run that cannot be executed here
+SWEEPS_PER_LEASE: Final = 3
+MAX_WAKES_PER_SWEEP: Final = 200  # runs of each kind per sweep: many workers may die at once
 
 
 class DrainingGateway:
-    """A gateway that lets calls under way end, and none out once its worker is to end."""
+    """A gateway that lets running calls end, and starts none while its worker shuts down."""
 
     def __init__(self, inner: Gateway, drain: Drain) -> None:
         self._inner, self._drain = inner, drain
@@ -55,7 +55,7 @@ class DrainingGateway:
 
 
 class Drain:
-    """How a run ends early, in the loop of its thread: no call begins, those under way end, then it is interrupted."""
+    """Ends a run early, in its thread's loop: starts no calls, lets running ones end, then cancels the run."""
 
     def __init__(self) -> None:
         self._is_on = False
@@ -65,22 +65,22 @@ class Drain:
         self._lock = threading.Lock()
 
     def attach(self, task: asyncio.Task[Any]) -> None:
-        """From now on this is what is interrupted; called in its loop."""
+        """Set the task to cancel; must be called in its loop."""
         with self._lock:
             self._loop, self._work = asyncio.get_running_loop(), task
         if self._is_on:
             self._cancel_if_idle()
 
     def start(self) -> None:
-        """From any thread."""
+        """Start draining. Thread-safe."""
         with self._lock:
             self._is_on, loop = True, self._loop
         if loop is not None:
-            with suppress(RuntimeError):  # it has ended by itself
+            with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._cancel_if_idle)
 
     async def wait_if_draining(self) -> None:
-        """Wait for ever once the worker is to end: what waits here is interrupted."""
+        """While draining, block until the run is cancelled."""
         if self._is_on:
             await asyncio.Event().wait()
 
@@ -90,7 +90,7 @@ class Drain:
     def add_calls(self, number: int) -> None:
         self._calls += number
         if self._is_on and not self._calls and self._loop is not None:
-            self._loop.call_later(0.05, self._cancel_if_idle)  # behind the commit of what has come
+            self._loop.call_later(0.05, self._cancel_if_idle)  # after the received replies are committed
 
     def _cancel_if_idle(self) -> None:
         if self._is_on and not self._calls and self._work is not None:
@@ -109,7 +109,7 @@ class _Call:
 
 
 class DrainingSlots:
-    """Slots that no call waits for any more once its worker is to end: one that waits has not begun."""
+    """Slots for which no call waits while its worker shuts down: a waiting call has not started."""
 
     def __init__(self, inner: ConcurrencyLimits, drain: Drain) -> None:
         self._inner, self._drain = inner, drain
@@ -121,7 +121,7 @@ class DrainingSlots:
             try:
                 await stack.enter_async_context(self._inner.slot(provider))
                 await self._drain.wait_if_draining()
-            except StoreUnavailable:  # no fault of the run: it is handed back, and goes on where the store answers
+            except StoreUnavailable:  # not the run's fault: release it, so that it resumes once the store answers
                 self._drain.start()
                 await self._drain.wait_if_draining()
             finally:
@@ -134,7 +134,7 @@ class DrainingSlots:
 
 @dataclass
 class Worker:
-    """One process that works on runs, `most` at a time."""
+    """A process that executes runs, up to `max_runs` at a time."""
 
     url: str
     queue: RunQueue
@@ -154,7 +154,7 @@ class Worker:
     _ended: asyncio.Event = field(init=False)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Work until `stopping`; then hand back what is under way."""
+        """Execute runs until `stopping`, then return unfinished runs to the queue."""
         self._threads = ThreadPoolExecutor(self.max_runs, thread_name_prefix="skillrun-run")
         self._stopping, self._ended = stopping, asyncio.Event()
         await asyncio.to_thread(self._send_heartbeat, begins=True)
@@ -173,7 +173,7 @@ class Worker:
                 await asyncio.to_thread(self.roster.remove_worker, self.name)
 
     def _send_heartbeat(self, *, begins: bool = False, draining: bool = False) -> None:
-        """Have others see this worker; a store that is away hears of it the next time."""
+        """Report this worker to the store; if the store is unavailable, the next heartbeat reports it."""
         host = platform.node()[:80]
         with suppress(SkillrunError):
             presence = WorkerHeartbeat(
@@ -182,8 +182,8 @@ class Worker:
             self.roster.record_heartbeat(presence, begins=begins, draining=draining)
 
     async def _on_job(self, name: str) -> None:
-        """Begin with a run, and return once there is room for one more: what is fetched has a place."""
-        await self._wait_for_capacity()  # the sweep may have taken it
+        """Start a run, and return once there is capacity for another: every fetched job can start."""
+        await self._wait_for_capacity()  # the sweep may have used the capacity
         self._start_run(name)
         await self._wait_for_capacity()
 
@@ -201,20 +201,20 @@ class Worker:
             await self._ended.wait()
 
     async def _process_run(self, name: str) -> None:
-        """One run, in a thread: nothing of it can hold up another."""
+        """Execute a run in a thread, so that it cannot block others."""
         if self.metrics is not None:
             self.metrics.under_way.inc()
         try:
             execute = partial(self._execute_run, name, self._drains[name])
             outcome = await asyncio.get_running_loop().run_in_executor(self._threads, execute)
         except RunUnavailable:
-            pass  # another is at it; should it die, the sweep of any worker tells
+            pass  # another worker holds it; if that one dies, any worker's sweep finds the run
         except StoreUnavailable as error:
-            self.log(f"{name}: left for now: {error.message}")
-        except Exception as error:  # noqa: BLE001 (whatever is wrong with one run, others are worked on)
+            self.log(f"{name}: postponed: {error.message}")
+        except Exception as error:  # noqa: BLE001 (an error in one run must not stop others)
             self._retry_at[name] = time.monotonic() + RETRY_SECONDS
             why = error.message if isinstance(error, SkillrunError) else repr(error)
-            self.log(f"{name}: not here: {why}")
+            self.log(f"{name}: cannot be executed here: {why}")
             with suppress(SkillrunError):
                 await asyncio.to_thread(self.queue.set_reason, name, f"{self.name}: {why}")
         else:
@@ -251,7 +251,7 @@ class Worker:
         return outcome
 
     def _final_status(self, name: str, outcome: Outcome) -> str:
-        """How the run was let go: one that failed here may be another's by now."""
+        """Return how the run was released: a run that failed here may belong to another worker by now."""
         submitted = None
         if outcome.status == "failed":
             with suppress(SkillrunError):
@@ -261,7 +261,7 @@ class Worker:
         return "cancelled" if submitted.status == "cancelled" else "lost"
 
     async def _sweep(self) -> None:
-        """Have runs gone on with that nobody works on: of dead workers, and whose job was lost."""
+        """Resume runs without a worker: those of dead workers, and those whose job was lost."""
         dispatch: Dispatcher | None = None
         try:
             while not self._stopping.is_set():
@@ -271,9 +271,9 @@ class Worker:
                     due = self._start_orphans(await asyncio.to_thread(self._due_runs))
                     await asyncio.to_thread(dispatch.wake_all, due)
                 except StoreUnavailable:
-                    pass  # it is looked for again
+                    pass  # retried by the next sweep
                 except Exception as error:  # noqa: BLE001 (without a sweep, runs of dead workers would be lost)
-                    self.log(f"the sweep failed, and is tried again: {error!r}")
+                    self.log(f"the sweep failed and will be retried: {error!r}")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), self.lease / SWEEPS_PER_LEASE)
                 await asyncio.to_thread(self._send_heartbeat, draining=self._stopping.is_set())
@@ -282,15 +282,15 @@ class Worker:
                 dispatch.close()
 
     def _due_runs(self) -> list[DueRun]:
-        """What is due, but for what cannot be worked on here."""
+        """Return due runs, except those that cannot be executed here."""
         now = time.monotonic()
         self._retry_at = {name: until for name, until in self._retry_at.items() if until > now}
         return self.queue.due_runs(MAX_WAKES_PER_SWEEP, tuple(self._retry_at), self.queues)
 
     def _start_orphans(self, due: list[DueRun]) -> list[DueRun]:
-        """Begin with runs of dead workers for which there is room: a job may die with its worker, too. The others."""
+        """Start runs of dead workers up to capacity, since their jobs may be lost too; return the other runs."""
         orphans = [each for each in due if each.priority == ORPHAN_PRIORITY and each.name not in self._drains]
-        shuffle(orphans)  # other workers sweep as well
+        shuffle(orphans)  # other workers sweep too
         started = orphans[: max(0, self.max_runs - len(self._drains))]
         for each in started:
             self._start_run(each.name)

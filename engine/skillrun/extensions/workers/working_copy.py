@@ -1,7 +1,7 @@
-"""A run's files in a folder of a person's own: taken from the store, changed there, and brought back.
+"""A user's copy of a run's files: pulled from the store, edited in a local folder, and pushed back.
 
-The folder notes what was taken, so that a change of either side is known: one's own is kept, and the other's has a name
-beside it.
+A note in the folder records the pulled versions, so that changes on either side are detected. On a conflict the local
+file stays, and the store's version is written next to it under another name.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from skillrun.store.state import STATE
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 
 NOTE_NAME: Final = ".skillrun-pull.json"
-MAX_PUSH_BYTES: Final = 200_000_000  # bytes of what is brought back together
+MAX_PUSH_BYTES: Final = 200_000_000  # bytes of all pushed files together
 
 
 class FileSource(Protocol):
-    """Where the files come from."""
+    """Provides the files of a run."""
 
     def list_files(self) -> dict[str, str]: ...
 
@@ -36,7 +36,7 @@ class FileSource(Protocol):
 
 @dataclass
 class PullResult:
-    """What became of the files of a folder: names, and for those in conflict the name of the other's."""
+    """The results for the files of a folder, as names; `beside` maps conflicts to the store's version."""
 
     written: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class WorkingCopy:
     """A folder with the files of one run."""
 
     def __init__(self, folder: Path, run: str, place: str) -> None:
-        """Raises UsageError for a folder that holds something else."""
+        """Raises UsageError if the folder holds anything else."""
         self.folder = folder
         self._run, self._place = run, place
         self._taken: dict[str, str] = {}
@@ -56,16 +56,16 @@ class WorkingCopy:
         note = self._read_note()
         if note is None:
             if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-                raise UsageError(f"{folder} is there, and no copy of a run", "name a folder that is empty or not there")
+                raise UsageError(f"{folder} exists and is not a copy of a run", "use a new or empty folder")
             self.is_new = True
             return
         self.is_new = False
         if (note.get("run"), note.get("store")) != (run, place):
-            raise UsageError(f"{folder} is a copy of `{note.get('run')}` in {note.get('store')}", "name another folder")
+            raise UsageError(f"{folder} is a copy of `{note.get('run')}` in {note.get('store')}", "use another folder")
         self._taken, self._beside = dict(note["files"]), list(note["beside"])
 
     def pull(self, source: FileSource) -> PullResult:
-        """Have the folder hold what the store has. What was changed here stays."""
+        """Update the folder from the store. Files that were changed here stay."""
         self.folder.mkdir(parents=True, exist_ok=True)
         result, remote = PullResult(), source.list_files()
         with ConfinedFolder(self.folder.resolve()) as tree:
@@ -89,7 +89,7 @@ class WorkingCopy:
         return result
 
     def changes(self, secrets: tuple[str, ...]) -> tuple[dict[str, Edit], list[str]]:
-        """What was changed or made here, and the names that are left out. Raises UsageError for too much."""
+        """Return changed and new files, and the names that are left out. Raises UsageError if they are too large."""
         edits: dict[str, Edit] = {}
         skipped: list[str] = []
         size = 0
@@ -108,19 +108,19 @@ class WorkingCopy:
                 size += len(content)
                 if size > MAX_PUSH_BYTES:
                     raise UsageError(
-                        f"what was changed is more than {MAX_PUSH_BYTES / 1e6:,.0f} MB", "bring less; nothing was sent"
+                        f"the changed files exceed {MAX_PUSH_BYTES / 1e6:,.0f} MB", "push fewer files; nothing was sent"
                     )
                 edits[name] = Edit(content, base_sha)
         return edits, skipped
 
     def record_push(self, edits: Mapping[str, Edit]) -> None:
-        """Note that the store has these now."""
+        """Note that the store has these versions."""
         self._taken |= {name: sha256_of(edit.content) for name, edit in edits.items()}
         with ConfinedFolder(self.folder.resolve()) as tree:
             self._write_note(LocalFiles(tree))
 
     def open_conflicts(self) -> list[str]:
-        """What of others stands beside one's own and is still there."""
+        """Return the store's versions from conflicts that still exist next to the local files."""
         return [name for name in self._beside if (self.folder / name).exists()]
 
     def _write_conflict(self, files: LocalFiles, name: str, content: bytes) -> str:
@@ -156,9 +156,9 @@ def _names(readable: ReadableFolder, folder: Path) -> list[str]:
     try:
         names = list(readable.files())
     except TimeoutError:
-        raise UsageError(f"looking through {folder} takes too long", "bring less; nothing was sent") from None
+        raise UsageError(f"listing {folder} takes too long", "push fewer files; nothing was sent") from None
     if len(names) >= MAX_FILES:
-        raise UsageError(f"{folder} has more than {MAX_FILES:,} files", "bring less; nothing was sent")
+        raise UsageError(f"{folder} has more than {MAX_FILES:,} files", "push fewer files; nothing was sent")
     return names
 
 
@@ -166,5 +166,5 @@ def _read(descriptor: int, name: str) -> bytes:
     with open(descriptor, "rb", closefd=False) as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
-        raise UsageError(f"{name} is larger than {LARGEST / 1e6:,.0f} MB", "a run's file is smaller; nothing was sent")
+        raise UsageError(f"{name} is larger than {LARGEST / 1e6:,.0f} MB", "use a smaller file; nothing was sent")
     return content

@@ -1,4 +1,4 @@
-"""Questions on their way to a person and back: journaled by the round, so that nobody answers the same one twice."""
+"""Asks the user questions, and journals the answers by round, so that no question is answered twice."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from skillrun.store.journal_bodies import AnswerBody
 from skillrun.store.next_step import RESUME_RUN, NextStep, ResumeCommand
 
 RETRY, CONTINUE_WITHOUT, STOP = "retry", "go on without it", "stop here"
-ANSWERS: Final = "answers.yaml"  # what a file of prepared answers is called in a hint
-KEPT: Final[tuple[ProgressKind, ...]] = ("sure", "typed", "times")  # beside the answers, while a list is being answered
-MOST_NAMED: Final = 3  # of the questions that wait, in a hint
+ANSWERS: Final = "answers.yaml"  # the name of the answers file in a hint
+KEPT: Final[tuple[ProgressKind, ...]] = ("sure", "typed", "times")  # saved with the answers of an unfinished list
+MOST_NAMED: Final = 3  # waiting questions in a hint
 
 
 class AskResult(TypedDict):
-    """What asking gives a step: the records, the notes of a form, and whether the person has had enough."""
+    """The result of asking: the records, the notes of a form, and whether the user ended the list early."""
 
     answers: list[QuestionRecord]
     notes: NotRequired[str]
@@ -63,7 +63,7 @@ class AskResult(TypedDict):
 
 @dataclass(frozen=True)
 class CollectedAnswers:
-    """What was answered: a record for each question, and the notes of a form that belong to none of them."""
+    """An answer for each question, and the notes of a form that do not belong to a question."""
 
     answers: Sequence[Answer]
     notes: str = ""
@@ -82,13 +82,13 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
     enough: str = "",
     is_required: bool = False,
 ) -> AskResult:
-    """`answers`, the records with their answers, and the `notes` of a form. Raises Waiting when nobody is there.
+    """Return `answers`, the records with their answers, and the `notes` of a form. Raises WaitingForUser.
 
-    `leave`: nobody is asked in the terminal; the run ends and waits, with a `form` to fill in where there is one.
-    `computed`: the words are not the workflow's own, or not all of them.
-    `enough`: the words with which the person ends the list; what is left of it stays open.
-    `is_required`: each question without `default` and `skip` needs an answer; whatever the person writes is one.
-    `offered`: an unattended run does without, and without records, unless an answer is prepared.
+    `pause`: do not ask in the terminal; the run ends and waits, with a `form` to fill in if there is one.
+    `computed`: the text of the questions is not, or not only, that of the workflow.
+    `enough`: the answer with which the user ends the list; the remaining questions stay open.
+    `is_required`: each question without `default` and `skip` needs an answer; any text counts as one.
+    `is_optional`: an unattended run continues without records unless an answer is prepared.
     """
     run, person = frame.run, frame.run.session.responder
     journal_address = f"{address}@{frame.phase.round_path}"
@@ -124,7 +124,7 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
         given = await _answers_from_inbox_or_user(frame, question_set, form, journal_address, fingerprint, pause=pause)
     except InvalidPreparedAnswer as unfit:
         raise pause_for_invalid_answer(unfit) from None
-    if given.form is not None:  # what the form leaves open may have been answered in the terminal, before a pause
+    if given.form is not None:  # answers from the terminal, before a pause, to questions that the form leaves open
         answers = [answer or build_answer(saved_answers.get(str(at))) for at, answer in enumerate(given.answers)]
         given = replace(given, answers=answers)
     given = replace(given, answers=[_with_time(times, at, answer) for at, answer in enumerate(given.answers)])
@@ -136,7 +136,7 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
 
 
 def _result(frame: Frame, body: AnswerBody) -> AskResult:
-    """What the step gives; answers of a form are among `run.answers` from here on."""
+    """Return the result for the step, and add the answers of a form to `run.answers`."""
     if body.get("form"):
         frame.names["run"]["answers"].extend(body["answers"])
     result: AskResult = {"answers": body["answers"]}
@@ -148,7 +148,7 @@ def _result(frame: Frame, body: AnswerBody) -> AskResult:
 
 
 def _answer_body(frame: Frame, question_set: QuestionSet, given: CollectedAnswers, form: str | None) -> AnswerBody:
-    """What the journal keeps of the answers."""
+    """Return the journal body of the answers."""
     phrases = answer_phrases(frame.run)
     answers = [
         build_question_record(question, answer, phrases, is_required=question_set.is_required)
@@ -167,7 +167,7 @@ def _answer_body(frame: Frame, question_set: QuestionSet, given: CollectedAnswer
 async def _apply_form_edits(
     frame: Frame, question_set: QuestionSet, entry: AnswerBody, where: str, fingerprint: str
 ) -> AnswerBody:
-    """The answers with what the person has changed in the form since it was read, while the phase is open."""
+    """Return the answers with the user's changes of the form since it was read, while the phase is open."""
     if not entry.get("form"):
         return entry
     body, doubtful = revise_answers(frame.run, entry, question_set.questions, is_phase_over=False)
@@ -190,8 +190,8 @@ async def _apply_form_edits(
 def _with_saved_progress(
     frame: Frame, question_set: QuestionSet, where: str, fingerprint: str
 ) -> tuple[QuestionSet, Mapping[str, object]]:
-    """The same, with what the person answered before they paused, and when: each answer is on record as soon as it is
-    given, and so is what was typed and not sent."""
+    """Return the question set with the user's progress before a pause, and the times of the answers. Each answer is
+    saved as soon as it is given, and so is text that was entered but not submitted."""
     journal, address = frame.run.journal, f"{where}/given"
     note = journal.find("note", address, fingerprint) or {}
     progress = {name: dict(values) if isinstance(values := note.get(name), dict) else {} for name in ("given", *KEPT)}
@@ -213,7 +213,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_time(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
-    """An answer with when it was given, where it is not the last of its list."""
+    """Return an answer with the time at which it was given, if that was saved."""
     own = answer.get("answered_by", PERSON) == PERSON and answer.get("answer") not in (None, "", [])
     time = times.get(str(at))
     return {**answer, "asked_at": time} if own and isinstance(time, str) else answer
@@ -222,7 +222,7 @@ def _with_time(times: Mapping[str, object], at: int, answer: Answer) -> Answer:
 async def _answers_from_inbox_or_user(
     frame: Frame, question_set: QuestionSet, form: str | None, where: str, fingerprint: str, *, pause: bool
 ) -> CollectedAnswers:
-    """The answers that somebody leaves in the run's inbox, also while they are asked for here; or else those given."""
+    """Return the answers that arrive in the run's inbox, even while the user is asked, or else the user's."""
     inbox = AnswerInbox(frame.run.store.files)
     given = await inbox.run_until_arrival(
         where, fingerprint, lambda: _collect_answers(frame, question_set, form, pause=pause)
@@ -240,7 +240,7 @@ async def _answers_from_inbox_or_user(
 async def _collect_answers(
     frame: Frame, question_set: QuestionSet, form: str | None, *, pause: bool
 ) -> CollectedAnswers:
-    """An answer for each question: from the form, prepared, from the person, or by default."""
+    """Return an answer for each question: from the form, prepared, from the user, or by default."""
     store = frame.run.store
     name = store.artifacts.name(form) if form is not None else None
     form_read = read_form_state(frame.run, name, question_set.questions) if name is not None else None
@@ -251,7 +251,7 @@ async def _collect_answers(
         if again is None:
             raise await record_pause(frame, form_read.unclear.message, form_read.unclear.next_step)
         return again
-    begun = question_set.unfinished.has_progress  # in the terminal, which goes on with the next one
+    begun = question_set.unfinished.has_progress  # in the terminal, which continues with the next question
     given = await frame.run.session.responder.ask(question_set, interactive=begun or (name is None and not pause))
     if given is not None:
         return CollectedAnswers(given)
@@ -267,11 +267,11 @@ async def _collect_answers(
     how = _answer_hint(frame, question_set)
     if frame.run.session.responder.attended:
         raise WaitingForUser(reason, NextStep.of(how, ", or in a terminal ", RESUME_RUN))
-    raise WaitingForUser(reason, NextStep.of(how, ", or leave `--unattended` out in a terminal"))
+    raise WaitingForUser(reason, NextStep.of(how, ", or use a terminal without `--unattended`"))
 
 
 def _answer_hint(frame: Frame, question_set: QuestionSet) -> NextStep:
-    """What to put into a file of prepared answers, and what to type then."""
+    """Return the hint to prepare answers in a file and resume."""
     lines, questions = [], question_set.questions
     for question in questions[:MOST_NAMED]:
         first, *others = [*map(to_one_line, choices_of(question)), "…"]
@@ -282,24 +282,24 @@ def _answer_hint(frame: Frame, question_set: QuestionSet) -> NextStep:
         )
     lines += [f"{len(questions) - MOST_NAMED} more"] if len(questions) > MOST_NAMED else []
     file = frame.run.session.responder.resume_flags.get("--answers", ANSWERS)
-    return NextStep.of(f"put {' and '.join(lines)} into {file} and type ", ResumeCommand(f"--answers {file}"))
+    return NextStep.of(f"put {' and '.join(lines)} into {file} and run ", ResumeCommand(f"--answers {file}"))
 
 
 def pause_for_invalid_answer(unfit: InvalidPreparedAnswer) -> WaitingForUser:
-    """The end of the process at a prepared answer that its question does not take: the question stays open."""
+    """Return the error for a prepared answer that its question does not accept: the question stays open."""
     first = f"{unfit.next_step}; " if unfit.next_step else ""
     again = ResumeCommand(f"--answers {quote(unfit.path)}")
-    return WaitingForUser(unfit.message, NextStep.of(first, "mend it there, and type ", again))
+    return WaitingForUser(unfit.message, NextStep.of(first, "fix it there and run ", again))
 
 
 def _choices(question: Question) -> str:
-    """What may be answered, for who is not shown the choices."""
+    """Return the choices in parentheses, for output that does not list them."""
     choices = choices_of(question)
     return f" ({', '.join(map(to_one_line, choices))})" if choices else ""
 
 
 async def record_pause(frame: Frame, reason: str, next_step: str | NextStep) -> WaitingForUser:
-    """The end of the process until the person has done something outside; that it was here is on record."""
+    """Journal that the process ends here until the user acts outside of the run; return the error to raise."""
     phase = frame.phase
     if frame.run.journal.find("note", phase.pause_address, "") is None:
         await frame.run.journal.record("note", phase.pause_address, "", {"reason": reason})
@@ -312,9 +312,9 @@ async def _clarify_answers(
     form: FormState,
     settled: Mapping[int, QuestionRecord] = MappingProxyType({}),
 ) -> CollectedAnswers | None:
-    """The answers of a form with those that are not plain prepared or asked about; None where nobody answers now.
+    """Return the answers of a form, with unclear ones prepared or asked again; None if the user cannot be asked.
 
-    The words that stand in the form stay in the record, and so do the answers of `before`, by their place.
+    The text in the form stays in the record, and so do the `settled` answers, by position.
     """
     person, unclear = frame.run.session.responder, form.unclear
     assert unclear is not None
@@ -343,17 +343,17 @@ async def _clarify_answers(
 
 
 def _with_form_words(answer: Answer, unclear: UnclearAnswers, number: int) -> Answer:
-    """An answer with what was written in the form."""
+    """Return an answer with the text of the form in its comment."""
     words = unclear.words[number] if number < len(unclear.words) else ""
     comment = "\n".join(filter(None, [answer.get("comment", ""), words]))
     return {**answer, "comment": comment} if comment else answer
 
 
 async def offer_retry(frame: Frame, address: str, reason: str, limit: BreakerSettings, *, can_continue: bool) -> bool:
-    """Whether the person wants another try, asked in the breaker's words where it has some; an unattended run does not,
-    unless it is prepared.
+    """Return whether the user wants a retry, asked in the breaker's wording if it has one.
 
-    Raises StoppedByUser. What was decided before the run has failed does not count when it is resumed.
+    An unattended run does not retry unless the answer is prepared. Raises StoppedByUser. Decisions made before the run
+    failed do not count when it resumes.
     """
     phase = frame.phase
     number = max(phase.attempts.tries.get(address, 0), phase.voided_attempts(address)) + 1
@@ -376,12 +376,12 @@ async def offer_retry(frame: Frame, address: str, reason: str, limit: BreakerSet
     if answer != CONTINUE_WITHOUT:
         phase.attempts.tries[address] = number
     if answer == STOP:
-        raise StoppedByUser(f"stopped here: {reason}")
+        raise StoppedByUser(f"stopped by the user: {reason}")
     return bool(answer == RETRY)
 
 
 def _retry_choices(limit: BreakerSettings, *, can_continue: bool) -> dict[str, str]:
-    """What may be chosen, by its words. Where nothing stands in for what failed, nobody can go on without it."""
+    """Return the choices by their wording. Without a fallback, the run cannot continue without the result."""
     usual = dict(zip(BREAKER_CHOICES, (RETRY, CONTINUE_WITHOUT, STOP), strict=True))
     words = limit.choices or {"retry": RETRY, **({"go_on": CONTINUE_WITHOUT} if can_continue else {"stop": STOP})}
     ways = {words[way]: usual[way] for way in words if way in usual and (can_continue or way != "go_on")}

@@ -1,4 +1,4 @@
-"""Files that a person brings: what lies beside those that were waited for, and what came after they were read."""
+"""Files that the user supplies: finds ignored files, and files that arrive after the others were read."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from skillrun.events import Notice
 from skillrun.runtime.run import Run
 from skillrun.types.schemas import quote_value
 
-MOST: int = 200  # entries of folders that are looked at
+MOST: int = 200  # folder entries that are examined
 DEEPEST: int = 3
 
 
 def pattern_folder(pattern: str) -> str:
-    """The folder that a pattern names before its first wildcard; empty for the run's own."""
+    """Return the folder that a pattern names before its first wildcard; empty for the run folder."""
     return re.split(r"[*?[]", pattern)[0].rpartition("/")[0]
 
 
 def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]:
-    """A line for each file, link or folder where the pattern looks that it does not take, and why."""
+    """Return a line for each file or link in the pattern's folder that is not read, with the reason."""
     folder = pattern_folder(pattern)
     if not folder:
         return []
@@ -38,12 +38,12 @@ def ignored_files(run: Run, pattern: str, matched: Collection[str]) -> list[str]
         if kind == "folder":
             continue
         why = "is a link, and links are not followed" if kind == "link" else f"does not match `{pattern}`"
-        lines.append(f"{quote_value(name)} {why}: it is not read")
+        lines.append(f"{quote_value(name)} {why}, so it is ignored")
     return lines
 
 
 def _walk(run: Run, folder: str) -> Iterator[tuple[str, str]]:
-    """What lies in a folder and those in it, to a depth that people use; not the folders of other rounds."""
+    """Yield the entries of a folder and its subfolders, to a limited depth, without the folders of other rounds."""
     left = [(folder, 1)]
     seen = 0
     while left:
@@ -60,7 +60,7 @@ def _walk(run: Run, folder: str) -> Iterator[tuple[str, str]]:
 
 
 def warn_of_late_files(run: Run, done: Collection[str]) -> None:
-    """Say which files have come since a phase that waited for some has ended."""
+    """Warn of files that arrived after the end of a phase that waited for some."""
     read: dict[tuple[str, str], set[str]] = {}  # by phase and pattern, in all rounds and passes
     for entry in run.journal.entries("tool"):
         pattern, files = entry.body.get("pattern"), entry.body.get("files")
@@ -73,10 +73,10 @@ def warn_of_late_files(run: Run, done: Collection[str]) -> None:
 
 
 def late_files(run: Run, pattern: str, known: Iterable[str]) -> list[str]:
-    """A line for each file that the pattern takes and that was not there when they were read."""
+    """Return a line for each matching file that arrived after the files were read."""
     before = set(known)
     return [
-        f"{quote_value(name)} came after the files that match `{pattern}` were read, and is not read any more"
+        f"{quote_value(name)} arrived after the files that match `{pattern}` were read, so it is ignored"
         for name in run.store.matching(pattern)
         if name not in before
     ]

@@ -1,6 +1,6 @@
-"""Forms while a run lives: what was read from one, and what a person has added or corrected there since.
+"""Reads forms, and applies what the user has added or corrected since.
 
-What an answer's record in the journal has under `form` says how the file stood when it was read. Asks nobody.
+The `form` of a journaled answer describes the file as it was read. Never asks the user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OWN_KEYS: Final = ("answer", "answered_by", "asked_at", "confidence", "comment")
 
 @dataclass(frozen=True)
 class FormState:
-    """How a form stands: the hash of the file, what each question has there, and why that is not plain."""
+    """The state of a form: the hash of the file, the answer to each question, and why answers are unclear."""
 
     name: str
     hash: str = ""
@@ -53,13 +53,13 @@ class FormState:
 
 
 def answer_phrases(run: Run) -> Phrases:
-    """How people write answers, by the engine's own config."""
+    """Return the phrases that users write as answers, from the engine's config."""
     config = run.program.library.config("skillrun")
     return Phrases.from_settings(config.data if config is not None else None)
 
 
 def read_form_state(run: Run, name: str, questions: Sequence[Question]) -> FormState | None:
-    """The form as it stands; None where there is none. Raises SkillrunError when the file cannot be read."""
+    """Return the current state of the form; None if the file is missing. Raises SkillrunError if it is unreadable."""
     files = run.store.files
     if not files.has(name):
         return None
@@ -75,8 +75,8 @@ def read_form_state(run: Run, name: str, questions: Sequence[Question]) -> FormS
 def build_question_record(
     question: Question, given: Answer, phrases: Phrases, *, is_required: bool = False
 ) -> QuestionRecord:
-    """The record of a question with what was given, and who gave it; words that are no answer leave it open, or take
-    its default, unless it needs an answer."""
+    """Return the record of a question with its answer, and who gave it. Text that is not an answer leaves the question
+    open, or selects its default, unless it needs an answer."""
     record = with_fields(question, asked_at=utc_timestamp())
     if not (is_required and needs_answer(question)):
         given = _drop_undecided_words(question, given, phrases)
@@ -102,9 +102,9 @@ def _drop_undecided_words(question: Question, given: Answer, phrases: Phrases) -
 def revise_answers(
     run: Run, recorded: AnswerBody, questions: Sequence[Question], *, is_phase_over: bool
 ) -> tuple[AnswerBody | None, FormState | None]:
-    """The journal's record of answers with what its form says differently now; None where nothing has changed.
+    """Return the journaled answers with the changes of their form; None if nothing has changed.
 
-    Also the reading where an answer that was changed is not plain; then the earlier ones hold when the phase is `over`.
+    Also returns the form if a changed answer is unclear; the earlier answers then count if the phase is over.
     """
     before = recorded.get("form")
     name = before["name"] if before is not None else ""
@@ -118,7 +118,7 @@ def revise_answers(
     unclear = now.unclear
     if unclear is not None and changed and (unclear.untouched or any(now.why[at] for at in changed)):
         if is_phase_over:
-            text = f"{name} was changed after it was read, and the earlier answers hold, because it is not plain:"
+            text = f"{name} was changed after it was read, but is unclear, so the earlier answers are used:"
             run.emit(Notice(f"{text}\n{unclear.message}", "warn"))
         return None, now
     answers, changes = list(recorded["answers"]), []
@@ -138,7 +138,7 @@ def revise_answers(
 
 
 def unchanged_answers(recorded: AnswerBody, now: FormState) -> dict[int, QuestionRecord]:
-    """The recorded answers, by place, to the questions that stand in the form as they did when it was read."""
+    """Return the recorded answers, by position, to the questions that are unchanged in the form since it was read."""
     before = recorded["form"]
     pairs = zip(before["read"], before["why"], now.filled.answers, now.why, strict=True)
     as_before = (
@@ -156,7 +156,7 @@ def _difference(before: QuestionRecord, now: QuestionRecord) -> str:
 
 
 async def reread_forms(run: Run, done: Collection[str]) -> None:
-    """Take over what was changed in the forms of phases that are over, for those to come; and say it."""
+    """Apply and report changes in the forms of ended phases, for later phases."""
     for entry in _with_forms(run):
         phase, number = _place(entry)
         if number == run.state.round and phase not in done:
@@ -167,19 +167,19 @@ async def reread_forms(run: Run, done: Collection[str]) -> None:
                 run, known, [_question_of(record) for record in known["answers"]], is_phase_over=True
             )
         except (SkillrunError, OSError) as error:
-            run.emit(Notice(f"the earlier answers hold: {error}", "warn"))
+            run.emit(Notice(f"the earlier answers are used: {error}", "warn"))
             continue
         if body is not None:
             await run.journal.record("answer", entry.address, entry.fingerprint, dict(body))
 
 
 def _question_of(record: QuestionRecord) -> Question:
-    """The question of a record, as it was put."""
+    """Return the question of a record, as it was asked."""
     return cast(Question, {key: value for key, value in record.items() if key not in OWN_KEYS})
 
 
 def form_answers(run: Run, phase: PhaseRun | None, before: Collection[str]) -> list[QuestionRecord]:
-    """What was answered in forms, as they stand: in earlier rounds, and in the phases `before` this one."""
+    """Return the current answers of forms, from earlier rounds and from the phases `before` this one."""
     records = []
     for entry in _with_forms(run):
         name, number = _place(entry)
@@ -189,7 +189,7 @@ def form_answers(run: Run, phase: PhaseRun | None, before: Collection[str]) -> l
 
 
 def _with_forms(run: Run) -> list[JournalEntry]:
-    """The latest records of answers to questions that had a form, in the order in which they were first answered."""
+    """Return the latest journaled answers to questions with a form, in the order of the first answers."""
     latest: dict[tuple[str, str], JournalEntry] = {}
     for entry in run.outermost.journal.entries("answer"):
         if entry.body.get("form") and entry.address.startswith(f"{run.program.workflow.name}/"):
@@ -198,6 +198,6 @@ def _with_forms(run: Run) -> list[JournalEntry]:
 
 
 def _place(entry: JournalEntry) -> tuple[str, int]:
-    """The phase and the round of an answer: of `refine/answers/Q@2`."""
+    """Return the phase and the round of an answer, as in `refine/answers/Q@2`."""
     address, _, rounds = entry.address.rpartition("@")
     return address.split("/")[1], int(rounds.partition(".")[0])

@@ -1,4 +1,1 @@
-"""The conversation with one member: requests, tools, repair of invalid replies, and the journal of calls.
-
-Knows nothing of verbs and phases.
-"""
+"""The conversation with one member: requests, tools, repair of invalid replies, and the journal of calls."""

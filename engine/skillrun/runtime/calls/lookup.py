@@ -1,6 +1,6 @@
-"""The tool `Lookup`: what is on record under an id, also where a prompt has no room for it or it is settled.
+"""The tool `Lookup`: returns records of earlier phases by id, including settled and omitted ones.
 
-Whoever has tools has it where something is on record that their prompt does not hold. Reads the summaries alone.
+Members with tools get it if their prompt lacks a record. Reads only the summaries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from skillrun.scoring.compaction import KINDS, clip
 from skillrun.types.schemas import quote_value
 
 MOST: Final = 20  # ids in one call
-MOST_TOLD: Final = 60  # ids that there are
+MOST_TOLD: Final = 60  # known ids in an error
 PARAMETERS: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {"id": {"type": "string"}},
@@ -29,7 +29,7 @@ _WORDS: Final = {"key_decisions": "decision", "open_questions": "question", "ris
 
 @dataclass(frozen=True)
 class RecordedEntry:
-    """A record of an earlier phase, and what has become of it."""
+    """A record of an earlier phase, with its status."""
 
     phase: str
     kind: str
@@ -47,7 +47,7 @@ class RecordedEntry:
 
 
 def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
-    """The tool, where something on record is not in the prompt that was made last; nothing otherwise."""
+    """Return the tool if the latest prompt lacks a record, otherwise an empty tuple."""
     dropped = {str(omission["record"].get("id")) for omission in phase.record.prompts.dropped_records}
     if not any(entry.status or entry.id in dropped for entry in recorded_entries(phase)):
         return ()
@@ -60,7 +60,7 @@ def lookup_tool(phase: PhaseRun) -> tuple[ToolSpec, ...]:
 
 
 def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
-    """Everything with an id that earlier phases have put on record, oldest first."""
+    """Return all records of earlier phases that have an id, oldest first."""
     summaries = [
         (str(data["summary"].get("phase", name)), data["summary"]) for name, data in phase.names["phases"].items()
     ]
@@ -87,10 +87,10 @@ def recorded_entries(phase: PhaseRun) -> list[RecordedEntry]:
 
 
 def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
-    """What the tool answers, in at most about so many tokens; what goes wrong begins with `error:`."""
+    """Return the result of the tool, in at most about `room` tokens; an error begins with `error:`."""
     given = arguments.get("id")
     if not isinstance(given, str) or not given.strip():
-        return "error: `id` is an id such as `AC-1`, or several with commas between them"
+        return "error: `id` must be an id such as `AC-1`, or several separated by commas"
     wanted = list(dict.fromkeys(re.findall(r"[^\s,;]+", given[:2000])))[:MOST]
     known = recorded_entries(phase)
     texts: list[str] = []
@@ -102,8 +102,8 @@ def look_up(phase: PhaseRun, arguments: Mapping[str, Any], room: int) -> str:
     if missing:
         ids = list(dict.fromkeys(entry.id for entry in known))
         more = f" and {len(ids) - MOST_TOLD} more" if len(ids) > MOST_TOLD else ""
-        there = f"there are {', '.join(ids[:MOST_TOLD])}{more}"
-        texts.append(f"nothing on record has the id {', '.join(map(quote_value, missing))}; {there}")
+        there = f"known ids: {', '.join(ids[:MOST_TOLD])}{more}"
+        texts.append(f"no record has the id {', '.join(map(quote_value, missing))}; {there}")
     answer = clip("\n\n".join(texts), max(0, room))
     return answer if len(missing) < len(wanted) else f"error: {answer}"
 

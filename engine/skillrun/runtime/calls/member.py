@@ -1,6 +1,6 @@
-"""One member's answer: the turns until there is a reply, and its repair; the journal answers what it has seen before.
+"""Calls one member: turns with tools until there is a reply, and one repair of an invalid reply.
 
-Looks at every stop reason before a reply is used. Retries of the transport are the gateway's; attempts are the step's.
+Checks the stop reason before a reply is used. The gateway retries failed transports; the step makes new attempts.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _WHY: Final = {
 async def converse(
     phase: PhaseRun, member_request: MemberRequest, attempt: int, on_response: Callable[[], object] = bool
 ) -> MemberResult:
-    """One attempt: turns with tools until there is a reply, and one repair of a malformed one.
+    """Make one attempt: turns with tools until there is a reply, and one repair of a malformed one.
 
-    `responded` is told when the model has responded for the first time.
+    `on_response` is called after every response of the model.
     """
     messages = list(member_request.request.messages)
     reads: list[LineRange] = []
@@ -82,7 +82,7 @@ async def converse(
             return MemberResult(_STATUS[reply.stop], reply.text, reason=why, reads=tuple(reads))
         if reply.calls and request.answer_now:
             return MemberResult(
-                "error", reply.text, reason="the model asks for tools and does not answer", reads=tuple(reads)
+                "error", reply.text, reason="the model calls tools instead of replying", reads=tuple(reads)
             )
         if reply.calls and request.tools:
             messages.append(Message("assistant", (Block(reply.text),) if reply.text else (), reply.calls))
@@ -102,10 +102,10 @@ async def converse(
             if member_request.room(retry_messages) >= MIN_REPLY_TOKENS:
                 messages = retry_messages
                 continue
-            no_room = f"; the window of {request.model} has no room to ask again"
+            no_room = f"; the window of {request.model} has no room for another request"
         if errors:
             reason = "; ".join(f"{error['path']}: {error['message']}".removeprefix(": ") for error in errors[:3])
-            reason = f"the reply has not the shape asked for: {reason}; it begins {quote_value(reply.text)}{no_room}"
+            reason = f"the reply does not match the schema: {reason}; it begins {quote_value(reply.text)}{no_room}"
             return MemberResult("parse_error", reply.text, reason=reason, reads=tuple(reads))
         if not reply.text.strip():
             return MemberResult("empty", reason="the reply is empty", reads=tuple(reads))
@@ -122,10 +122,10 @@ async def _finish_document(
     retry_address: str,
     reads: tuple[LineRange, ...],
 ) -> MemberResult:
-    """A document with its record, which alone is asked for once more where it is missing or malformed."""
+    """Return a document with its record; requests a missing or malformed record once more."""
     document = split_reply(record_request, reply.text)
     if not document.document:
-        return MemberResult("empty", reply.text, reason="the reply holds no document", reads=reads)
+        return MemberResult("empty", reply.text, reason="the reply contains no document", reads=reads)
     history = (*request.messages, Message("assistant", (Block(reply.text),)))
     why = ""
     if document.errors:
@@ -153,16 +153,15 @@ async def _request_record(
     history: tuple[Message, ...],
     address: str,
 ) -> tuple[DocumentReply, str]:
-    """What a second reply makes of it, and why there was none."""
-    errors = (
-        document.errors if member_request.request.record_schema is not None else ()
-    )  # otherwise it is asked for here first
+    """Request the record alone; return the document with it, and why the request failed."""
+    # A request without a record schema has not asked for the record yet.
+    errors = document.errors if member_request.request.record_schema is not None else ()
     messages = (*history, Message("user", (Block(render_record_request(phase.run, record_request, errors)),)))
     schema = record_request.shape.schema
     size = estimate_request_tokens(request.system, messages, schema) + estimate_tool_tokens(member_request.tools)
     room = min(request.max_tokens, member_request.window - size)
     if room < MIN_REPLY_TOKENS:
-        return document, f"{document.reason}; the window of {request.model} has no room to ask again"
+        return document, f"{document.reason}; the window of {request.model} has no room for another request"
     request = replace(
         request,
         messages=messages,
@@ -176,14 +175,14 @@ async def _request_record(
     except ModelError as error:
         return document, f"{document.reason}; {_failed_result(phase, member_request, error, ()).reason}"
     if reply.stop != "end":
-        return document, f"{document.reason}; {_WHY.get(reply.stop, 'the model asks for tools and does not answer')}"
+        return document, f"{document.reason}; {_WHY.get(reply.stop, 'the model calls tools instead of replying')}"
     return merge_second_record(record_request, document, reply.text), ""
 
 
 def _failed_result(
     phase: PhaseRun, member_request: MemberRequest, error: ModelError, reads: tuple[LineRange, ...]
 ) -> MemberResult:
-    """A member without a reply. Raises the error, with the phase and the model, where nobody else can go on either."""
+    """Return the result of a failed call. Raises an error that affects all members, with phase and model."""
     model = member_request.request.model
     if error.kind in FATAL_ERRORS:
         message = f"{phase.name}: {member_request.member} on {model}: {error.message}"

@@ -1,4 +1,4 @@
-"""A request to one member, and what came of it."""
+"""A request to one member, and its result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.types.schemas import DroppedValue, Shape
 class MemberRequest:
     """A request to one member, before its turns, and the window of its model in tokens.
 
-    Where it has tools: how many turns, and how many calls of tools in each.
+    With tools: `turns` is the maximum number of turns, and `calls` that of tool calls in each.
     """
 
     member: str
@@ -32,16 +32,16 @@ class MemberRequest:
     record_request: RecordRequest | None = None
 
     def room(self, messages: Sequence[Message]) -> int:
-        """The tokens that the messages leave of the model's window."""
+        """Return the tokens of the model's window that the messages leave free."""
         size = estimate_request_tokens(self.request.system, tuple(messages), self.request.schema)
         return self.window - size - estimate_tool_tokens(self.tools)
 
 
 @dataclass(frozen=True)
 class MemberResult:
-    """What came of it. `text` is the whole reply, kept also where the attempt failed; `dropped` is not in `data`.
+    """The result of a request. `text` is the whole reply, also of a failed attempt; `dropped` is not in `data`.
 
-    Of a document with a record it is the document; `lacking` says what is missing of the record, if anything.
+    For a document with a record, `text` is the document; `record_problem` says what the record lacks, if anything.
     """
 
     status: str
@@ -54,11 +54,11 @@ class MemberResult:
     reads: tuple[LineRange, ...] = ()
     messages: tuple[Message, ...] = field(default=(), repr=False)
     kind: str = ""
-    """Why there is no answer: the status, or what kind of failure of the call it was."""
+    """The kind of the failed call; empty if the call did not fail."""
     refused: bool = False
-    """It wants another key or model: no attempt was made, and it is asked again when the run is resumed."""
+    """The key or the model is wrong: this does not count as an attempt, and a resumed run sends the call again."""
     given_up: bool = False
-    """It was sent as often as it may be."""
+    """The call was sent as often as allowed."""
     next_step: str = ""
 
     @property
@@ -67,5 +67,5 @@ class MemberResult:
 
     @property
     def is_permanent(self) -> bool:
-        """Asking again at once is no use."""
+        """Whether an immediate retry is useless."""
         return self.refused or self.given_up

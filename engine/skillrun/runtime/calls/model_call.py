@@ -1,6 +1,6 @@
-"""The one door for calls: budget, a journal that can be written, the place at the provider, `sent`, then the wire.
+"""The only path for model calls: replies from the journal, or else budget, journal entry and gateway.
 
-What the journal answers does not come this far. Nothing is sent that is not on record, and nothing else sends.
+Every call is journaled before it is sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_TOKENS: Final = 10**12  # more than any prompt has
 
 
 async def call_model(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
-    """The reply to one request, from the journal or from the model; durable on return. Raises ModelError."""
+    """Return the reply to one request, from the journal or the model; durable on return. Raises ModelError."""
     run = phase.run
     fingerprint = request.fingerprint()
     phase.record.prompts.count += 1
@@ -53,7 +53,7 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         try:
             reply = await run.session.gateway.send(request, address, attempts)
         except ModelError as error:
-            if error.kind == "missing":  # nothing began, and the run ends with it
+            if error.kind == "missing":  # nothing was sent, and the run ends
                 run.refusals[request.model] = error
                 raise
             run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
@@ -73,10 +73,10 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
 
 @dataclass(frozen=True)
 class AttemptRecorder:
-    """Puts every attempt of a call on record: `sent` before it goes out, `tried` when it got no reply.
+    """Journals every attempt of a call: `sent` before it is sent, `tried` if it fails.
 
-    A call is held back where its model has refused another one and has answered none yet, or has refused one since this
-    one was made (`refused` is the last refusal until then): the same key would be refused again.
+    A call is not sent if its model has refused another call and has not replied yet, or has refused one since this call
+    was created (`last_refusal` is the latest refusal before that): the same key would be refused again.
     """
 
     phase: PhaseRun
@@ -87,7 +87,7 @@ class AttemptRecorder:
     last_refusal: ModelError | None
 
     async def on_sent(self, number: int) -> None:
-        """Raises BudgetExhausted, JournalUnwritable or ModelError, and then it does not go out."""
+        """Journal an attempt. Raises BudgetExhausted, JournalUnwritable or ModelError if it must not be sent."""
         run = self.phase.run
         since = run.refusals.get(self.request.model)
         if since is not None and (since is not self.last_refusal or self.request.model not in run.responsive_models):
@@ -99,9 +99,9 @@ class AttemptRecorder:
         try:
             body = {**self.request.to_dict(), **self.phase.round_fields(), **attempt}
             await run.journal.record("sent", self.address, self.request.fingerprint(), body)
-        except (asyncio.CancelledError, JournalUnwritable):  # what is on record as sent has gone out, or is said not to
+        except (asyncio.CancelledError, JournalUnwritable):  # it was not sent after all
             with suppress(JournalUnwritable):
-                await self._record_failure({"message": "it was held back", **attempt})
+                await self._record_failure({"message": "the call was not sent", **attempt})
             raise
         if number == 1:
             run.budget.count_call(self.reservation)
@@ -110,7 +110,7 @@ class AttemptRecorder:
 
     async def on_failed(self, number: int, error: ModelError) -> None:
         model = self.request.model
-        scripted = model.startswith("scripted:")  # its rules are for single calls
+        scripted = model.startswith("scripted:")  # its rules apply to single calls
         if error.kind in FATAL_ERRORS | CONFIGURATION_ERRORS and not scripted:
             self.phase.run.refusals[model] = error
         await self._record_failure({"kind": error.kind, "message": error.message, "attempt": number})
@@ -120,7 +120,7 @@ class AttemptRecorder:
 
 
 def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
-    """How often this call was refused, after which it is sent again."""
+    """Return the refusals of this call, which is sent again."""
     last = run.journal.find("tried", address, fingerprint)
     if last is None or last.get("kind") not in FATAL_ERRORS | CONFIGURATION_ERRORS:
         return []
@@ -131,7 +131,7 @@ def _refusals(run: Run, address: str, fingerprint: str) -> list[ModelError]:
 
 
 def _max_usage(run: Run, request: Request, exactly: bool) -> Reservation:
-    """What a call may use at most: its input, and a reply as long as it may be."""
+    """Return a call's maximum usage: its input, and a reply of maximum length."""
     catalogue = run.session.catalogue
     provider = catalogue.providers.get(request.model.partition(":")[0])
     output = request.max_tokens + (provider.thinking if provider is not None else 0)

@@ -1,4 +1,4 @@
-"""What members have read of a repository: the lines of files that the tool `Read` has shown them."""
+"""The lines of repository files that the tool `Read` has shown to members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBERED: Final = re.compile(r"^ *(\d+)\t", re.MULTILINE)
 
 @dataclass(frozen=True, order=True)
 class LineRange:
-    """Lines of a file that stand one behind the other: the first, counted from 1, and how many."""
+    """Consecutive lines of a file: the first, starting at 1, and their number."""
 
     path: str
     first: int
@@ -29,7 +29,7 @@ class LineRange:
 
 
 def lines_from_tool(tool: ToolCall, result: str) -> LineRange | None:
-    """What a use of a tool has shown of a file; None where it shows no file, or has failed."""
+    """Return the lines that a tool call has shown; None if it showed no file or failed."""
     path = tool.arguments.get("path")
     if tool.name != "Read" or not isinstance(path, str) or result.startswith("error:"):
         return None
@@ -38,7 +38,7 @@ def lines_from_tool(tool: ToolCall, result: str) -> LineRange | None:
 
 
 def merge_line_ranges(reads: Iterable[LineRange]) -> list[LineRange]:
-    """Each line once: what overlaps or follows at once becomes one; files in the order in which they were opened."""
+    """Merge overlapping and adjacent ranges; files keep the order in which they were opened."""
     everything: Sequence[LineRange] = list(reads)
     together: list[LineRange] = []
     for path in dict.fromkeys(lines.path for lines in everything):

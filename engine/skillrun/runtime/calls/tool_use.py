@@ -1,4 +1,4 @@
-"""The tools that a member uses on the way to its reply: what each answers, once, and as much of it as has room."""
+"""Runs the tool calls of a member, each once, with results cut to the available room."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def run_tools(
     calls: tuple[ToolCall, ...],
     reads: list[LineRange],
 ) -> list[tuple[str, str]]:
-    """What the tools answer, each in its part of the room that is left for it and those that follow."""
+    """Return the results of the tools, each limited to its share of the remaining room."""
     left = (
         member_request.room([*messages, *(Message("tool", (Block(wrap_untrusted_text("")),)) for _ in calls)])
         - MIN_REPLY_TOKENS
@@ -48,12 +48,12 @@ async def _run_tool(
     room: int,
     reads: list[LineRange],
 ) -> str:
-    """What a tool answers in so many tokens, or why it was not used; one that has run before is not run again."""
+    """Return a tool's result in at most `room` tokens, or an error; a journaled tool call is not run again."""
     offered = [spec.name for spec in member_request.tools]
     if number >= member_request.calls:
-        return f"error: at most {member_request.calls} calls of tools are carried out in one turn, and this one was not"
+        return f"error: at most {member_request.calls} tool calls run in one turn; this one was not run"
     if tool.name not in offered:
-        return f"error: you have no tool {quote_value(tool.name)}; there are {', '.join(offered)}"
+        return f"error: you have no tool {quote_value(tool.name)}; available tools: {', '.join(offered)}"
     run = phase.run
     tool_address = f"{address}/{tool.id}"
     fingerprint = tool.fingerprint()
@@ -77,7 +77,7 @@ async def _run_tool(
 def tool_messages(
     member_request: MemberRequest, messages: list[Message], results: list[tuple[str, str]]
 ) -> list[Message]:
-    """The results of tools as material, cut to equal parts of what is left where they leave no room for a reply."""
+    """Return tool results as material, cut to equal shares if they leave no room for a reply."""
 
     def build_messages(texts: list[str]) -> list[Message]:
         pairs = zip(results, texts, strict=True)

@@ -1,6 +1,6 @@
-"""Which tools a member gets, and which folder they read: those its role names, where the workflow names a folder.
+"""Selects the tools that a member's role names, and opens the folder that the workflow names for them.
 
-The folder lies in the project, unless it is what the user typed for an input that is a path.
+The folder is in the project, unless the user gave it as an input of type `path`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from skillrun.repository.repository import Repository
     from skillrun.runtime.members import SeatedMember
 
-TOLD: Final = 4  # names of what is withheld
+TOLD: Final = 4  # withheld names in the notice
 
 
 def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
-    """Empty where the role names none, there is nothing to read, or the model cannot use them."""
+    """Return the member's tools; empty without tools in the role, a folder, or support by the model."""
     run, role = frame.run, seated.role
     if (
         not role.tools
@@ -44,14 +44,14 @@ def member_tools(frame: Frame, seated: SeatedMember) -> tuple[ToolSpec, ...]:
 
 
 def build_repository(phase: PhaseRun) -> Repository:
-    """The folder that the workflow names, for reading."""
+    """Return the folder that the workflow names, for reading."""
     from skillrun.repository.repository import Repository
 
     return Repository(partial(open_repository, phase.run, phase.names["repository"]))
 
 
 def open_repository(run: Run, folder: str) -> ReadableFolder:
-    """The folder, open. Raises SkillrunError where there is none, it leads out of the project or is withheld there."""
+    """Open the folder. Raises SkillrunError if it is missing, outside of the project, or withheld."""
     from skillrun.repository.confined_folder import ConfinedFolder
     from skillrun.repository.paths import PathRefused
     from skillrun.repository.readable_folder import ReadableFolder
@@ -76,9 +76,9 @@ def open_repository(run: Run, folder: str) -> ReadableFolder:
 
 
 def is_user_path_outside(run: Run, path: str) -> bool:
-    """Whether the user typed a path that lies outside of the project.
+    """Return whether the user gave a path outside of the project.
 
-    What was typed and lies in the project as it is written is confined to it: a link out is the project's.
+    A path that is inside the project as written is confined to it: a link out of it belongs to the project.
     """
     folder = project_folder(run)
     outside = not Path(os.path.normpath(folder / path)).is_relative_to(folder)
@@ -86,8 +86,8 @@ def is_user_path_outside(run: Run, path: str) -> bool:
 
 
 def resolve_user_path(run: Run, path: str) -> tuple[Path, str] | None:
-    """The folder, links followed, and the name or pattern in it, where a path is or begins with what the user typed and
-    lies outside of the project; None for any other."""
+    """Return the folder, with links resolved, and the name or pattern in it, if a path is or begins with a path outside
+    of the project that the user gave; None for any other path."""
     for user_path in user_paths(run):
         if is_user_path_outside(run, user_path):
             place = Path(os.path.realpath(project_folder(run) / user_path))
@@ -99,7 +99,7 @@ def resolve_user_path(run: Run, path: str) -> tuple[Path, str] | None:
 
 
 def open_project(run: Run) -> ReadableFolder:
-    """The folder of the project, open for reading from."""
+    """Open the project folder for reading."""
     from skillrun.repository.confined_folder import ConfinedFolder
     from skillrun.repository.readable_folder import ReadableFolder
 
@@ -111,7 +111,7 @@ def project_folder(run: Run) -> Path:
 
 
 def project_relative_path(run: Run, path: str) -> str:
-    """A path from the project on, also where it is written from the root on."""
+    """Return an absolute path in the project relative to it, and any other path unchanged."""
     for base in (project_folder(run), project_folder(run).resolve()):
         if path.startswith("/") and Path(path).is_relative_to(base):
             return Path(path).relative_to(base).as_posix()
@@ -125,14 +125,14 @@ def withheld_names(run: Run) -> tuple[str, ...]:
 
 
 def user_paths(run: Run) -> set[str]:
-    """What the user typed for the run's inputs that are paths; a workflow inside a run has none of its own."""
+    """Return the paths that the user gave as inputs; an inline workflow has those of the outermost run."""
     outer = run.outermost
     paths = {field.name for field in outer.program.workflow.inputs if field.type.word == "path"}
     return {str(outer.state.inputs[name]) for name in outer.state.typed if name in paths and name in outer.state.inputs}
 
 
 def report_repository(run: Run, folder: str) -> None:
-    """Say once which folder models may read, and what is withheld of it. Raises SkillrunError, as opening it does."""
+    """Report once which folder models may read, and what is withheld. Raises SkillrunError, as opening it does."""
     if not folder or folder in run.reported_folders:
         return
     from skillrun.repository.readable_folder import one_line
@@ -140,16 +140,16 @@ def report_repository(run: Run, folder: str) -> None:
     with open_repository(run, folder) as repository:
         run.reported_folders.add(folder)
         names = [name for name in withheld_names(run) if not name.startswith("!")]
-        some = f"; {len(names)} kinds of names that hold secrets: {', '.join(names[:TOLD])}, …" if names else ""
+        some = f"; {len(names)} patterns of secret file names: {', '.join(names[:TOLD])}, …" if names else ""
         place = one_line(os.path.realpath(repository.tree.path))
-        run.emit(Notice(f"reads: {place} (withheld: .git; what git ignores{some})"))
+        run.emit(Notice(f"reads: {place} (withheld: .git; files that git ignores{some})"))
 
 
 def _outside_folder_hint(run: Run) -> str:
-    """What to type instead; the folder is not repeated, for it is not the user who wrote it."""
+    """Return a hint that does not repeat the folder, because the user did not write it."""
     workflow = run.outermost.program.workflow
     name = next((field.name for field in workflow.inputs if field.type.word == "path"), None)
     if name is None:
-        return "a folder outside is read where the workflow has an input that is a path, and you type it"
+        return "to read a folder outside of the project, give it as a path input; the workflow has none"
     flag = f"--{name.replace('_', '-')}"
-    return f"name it yourself: begin again with `skillrun {workflow.name} … {flag} FOLDER`"
+    return f"give the folder yourself: start again with `skillrun {workflow.name} … {flag} FOLDER`"

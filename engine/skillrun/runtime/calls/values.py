@@ -1,4 +1,4 @@
-"""The structured value of a reply, and what was left out of it."""
+"""Parses the structured value of a reply, and collects what was dropped from it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from skillrun.structured_output.salvaging import find_list_field, salvage_items
 from skillrun.structured_output.values import parse_reply
 from skillrun.types.schemas import DroppedValue
 
-CUT_OFF: Final = "the reply was cut off at the limit of its length"
-GATHER: Final = "gather"  # of `invalid`
-MOST_TOLD: Final = 3  # of what was dropped from a reply; the event has all
+CUT_OFF: Final = "the reply was cut off at the length limit"
+GATHER: Final = "gather"  # a value of `invalid`
+MOST_TOLD: Final = 3  # dropped values in a warning; the event has all
 
 
 def parse_value(
     member_request: MemberRequest, reply: Reply, *, repaired: bool
 ) -> tuple[Any, list[dict[str, str]], tuple[DroppedValue, ...]]:
-    """The structured value of a reply, what is wrong with it, and what was left out of it; for free text nothing.
+    """Return the structured value of a reply, its errors, and what was dropped; nothing for free text.
 
-    Only of a reply that has been asked for again is anything left out.
+    With `invalid: drop`, invalid values are dropped only from a repaired reply.
     """
     if member_request.shape is None:
         return None, [], ()
@@ -42,7 +42,7 @@ def parse_value(
 
 
 def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> MemberResult | None:
-    """What is whole of a reply that was cut off, where each item counts by itself; None where nothing is."""
+    """Return the complete items of a truncated reply, for `invalid: gather`; None if no item is complete."""
     if member_request.shape is None or member_request.invalid != GATHER:
         return None
     value, _, dropped = parse_value(member_request, reply, repaired=True)
@@ -53,12 +53,12 @@ def salvage_truncated_reply(member_request: MemberRequest, reply: Reply) -> Memb
 
 
 def report_pruned_items(phase: PhaseRun, address: str, member: str, dropped: tuple[DroppedValue, ...]) -> None:
-    """Put on record what was left out of a member's reply: an event, a warning and a flag of the phase."""
+    """Report what was dropped from a member's reply: an event, a warning and a flag of the phase."""
     if not dropped:
         return
     places = "; ".join(f"{item.path} ({item.reason})" for item in dropped[:MOST_TOLD])
     more = f"; and {len(dropped) - MOST_TOLD} more" if len(dropped) > MOST_TOLD else ""
-    text = f"what {member} said was not all understood; dropped: {places}{more}"
+    text = f"parts of the reply of {member} were invalid; dropped: {places}{more}"
     if address not in phase.record.dropped_counts:
         phase.run.emit(Pruned(address, phase.name, member, tuple(dict(vars(item)) for item in dropped), text))
         phase.record.warnings.append(text)

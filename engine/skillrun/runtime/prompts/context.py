@@ -1,7 +1,7 @@
-"""What a prompt is made of: preamble, original request, material, references, what is on record, task, role.
+"""Assembles prompts: preamble, original request, material, references, earlier records, task, role.
 
-What most prompts share comes first, so that providers' caches serve it; every sentence comes from a markdown file.
-Fits the prompt into the model's window, or says before the call that it does not.
+Shared parts come first, so that providers can cache them; every sentence comes from a markdown file. Fits the prompt
+into the model's window, or fails before the call.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from skillrun.templates.expressions import ABSENT
 if TYPE_CHECKING:
     from skillrun.models.entries import ResolvedModel
 
-MIN_REPLY_TOKENS: Final = 256  # tokens; a prompt that leaves less room than this does not fit
-REPLY_SHARE: Final = 4  # a quarter of the window is kept for the reply, where material can make room for it
+MIN_REPLY_TOKENS: Final = 256  # a prompt that leaves less room does not fit
+REPLY_SHARE: Final = 4  # a quarter of the window is reserved for the reply if material can be shortened
 STEP_MATERIAL: Final = "handed"
 
 
 @dataclass(frozen=True)
 class PromptParts:
-    """What a member's first request is made of: the task as it reads it, the reply's shape, the material, the tools."""
+    """The parts of a member's first request: the task for this member, the reply's schema, material, and tools."""
 
     task: str
     schema: dict[str, Any] | None
@@ -59,9 +59,9 @@ class PromptParts:
 
 
 def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts, *, shared: bool) -> Request:
-    """The first request of a member's attempt; `shared` says that other calls begin with its task as well.
+    """Return the first request of a member's attempt; `shared` means that other calls have the same task.
 
-    Raises StepFailed when it does not fit the model's window.
+    Raises StepFailed if it does not fit the model's window.
     """
     phase = frame.phase
     speaker = phase.prompt_cache.role_texts.get(seated.id)
@@ -69,15 +69,15 @@ def build_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptP
         speaker = phase.prompt_cache.role_texts[seated.id] = render_template(
             frame.run, "system/role", _speaker(frame, seated)
         )
-    role = Block(speaker, cache=is_persistent(frame, step), part="role")  # where it goes on, it goes on from there
+    role = Block(speaker, cache=is_persistent(frame, step), part="role")  # a conversation continues after it
     return assemble_request(
         _prompt_target(frame, step, seated, parts), parts.task, parts.material, (role,), shared=shared
     )
 
 
 def build_followup_request(frame: Frame, step: Step, seated: SeatedMember, parts: PromptParts) -> Request | None:
-    """The request that goes on with the conversation of a member who remembers; None, and a warning, where it no longer
-    fits the window. Material is not told again where the last of its title that the conversation has is the same."""
+    """Return the next request in a member's conversation; None, with a warning, if it no longer fits the window.
+    Material is omitted if the conversation's latest material with its title is the same."""
     phase, target = frame.phase, _prompt_target(frame, step, seated, parts)
     earlier = conversation(frame, step, seated)
     earlier_texts = {
@@ -106,7 +106,7 @@ def _prompt_target(frame: Frame, step: Step, seated: SeatedMember, parts: Prompt
 
 @dataclass(frozen=True)
 class PromptTarget:
-    """Who is asked for what in a phase: the model, the step, the member, the shape of the reply, and its tools."""
+    """The target of a prompt in a phase: model, step, member, schema of the reply, and tools."""
 
     phase: PhaseRun
     resolved: ResolvedModel
@@ -115,21 +115,21 @@ class PromptTarget:
     schema: dict[str, Any] | None
     tools: tuple[ToolSpec, ...] = ()
     criteria: str = ""
-    """When its work is done, where that is not when the phase's is."""
+    """Acceptance criteria that replace those of the phase."""
 
     @property
     def reply_tokens(self) -> int:
-        """Tokens that are kept free for the reply, where material can make room for it."""
+        """Tokens reserved for the reply if material can be shortened."""
         return max(MIN_REPLY_TOKENS, min(self.resolved.max_output, self.resolved.window // REPLY_SHARE))
 
     def room(self, system: tuple[Block, ...], messages: tuple[Message, ...]) -> int:
-        """Tokens that are left for the reply; 0 where they are too few."""
+        """Return the tokens left for the reply; 0 if they are too few."""
         window, most = self.resolved.window, self.resolved.max_output
         room = window - self.size(system, messages, window - most)
         return min(most, room) if room >= MIN_REPLY_TOKENS else 0
 
     def size(self, system: tuple[Block, ...], messages: tuple[Message, ...], enough: int = 0) -> int:
-        """Estimated tokens of what is sent."""
+        """Return the estimated tokens of the request."""
         tools = estimate_tool_tokens(self.tools)
         return tools + estimate_request_tokens(system, messages, self.schema, enough - tools)
 
@@ -142,10 +142,10 @@ def assemble_request(
     *,
     shared: bool = False,
 ) -> Request:
-    """A request of a phase: what all its prompts share, the step's material, the task, and what comes last.
+    """Return a request: the shared prefix, the step's material, the task, and the `last` blocks.
 
-    Where the window is too small, material is shortened by weight, which is put on record. Raises StepFailed where the
-    rest is too large as well.
+    If the window is too small, material is shortened by weight, and the omissions are recorded. Raises StepFailed if
+    the rest is still too large.
     """
     phase, resolved, schema = target.phase, target.resolved, target.schema
     opening = get_shared_prefix(phase).with_criteria(target.criteria)
@@ -176,7 +176,7 @@ def _fit_to_window(
     material: Sequence[MaterialBlock],
     ending: tuple[Block, ...],
 ) -> tuple[PromptBlocks, PromptBlocks]:
-    """As much of the opening and of the step's material as the window has room for. Raises StepFailed."""
+    """Return as much of the prefix and of the step's material as the window has room for. Raises StepFailed."""
     bare = (
         *replace(opening, documents=(), references=(), summaries=(), block_cache={}).build_blocks(0).blocks,
         *ending,
@@ -200,13 +200,13 @@ def _too_large(target: PromptTarget, size: int) -> StepFailed:
     over = size + MIN_REPLY_TOKENS - window
     return StepFailed(
         f"the prompt of `{target.step}` for {target.member} is about {over} tokens too large for "
-        f"{target.resolved.model}, whose window is {window}; no material is left in it to shorten "
+        f"{target.resolved.model}, whose window is {window}; no material is left to shorten "
         "(use a larger model, or shorten the section, the request, the criteria or the role)"
     )
 
 
 def _record_prompt_stats(target: PromptTarget, blocks: Iterable[Block], left_out: list[MaterialOmission]) -> None:
-    """Note what a prompt is made of, and what it does not hold, for the summary; the longest of a step's counts."""
+    """Record the parts of a step's longest prompt, and the omissions of every prompt, for the summary."""
     phase, named = target.phase, [block for block in blocks if block.part]
     length = sum(len(block.text) for block in named)
     prompts = phase.record.prompts
@@ -216,7 +216,7 @@ def _record_prompt_stats(target: PromptTarget, blocks: Iterable[Block], left_out
         phase.record_omission(target.step, omission.title, omission.tokens, str(omission))
 
 
-@lru_cache(maxsize=64)  # most prompts of a phase begin alike, and tools are the same for all
+@lru_cache(maxsize=64)  # prompts of a phase share parts and tools
 def _tokens(text: str) -> int:
     return estimate_tokens(text)
 
@@ -226,7 +226,7 @@ def is_persistent(frame: Frame, step: Step) -> bool:
 
 
 def conversation(frame: Frame, step: Step, seated: SeatedMember) -> tuple[Message, ...]:
-    """What a member that keeps its conversation has heard and said in the steps before this one."""
+    """Return a persistent member's conversation before this step; empty for other members."""
     if not is_persistent(frame, step):
         return ()
     earlier = [messages for where, messages in frame.sessions.get(seated.id, {}).items() if where != frame.at(step)]
@@ -245,7 +245,7 @@ def _speaker(frame: Frame, seated: SeatedMember) -> dict[str, object]:
 def estimate_request_tokens(
     system: tuple[Block, ...], messages: tuple[Message, ...], schema: dict[str, Any] | None, enough: int = 0
 ) -> int:
-    """Estimated tokens of a request; no more than an upper bound of them where that is at most `enough`."""
+    """Return the estimated tokens of a request, or an upper bound if that is at most `enough`."""
     texts = [block.text for block in system]
     texts += [block.text for message in messages for block in message.blocks]
     if schema:
@@ -256,7 +256,7 @@ def estimate_request_tokens(
 
 
 def estimate_tool_tokens(tools: tuple[ToolSpec, ...]) -> int:
-    """Estimated tokens of what a model is told of its tools."""
+    """Return the estimated tokens of the tool definitions."""
     return _tokens(str([vars(tool) for tool in tools])) if tools else 0
 
 

@@ -1,9 +1,9 @@
-"""Shortening texts so that a prompt fits its window: at the ends of sections, never within a sentence.
+"""Shortens texts so that a prompt fits its window: at the ends of sections, never within a sentence.
 
-A text is cut into sections at its headings, outside of code fences, and each section into units that stand or fall
-whole: a paragraph's sentences, an item of a list, a row of a table, a block of code. All sections keep their heading
-and as many units from their beginning as a common level of tokens allows, so that what stands last is not what goes
-first, and a wider window never shows less.
+A text is split into sections at its headings, outside of code fences, and each section into indivisible units: a
+sentence, an item of a list, a row of a table, a block of code. All sections keep their heading and as many units from
+their beginning as a common level (in tokens) allows. So the end of a text is not lost first, and a wider window never
+shows less.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.fences import Fences
 
 OMISSION_MARK: Final = "[…]"
-"""Stands in a text where something was left out."""
+"""Marks an omission in a text."""
 
 _HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(?P<name>.*)$", re.MULTILINE)
 _BLANK: Final = re.compile(r"\n[ \t]*(?:\n[ \t]*)*\n")
@@ -30,7 +30,7 @@ _MARK: Final = estimate_tokens(f"\n{OMISSION_MARK}\n") + 1
 
 @dataclass(frozen=True)
 class OutlineSection:
-    """A heading with its line end, empty above the first one, and the units below it."""
+    """A heading with its newline, empty before the first heading, and the units below it."""
 
     name: str
     heading: str
@@ -38,7 +38,7 @@ class OutlineSection:
 
     @cached_property
     def cumulative_tokens(self) -> tuple[int, ...]:
-        """Tokens up to the end of each unit; together rather too many than too few."""
+        """Tokens up to and including each unit, rather too many than too few."""
         total, ends = 0, []
         for unit in self.units:
             total += estimate_tokens(unit)
@@ -54,13 +54,13 @@ class OutlineSection:
         return self.cumulative_tokens[-1] if self.cumulative_tokens else 0
 
     def unit_count(self, level: int) -> int:
-        """How many units stand at a level; all, where the mark would take as much as the rest."""
+        """Return the number of units at a level; all of them if the mark would take as much as the rest."""
         if self.size <= level + _MARK:
             return len(self.units)
         return bisect_right(self.cumulative_tokens, level)
 
     def shorten(self, level: int) -> tuple[str, int]:
-        """The section at a level, and how many of its tokens are left out."""
+        """Return the section at a level, and the number of omitted tokens."""
         kept = self.unit_count(level)
         if kept == len(self.units):
             return self.heading + "".join(self.units), 0
@@ -69,7 +69,7 @@ class OutlineSection:
         return f"{self.heading}{text}{_gap(text)}{OMISSION_MARK}\n\n", left
 
     def cost(self, level: int) -> int:
-        """Tokens of the section at a level; never more at a lower one."""
+        """Return the tokens of the section at a level; never more at a lower level."""
         kept = self.unit_count(level)
         if kept == len(self.units):
             return self.heading_tokens + self.size
@@ -89,7 +89,7 @@ def _ends_with_fence(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Outline:
-    """A text as its sections, one behind the other."""
+    """A text as a sequence of sections."""
 
     text: str
 
@@ -112,14 +112,14 @@ class Outline:
 
     @cached_property
     def most(self) -> int:
-        """The level at which all of it stands."""
+        """The level at which nothing is omitted."""
         return max((section.size for section in self.sections), default=0)
 
     def cost(self, level: int) -> int:
         return sum(section.cost(level) for section in self.sections)
 
     def shorten(self, level: int) -> ShortenedText:
-        """The text with at most `level` tokens below each heading."""
+        """Return the text with at most `level` tokens below each heading."""
         parts = [(section, *section.shorten(level)) for section in self.sections]
         names = tuple(section.name for section, _, left in parts if left and section.name)
         return ShortenedText("".join(text for _, text, _ in parts).rstrip(), sum(left for *_, left in parts), names)
@@ -127,13 +127,13 @@ class Outline:
 
 @lru_cache(maxsize=128)
 def outline_of(text: str) -> Outline:
-    """The text as its sections; the same texts stand in prompt after prompt, and are cut and measured once."""
+    """Return the text as sections; cached, because prompts share their texts."""
     return Outline(text)
 
 
 @dataclass(frozen=True)
 class ShortenedText:
-    """A text, how many tokens of it were left out, and below which headings."""
+    """A text, the number of omitted tokens, and the headings below which they were."""
 
     text: str
     omitted_tokens: int = 0
@@ -141,7 +141,7 @@ class ShortenedText:
 
 
 def units(body: str) -> list[str]:
-    """The body in pieces that stand or fall whole, with what is between them; joined they are the body."""
+    """Split the body into indivisible units with the whitespace between them; joined they are the body."""
     fences, pieces = Fences(body), []
     start = 0
     for blank in [*_BLANK.finditer(body), None]:
@@ -155,7 +155,7 @@ def units(body: str) -> list[str]:
 
 
 def _block(text: str) -> list[str]:
-    """A paragraph by its sentences, a list or table by its items, code whole."""
+    """Split a paragraph into sentences, and a list or table into items; code stays whole."""
     if text.lstrip(" ").startswith(("```", "~~~")):
         return [text]
     starts = [item.start() for item in _ITEM.finditer(text)]
@@ -177,7 +177,7 @@ def _pieces(text: str, cuts: Sequence[int]) -> list[str]:
 
 
 def highest(most: int, fits: Callable[[int], bool]) -> int | None:
-    """The highest level from 0 to `most` that fits, where a lower one always fits as well; None where none does."""
+    """Return the highest level from 0 to `most` that fits, or None; below a level that fits, all must fit."""
     if not fits(0):
         return None
     low, high = 0, most

@@ -1,8 +1,8 @@
-"""Material: titled texts that somebody else wrote, as prompts carry them, and what of it has room.
+"""Material: titled texts by other authors, in prompts, shortened to the available room.
 
-A piece of material is a title with one part or several (replies, files). Pieces of one weight are a group; where a
-window is too small, the least weighty group is shortened first, all its pieces to one level, and what is left out is
-named in the prompt and told of.
+A piece of material is a title with one or more parts (replies, files). Pieces of one weight form a group. If a window
+is too small, the group of the lowest weight is shortened first, all its pieces to one level. Omissions are named in
+the prompt and reported.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skillrun.templates.functions import to_single_line, wrap_untrusted_text
 from skillrun.templates.values import to_text
 
 WHOLE: Final = 1 << 40
-TITLE_ONLY: Final = -1  # of the piece only its title stands, and how much it had
+TITLE_ONLY: Final = -1  # shows only the title and the size of a piece
 LONGEST_REASON: Final = 300  # characters
-MOST_TOLD: Final = 12  # headings that a prompt names
-MOST_NAMED: Final = 40  # headings or ids that a line of the summary names
+MOST_TOLD: Final = 12  # headings named in a prompt
+MOST_NAMED: Final = 40  # headings or ids named in a line of the summary
 _LADDER: Final = tuple(sorted({n << s for s in range(3, 22) for n in (2, 3)} | {0, 4, 8, 12}))
-"""The levels that are tried, so that prompts which lack nearly the same still begin with the same words."""
+"""The levels to try; they are few, so that prompts with similar omissions still share a prefix."""
 
 
 Print = Callable[[Mapping[str, Any]], str]
@@ -32,7 +32,7 @@ Print = Callable[[Mapping[str, Any]], str]
 
 @dataclass(frozen=True)
 class MaterialPart:
-    """A text with whose it is: a member, a file, or nobody in particular. `reason`: why it is no whole answer."""
+    """A text and its source, if any: a member or a file. `reason`: why the reply is missing or incomplete."""
 
     text: str
     member: str = ""
@@ -44,7 +44,7 @@ class MaterialPart:
         return outline_of(self.text)
 
     def template_value(self, text: str) -> dict[str, str]:
-        """What the template reads of it, with so much of the text."""
+        """Return the values for the template, with `text` as the text to show."""
         fenced = wrap_untrusted_text(text.strip("\n")) if text else ""
         reason = to_single_line(self.reason, LONGEST_REASON)
         return {
@@ -57,7 +57,7 @@ class MaterialPart:
 
 @dataclass(frozen=True)
 class MaterialOmission:
-    """How many tokens of a piece a prompt does not hold, of how many, and below which headings they stand."""
+    """The omitted tokens of a piece, their total, and the headings below which they were omitted."""
 
     title: str
     tokens: int
@@ -69,7 +69,7 @@ class MaterialOmission:
 
     @property
     def amount(self) -> str:
-        """How much of how much, and below which headings, in words."""
+        """The omitted and total tokens, and the headings, as text."""
         names = [to_single_line(section) for section in self.sections[:MOST_NAMED]]
         more = f" and {len(self.sections) - MOST_NAMED} more" if len(self.sections) > MOST_NAMED else ""
         places = f", under {'; '.join(names)}{more}" if names else ""
@@ -83,7 +83,7 @@ class MaterialOmission:
 
 @dataclass(frozen=True)
 class MaterialBlock:
-    """Material under one title; `print` renders it from what the template `system/material` reads."""
+    """Material under one title; `print` renders it from the values of the template `system/material`."""
 
     title: str
     parts: tuple[MaterialPart, ...]
@@ -99,7 +99,7 @@ class MaterialBlock:
 
     @cached_property
     def _frame_tokens(self) -> int:
-        """Tokens of all that stands around the texts, at most."""
+        """The maximum number of tokens around the texts."""
         names = {section.name for part in self.parts for section in part.outline.sections if section.name}
         empty = [part.template_value(OMISSION_MARK) for part in self.parts]
         longest = sorted(names, key=len, reverse=True)
@@ -117,14 +117,14 @@ class MaterialBlock:
         return Outline(self.render_at(TITLE_ONLY)[0]).size
 
     def cost(self, level: int) -> int:
-        """Tokens of the piece at a level, rather too many than too few; never fewer at a higher one."""
+        """Return the tokens of the piece at a level, rather too many than too few; never fewer at a higher level."""
         if level < 0:
             return self._title_tokens
         outlines = (part.outline for part in self.parts)
         return max(self._title_tokens, self._frame_tokens + sum(outline.cost(level) for outline in outlines))
 
     def render_at(self, level: int) -> tuple[str, MaterialOmission | None]:
-        """The piece as a prompt carries it at a level, and what that leaves out."""
+        """Return the piece at a level, and its omission."""
         parts, left, sections = [], 0, dict[str, None]()
         for part in self.parts if level >= 0 else ():
             short = None if level == WHOLE or level >= part.outline.most else part.outline.shorten(level)
@@ -145,7 +145,7 @@ class MaterialBlock:
 
 
 def _headings_value(headings: Sequence[str]) -> dict[str, object]:
-    """What the template reads of the headings below which something is left out: the first of them, fenced."""
+    """Return the template's values for headings with omissions: the first of them, fenced."""
     names = [to_single_line(heading) for heading in headings[:MOST_TOLD]]
     return {
         "sections": wrap_untrusted_text("\n".join(names)) if names else "",
@@ -155,7 +155,7 @@ def _headings_value(headings: Sequence[str]) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class MaterialGroup:
-    """What is shortened together: from `most` down to `least` (NAMED: not even a beginning of its texts stands)."""
+    """Pieces that are shortened together, from `most` down to `least` (`TITLE_ONLY`: without their texts)."""
 
     name: str
     most: int
@@ -169,10 +169,10 @@ class MaterialGroup:
 
 
 def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[str, int], int]:
-    """The level of each group, by name, and the tokens that they come to, which may be more than are available.
+    """Return the level of each group by name, and their total tokens, which may exceed `available`.
 
-    The groups come least weighty first; none is shortened before all in front of it are at their least. A group may
-    stand twice, with a lower least.
+    Groups are ordered by increasing weight; each is shortened only after all earlier ones are at their least. A group
+    may occur twice, the second time with a lower least.
     """
     stages = list(groups)
     levels: dict[str, int] = {stage.name: WHOLE for stage in stages}
@@ -183,14 +183,14 @@ def fit_levels(groups: Iterable[MaterialGroup], available: int) -> tuple[dict[st
         rest = sum(costs.values()) - costs[stage.name]
         floor = max(0, stage.least)
         steps = [floor, *(level for level in _LADDER if floor < level < min(stage.most, levels[stage.name]))]
-        step = highest(len(steps) - 1, lambda at: rest + stage.cost(steps[at]) <= available)  # noqa: B023 -- at once
+        step = highest(len(steps) - 1, lambda at: rest + stage.cost(steps[at]) <= available)  # noqa: B023 -- called now
         levels[stage.name] = stage.least if step is None else steps[step]
         costs[stage.name] = stage.cost(levels[stage.name])
     return levels, sum(costs.values())
 
 
 def build_material_block(title: str, value: Any, print_: Print) -> MaterialBlock | None:
-    """A value as a piece: text, list, record, replies, or what a step has read; None where it is absent."""
+    """Return a value as a piece: text, list, record, replies, or documents; None if it is absent."""
     if isinstance(value, Absent) or value is None:
         return None
     return MaterialBlock(title, tuple(_parts(value)), print_)
@@ -210,7 +210,7 @@ def _parts(value: Any) -> list[MaterialPart]:
 
 
 def _is_attributed(item: Any) -> bool:
-    """Whether an item is a text with a name: a member's reply, or a document."""
+    """Return whether an item is a text with a source: a member's reply, or a document."""
     if not isinstance(item, Mapping):
         return False
     return isinstance(item.get("member"), str) if "member" in item else {"path", "text"} == item.keys()

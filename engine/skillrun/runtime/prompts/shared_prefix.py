@@ -1,6 +1,6 @@
-"""What all prompts of a phase begin with: preamble, request, the workflow's material, references, what is on record.
+"""The shared prefix of a phase's prompts: preamble, request, the workflow's material, references, earlier records.
 
-Made once as long as the phase's state is the same, at any level of shortening that is asked for.
+Built once for each state of the phase, and rendered once for each level of shortening.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from skillrun.templates.expressions import ABSENT, Value
 from skillrun.templates.functions import to_single_line, wrap_untrusted_text
 from skillrun.templates.limits import render_budget
 
-CACHE_FROM: Final = 1024  # tokens; what providers keep at least
-LEAST_RECORD: Final = 500  # tokens of what is on record
-RECORD_SHARE: Final = 0.05  # of the window, where that is more
-NAMING: Final = 24  # tokens of the words around names
+CACHE_FROM: Final = 1024  # tokens; the minimum that providers cache
+LEAST_RECORD: Final = 500  # tokens for records of earlier phases
+RECORD_SHARE: Final = 0.05  # share of the window, if that is more
+NAMING: Final = 24  # tokens of the text around names
 LONGEST_NAME: Final = 40  # characters
-MOST_NAMED: Final = 100  # records that have no room and are named
-RENDER_BUDGET_FACTOR: Final = 100  # as much as a render of an author's may make: a prompt is measured when it is made
+MOST_NAMED: Final = 100  # omitted records that are named
+RENDER_BUDGET_FACTOR: Final = 100  # times the limit of an author's render: the size of a prompt is checked later
 REFERENCES: Final = "references"
 RECORD: Final = "record"
 DOCUMENTS: Final = "documents"
@@ -41,11 +41,11 @@ DOCUMENTS: Final = "documents"
 
 @dataclass(frozen=True)
 class PromptBlocks:
-    """Blocks of a prompt, and what of their material is not in them."""
+    """Blocks of a prompt, and what was omitted from them."""
 
     blocks: tuple[Block, ...]
     omissions: list[MaterialOmission] = field(default_factory=list)
-    dropped_records: list[Any] = field(default_factory=list)  # of what is on record
+    dropped_records: list[Any] = field(default_factory=list)
 
 
 def render_material(pieces: Sequence[MaterialBlock], level: int) -> PromptBlocks:
@@ -58,8 +58,7 @@ def render_material(pieces: Sequence[MaterialBlock], level: int) -> PromptBlocks
 
 @dataclass(frozen=True)
 class SharedPrefix:
-    """What all prompts of a phase begin with: preamble, request, the workflow's material, references, what is on
-    record, and the criteria. Only the request and the criteria are always whole."""
+    """The parts that all prompts of a phase begin with. Material, references and earlier records can be shortened."""
 
     phase: PhaseRun
     system: tuple[Block, ...]
@@ -72,7 +71,7 @@ class SharedPrefix:
     variants: dict[str, SharedPrefix] = field(default_factory=dict)
 
     def with_criteria(self, criteria: str) -> SharedPrefix:
-        """The same with other acceptance criteria, where a step has its own."""
+        """Return the prefix with other acceptance criteria, if a step has its own."""
         if not criteria:
             return self
         if criteria not in self.variants:
@@ -80,7 +79,7 @@ class SharedPrefix:
         return self.variants[criteria]
 
     def shortening_groups(self, usual: int) -> list[MaterialGroup]:
-        """What may be shortened of it, the least weighty first; of what is on record a part stays."""
+        """Return the groups that may be shortened, least important first; part of the records is kept."""
         texts = [text for _, text in self.references]
         named = NAMING + estimate_tokens(", ".join(name for name, _ in self.references)) if texts else 0
         references = MaterialGroup(
@@ -96,7 +95,7 @@ class SharedPrefix:
         ]
 
     def record_group(self, usual: int, least: int) -> MaterialGroup:
-        """What earlier phases decided, left open and warned of; its level is its tokens."""
+        """Return the group of earlier decisions, open questions and risks; its level is its tokens."""
         records = accumulate(self.summaries, usual)
         held = sum(record_cost(record) for kind in KINDS for record in records[kind])
         ids = sorted((_id(record) for several in records.values() for record in several), key=len)[-MOST_NAMED:]
@@ -104,7 +103,7 @@ class SharedPrefix:
         return MaterialGroup(RECORD, min(usual, held), least, lambda level: min(max(0, level), held) + names)
 
     def build_blocks(self, record: int, documents: int = WHOLE, references: int = WHOLE) -> PromptBlocks:
-        """Its blocks with so much of each."""
+        """Return the blocks at these levels."""
         key = (record, documents, references)
         if key not in self.block_cache:
             self.block_cache[key] = self._blocks(*key)
@@ -127,7 +126,7 @@ class SharedPrefix:
         if dropped:
             gone = sum(record_cost(entry["record"]) for entry in known["dropped"])
             held = sum(record_cost(entry) for kind in KINDS for entry in known[kind])
-            left_out.append(MaterialOmission("what is on record", gone, gone + held, tuple(dropped)))
+            left_out.append(MaterialOmission("records of earlier phases", gone, gone + held, tuple(dropped)))
         names: dict[str, object] = {
             **{kind: known[kind] for kind in KINDS},
             "dropped": dropped[:MOST_NAMED],
@@ -160,7 +159,7 @@ def _record_text(phase: PhaseRun, names: Mapping[str, Any]) -> str:
 
 
 def get_shared_prefix(phase: PhaseRun) -> SharedPrefix:
-    """The opening of a phase's prompts; made again only when its state has changed."""
+    """Return the shared prefix of a phase's prompts; rebuilt only after a change of state."""
     if phase.prompt_cache.shared_prefix is None:
         phase.prompt_cache.shared_prefix = _build_prefix(phase)
     opening: SharedPrefix = phase.prompt_cache.shared_prefix
@@ -168,7 +167,7 @@ def get_shared_prefix(phase: PhaseRun) -> SharedPrefix:
 
 
 def is_worth_caching(phase: PhaseRun) -> bool:
-    """Whether what the members of a phase share is long enough for a provider to keep."""
+    """Return whether the shared prefix is long enough for a provider to cache."""
     opening = get_shared_prefix(phase)
     blocks = (*opening.system, *opening.build_blocks(record_token_budget(phase, 0)).blocks)
     least = int((phase.run.program.engine.get("context") or {}).get("cache_from", CACHE_FROM))
@@ -196,7 +195,7 @@ def _build_prefix(phase: PhaseRun) -> SharedPrefix:
 
 
 def material_blocks(run: Run, material: Value | None, names: Mapping[str, Any]) -> list[MaterialBlock]:
-    """Declared material as it is now; what is absent is left out."""
+    """Return declared material with its current values, without absent ones."""
     if material is None:
         return []
 
@@ -208,7 +207,7 @@ def material_blocks(run: Run, material: Value | None, names: Mapping[str, Any]) 
 
 
 def record_token_budget(phase: PhaseRun, window: int) -> int:
-    """Tokens that what is on record may have in a window, before anything is shortened."""
+    """Return the tokens that earlier records may take in a window before anything is shortened."""
     context = phase.run.program.engine.get("context") or {}
     share = float(context.get("accumulated_share", RECORD_SHARE))
     return max(int(context.get("accumulated_tokens", LEAST_RECORD)), int(window * share))
@@ -230,17 +229,15 @@ def _references(phase: PhaseRun) -> Iterator[tuple[str, str]]:
 
 
 def original_request(phase: PhaseRun) -> str:
-    """The workflow's first required input, word for word, JSON in a legible form; empty where it has none."""
+    """Return the workflow's first required input verbatim, JSON in a readable form; empty without such an input."""
     first = phase.run.program.workflow.first_input
     return format_json_text(str(phase.run.state.inputs.get(first.name, ""))) if first is not None else ""
 
 
 def render_template(run: Run, name: str, names: Mapping[str, Any]) -> str:
-    """A system template, rendered. Raises SkillrunError when it is missing."""
+    """Render a system template. Raises SkillrunError if it is missing."""
     text = run.program.library.text(name)
     if text is None:
-        raise SkillrunError(
-            f"`skills/{name}.md` is missing or broken", "`skillrun validate` shows what is wrong with it"
-        )
+        raise SkillrunError(f"`skills/{name}.md` is missing or broken", "run `skillrun validate` for details")
     with render_budget(RENDER_BUDGET_FACTOR):
         return text.template.render_text(names)

@@ -1,6 +1,6 @@
-"""What a step asks for beside a document: the fields that somebody reads, and answers to points.
+"""Records at the end of documents: fields that are read later, and answers to points.
 
-Tells the model what to put at the end of its reply, takes that off, checks it, and says what is still missing.
+Adds the request to the task, splits the record off the reply, checks it, and reports missing parts.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from skillrun.types.schemas import DroppedValue, Shape, ShapeError, quote_value
 from skillrun.types.skeletons import notes, skeleton
 
 LONGEST_ID: Final = 80
-MOST_NAMED: Final = 8  # of the points that a warning names
+MOST_NAMED: Final = 8  # points named in a warning
 
 
 @dataclass(frozen=True)
 class RecordRequest:
-    """The record that goes with a document, and the points that it answers."""
+    """The record requested with a document, and the points that it answers."""
 
     shape: Shape
     points: tuple[Mapping[str, Any], ...] = ()
@@ -48,13 +48,13 @@ class RecordRequest:
 
     @property
     def allows_pruning(self) -> bool:
-        """Whether what does not fit is left out in the end. Answers are: one that cannot be read counts as none."""
+        """Whether invalid values are dropped in the end. Invalid answers to points always are."""
         return self.drop or bool(self.points)
 
 
 @dataclass(frozen=True)
 class DocumentReply:
-    """A reply taken apart. A record with errors has its shape; what is wrong is that points are not answered in it."""
+    """A reply split into document and record. If a record has errors, it is valid but lacks answers to points."""
 
     document: str
     record: Any = None
@@ -67,7 +67,7 @@ class DocumentReply:
 
 
 def build_record_request(step: Step, frame: Frame) -> RecordRequest | None:
-    """What is asked for beside the step's document: what somebody reads, and answers where there are points."""
+    """Return the record to request with the step's document: fields that are read later, and answers to points."""
     points = _read_points(step, frame)
     library = frame.run.program.library
     specs = [spec for part in step.record if (spec := library.record_shape(part)) is not None]
@@ -83,14 +83,14 @@ def build_record_request(step: Step, frame: Frame) -> RecordRequest | None:
 
 
 def _phase_record_fields(phase: PhaseRun) -> set[str]:
-    """The fields of the phase's record that are read and that no output gives."""
+    """Return the fields of the phase's record that are read and are not outputs."""
     program = phase.run.program
     read = phase.name in program.summarized_phases | program.history_phases
     return {name for name in RECORD_KEYS if read and name not in phase.phase.outputs}
 
 
 def _read_points(step: Step, frame: Frame) -> tuple[Mapping[str, Any], ...]:
-    """The points as records, each with an id of its own. Raises StepFailed."""
+    """Return the points as records with unique ids. Raises StepFailed."""
     given = frame.value(step, "points", None)
     if given is None or isinstance(given, Absent):
         return ()
@@ -121,11 +121,11 @@ def _is_id(value: Any) -> bool:
     return bool(written.strip()) and written.isprintable() and len(written) <= LONGEST_ID
 
 
-# what the model is told
+# request
 
 
 def render_task(step: Step, frame: Frame, task: str, record_request: RecordRequest | None, *, ends: bool) -> str:
-    """The task, behind it the points, and where a document `ends` in its record, how it does."""
+    """Return the task, followed by the points and, if a document `ends` with its record, the format of the record."""
     if record_request is None:
         return task
     run = frame.run
@@ -143,7 +143,7 @@ def render_task(step: Step, frame: Frame, task: str, record_request: RecordReque
 
 
 def _format_points(points: Iterable[Mapping[str, Any]]) -> str:
-    """The points as a list to be read: each with its text or title behind its id, and its other fields below."""
+    """Return the points as a list: each with its id and its text or title, and its other fields below."""
     return "\n".join(map(_format_point, points))
 
 
@@ -154,7 +154,7 @@ def _format_point(point: Mapping[str, Any]) -> str:
 
 
 def _format_field_value(value: Any, depth: int) -> str:
-    """What stands behind a name: a text in its own words, anything else as YAML below."""
+    """Return a value as it follows its name: text unchanged, other values as YAML."""
     if value in ("", None):
         return ""
     start = ":\n" if isinstance(value, Mapping | list) and value else ": "
@@ -162,28 +162,27 @@ def _format_field_value(value: Any, depth: int) -> str:
 
 
 def render_record_request(run: Run, request: RecordRequest, errors: Sequence[ShapeError]) -> str:
-    """How a record alone is asked for: what was wrong with it, or none, where it was not asked for before."""
+    """Return the request for the record alone; `errors` is empty if it was not requested before."""
     wrong = [{"path": error.path, "message": error.message} for error in errors]
     return render_template(run, "system/record-again", {**_form(request), "errors": wrong})
 
 
 def _form(record_request: RecordRequest) -> dict[str, object]:
-    schema = merge_schemas(
-        [record_request.shape.schema, *([answers_schema()] if record_request.points else [])]
-    )  # their ids stand with the points
+    # The schema omits the ids of the points, which are listed in the task.
+    schema = merge_schemas([record_request.shape.schema, *([answers_schema()] if record_request.points else [])])
     return {"form": skeleton(schema), "notes": [{"field": name, "text": text} for name, text in notes(schema)]}
 
 
-# what comes back
+# reply
 
 
 def has_complete_document(text: str) -> bool:
-    """Whether a reply that was cut off holds its whole document: it ends within the record, or behind it."""
+    """Return whether a truncated reply contains its whole document: it ends within or after the record."""
     return find_last_block(text) is not None
 
 
 def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
-    """A reply taken apart, with all that is wrong with its record."""
+    """Split a reply into document and record, with all errors of the record."""
     document = split_record(text, record_request.shape)
     if document.errors:
         return DocumentReply(document.document, None, document.errors)
@@ -191,7 +190,7 @@ def split_reply(record_request: RecordRequest, text: str) -> DocumentReply:
 
 
 def merge_second_record(record_request: RecordRequest, first: DocumentReply, text: str) -> DocumentReply:
-    """The record of a second reply, which is nothing else; the first one where the second is no better."""
+    """Return the document with the record of a second reply, or with the first record if the second is not better."""
     value, errors = parse_reply(text, record_request.shape.schema)
     dropped: list[DroppedValue] = []
     if errors and record_request.allows_pruning and value is not None:
@@ -205,14 +204,14 @@ def merge_second_record(record_request: RecordRequest, first: DocumentReply, tex
 
 
 def _merge_records(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, object]:
-    """A record that was asked for again because of its points: what the second reply leaves out, the first one said."""
+    """Merge two records; answers to points that the second reply omits come from the first."""
     again = {entry["id"] for entry in second[ANSWERS]}
     earlier = [entry for entry in first[ANSWERS] if entry["id"] not in again]
     return {**first, **second, ANSWERS: [*earlier, *second[ANSWERS]]}
 
 
 def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[ShapeError]:
-    """What is wrong with the answers to the points."""
+    """Yield the errors of the answers to the points."""
     given = Counter(entry["id"] for entry in record[ANSWERS]) if record_request.points else Counter[str]()
     for name in record_request.ids:
         times = given[name]
@@ -221,7 +220,7 @@ def _answer_errors(record_request: RecordRequest, record: Any) -> Iterable[Shape
 
 
 def point_answers(record_request: RecordRequest | None, record: Any, member: str) -> list[Mapping[str, object]]:
-    """Every point, with what the author says was done; without where it says nothing, or two things."""
+    """Return every point with its answer; points that are answered several times, or not, have none."""
     if record_request is None:
         return []
     given: dict[str, list[dict[str, object]]] = {}
@@ -233,15 +232,15 @@ def point_answers(record_request: RecordRequest | None, record: Any, member: str
     ]
 
 
-# what is kept
+# saved records
 
 
 def save_records(
     step: Step, frame: Frame, record_request: RecordRequest, records: Iterable[Mapping[str, Any]], paths: Iterable[str]
 ) -> None:
-    """Keep what belongs to the phase's record.
+    """Save the records for the phase's summary.
 
-    What a step said in an earlier pass gives way, and so does what was said of a document that is written over.
+    They replace the records of an earlier pass of the step, and of a document that is overwritten.
     """
     record_key, replaced_paths = _record_key(step, frame), frozenset(paths)
     fields = frozenset(record_request.shape.schema["properties"]) & set(RECORD_KEYS)
@@ -257,7 +256,7 @@ def save_records(
 def renumber_records(
     records: Iterable[Mapping[str, Any]], start: str, known: AbstractSet[str] = frozenset()
 ) -> Iterator[Mapping[str, Any]]:
-    """Records whose authors all number from the same id on: what a later one numbers anew counts on behind `known`."""
+    """Yield records with unique ids: a repeated or `known` id that begins with `start` gets the next free number."""
     taken: set[str] = set(known)
     numbers = count(1)
     for record in records:
@@ -284,12 +283,12 @@ def _with_id(entry: Any, ids: Mapping[str, str]) -> Any:
 
 
 def _record_key(step: Step, frame: Frame) -> str:
-    """The step's address, whatever the pass of a loop and the item of an `each`."""
+    """Return the step's address without passes of loops and items of an `each`."""
     return strip_markers(frame.at(step))
 
 
 def _next_id(step: Step, frame: Frame) -> str:
-    """The first id of its own that a step gives: behind those that others have given in the phase."""
+    """Return the first new id for a step, after those of the other steps of the phase."""
     phase, where = frame.phase, _record_key(step, frame)
     start = f"{phase.name.upper()}-"
     others = (record for key, step in phase.record.step_records.items() if key != where for record in step.records)
@@ -301,9 +300,9 @@ def _next_id(step: Step, frame: Frame) -> str:
 def warn_of_missing_record(
     step: Step, frame: Frame, member: str, record_request: RecordRequest, record: Any, reason: str
 ) -> None:
-    """Put on record that a document came without its record, or that points were not answered."""
+    """Warn that a document lacks its record, or that points were not answered."""
     if record is None:
-        text = f"{step.id}: the document of {member} came without its record ({reason})"
+        text = f"{step.id}: the document of {member} has no record ({reason})"
     else:
         answered = {point["id"] for point in point_answers(record_request, record, member) if "answer" in point}
         silent = [name for name in record_request.ids if name not in answered]
@@ -316,10 +315,10 @@ def warn_of_missing_record(
 
 
 def merge_step_records(phase: PhaseRun) -> tuple[dict[str, Any], frozenset[str]]:
-    """What the steps' records say for that of the phase, and the fields that were asked for.
+    """Return the steps' records, merged for the phase, and the requested fields.
 
-    The summaries of a step's members stand one after the other, and of several steps the later counts. Lists are put
-    together; of entries with the same id the later counts.
+    The summaries of a step's members are joined; a later step's summary replaces an earlier one. Lists are merged; a
+    later entry replaces an earlier one with the same id.
     """
     record: dict[str, Any] = {}
     for step in phase.record.step_records.values():

@@ -1,4 +1,4 @@
-"""One module per verb. Each takes a step and its frame, and gives what the step's id is bound to."""
+"""Executes steps, one module per verb; each returns the value that the step's id is bound to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent`: a member, or several in parallel, answer the step's section."""
+"""`agent`: calls a member, or several in parallel, with the step's section."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from skillrun.types.schemas import Shape
 
 
 async def execute(step: Step, frame: Frame) -> AgentResult | PartialResult:
-    """`.text`, `.data`, `.record`, `.points`, `.path`, `.replies`, `.dropped`, `.degraded`.
+    """Return `text`, `data`, `record`, `points`, `path`, `replies`, `dropped`, `degraded`.
 
-    Asks only who has not answered yet.
+    Calls only members that have not replied yet.
     """
     value = frame.main(step)
     is_list = isinstance(value, list)
@@ -61,7 +61,7 @@ async def execute(step: Step, frame: Frame) -> AgentResult | PartialResult:
     succeeded = [member for member in seated if answers[member.id].ok]
     least = frame.whole(step, "at_least", 1) if is_list else 1
     missing = [member for member in seated if not answers[member.id].ok]
-    if missing and all(answers[member.id].refused for member in seated):  # to be mended, and nothing to go on without
+    if missing and all(answers[member.id].refused for member in seated):  # the user must fix the keys or models
         least = max(1, least)
     if len(succeeded) < least:
         reasons = "; ".join(f"{member.id}: {answers[member.id].reason}" for member in missing)
@@ -84,11 +84,11 @@ async def execute(step: Step, frame: Frame) -> AgentResult | PartialResult:
 async def _call_members(
     step: Step, frame: Frame, seated: list[SeatedMember], shape: Shape | None, record_request: RecordRequest | None
 ) -> dict[str, MemberResult]:
-    """Everyone at once, or in turn when told so.
+    """Call all members, in parallel or sequentially.
 
-    Where members share a prefix that is worth keeping in a provider's cache, the first of each model goes ahead until
-    the model has responded for the first time: that makes the cache that the others read. All requests are made before
-    the first is sent: none of them depends on who answers first.
+    If members share a prefix that is worth caching, the first call of each model is sent alone until the model responds
+    for the first time: that fills the provider's cache for the others. All requests are built before the first is sent,
+    so that none depends on which reply arrives first.
     """
     requests = {
         member.id: _build_request(step, frame, member, shape, record_request, shared=len(seated) > 1)
@@ -96,7 +96,7 @@ async def _call_members(
     }
     if len(requests) < len(seated):
         twice = next(member.id for index, member in enumerate(seated) if member in seated[:index])
-        raise StepFailed(f"`{step.id}` asks {twice} twice; a variant or a model tells members apart", frame.at(step))
+        raise StepFailed(f"`{step.id}` calls {twice} twice; use different variants or models", frame.at(step))
     if frame.sequential:
         return {id_: await _call_member(step, frame, asked) for id_, asked in requests.items()}
     starts: dict[str, asyncio.Future[bool]] = {}
@@ -114,15 +114,15 @@ async def _call_members(
 
         try:
             return await _call_member(step, frame, asked, release)
-        finally:  # where it ends the step, nothing more begins
+        finally:  # after an error, no waiting call starts
             release(False)
 
-    results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # none under way is dropped
+    results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # active calls are not dropped
     answers: dict[str, MemberResult] = {}
     for id_, result in zip(requests, results, strict=True):
         if isinstance(result, BaseException):
             raise result
-        assert result is not None, "whoever went ahead has raised before"
+        assert result is not None, "the first call of the model has raised"
         answers[id_] = result
     return answers
 
@@ -171,7 +171,7 @@ def _prompt_parts(
     *,
     remembers: bool,
 ) -> PromptParts:
-    """What is said to a member who remembers what it was told before, or does not."""
+    """Return the prompt parts for a member that remembers its conversation, or does not."""
     member = {**seated.names, "remembers": remembers}
     names = frame_names(frame, member)
     prompt = frame.prompts.get(step.id or "")
@@ -182,7 +182,7 @@ def _prompt_parts(
 
 
 def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str, Any]) -> list[MaterialBlock]:
-    """What came with a protocol's task; it goes wherever the task goes."""
+    """Return the material of a protocol's task, for prompts that contain the task."""
     if task is None or prompt is None or not prompt.template.mentions_name("task"):
         return []
     return material_blocks(task.frame.run, task.step.material, frame_names(task.frame, member))
@@ -191,10 +191,9 @@ def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str
 async def _call_member(
     step: Step, frame: Frame, member_request: MemberRequest, on_response: Callable[[], object] = bool
 ) -> MemberResult:
-    """One attempt of one member; a member that has answered already, or is asked in vain, is not asked again.
+    """Make one attempt of one member. A member that has replied, or failed permanently, is not called again.
 
-    Attempts that are forgiven are followed by another one. `responded` is told when the first response is there, or
-    there will be none.
+    Voided attempts are followed by another one. `on_response` is called after every response, and at the end.
     """
     phase, key = frame.phase, f"{member_request.address} {member_request.request.fingerprint()}"
     final: MemberResult | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
@@ -224,7 +223,7 @@ def _collect_records(
     answers: Mapping[str, MemberResult],
     paths: str | Iterable[str],
 ) -> RecordResult:
-    """What the id gives of the records, which are kept for the phase; what is missing of them is said."""
+    """Return the record values of the step's id, save the records for the phase, and warn of missing ones."""
     records = {member.id: answers[member.id].record for member in good}
     for member in good:
         if answers[member.id].record_problem:
@@ -286,7 +285,7 @@ async def _write_replies(
         named = value.text(frame_names(frame, member.names))
         path = _unique_path(named, paths)
         if path != named:
-            frame.phase.warn(f"{step.id}: {named} is another member's; what {member.id} wrote is {path}")
+            frame.phase.warn(f"{step.id}: {named} belongs to another member; the reply of {member.id} is in {path}")
         answer = answers[member.id]
         text = await write_reply(frame, step, path, answer.text, answer.data)
         if len(good) == 1 and "data" not in result:
@@ -297,7 +296,7 @@ async def _write_replies(
 
 
 def _unique_path(path: str, taken: list[str]) -> str:
-    """The path, with a number where another member of the step has written there: no reply is lost to another."""
+    """Return the path, numbered if another member of the step has written to it, so that no reply is lost."""
     if path not in taken:
         return path
     head, dot, ending = path.rpartition(".")

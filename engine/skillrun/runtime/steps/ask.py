@@ -1,4 +1,4 @@
-"""`ask`: puts questions to the person, and gives the answers."""
+"""`ask`: asks the user questions, and returns the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES_READY: Final = "the files are there"
 
 
 async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
-    """`.answers`, the records with their answers, `.answer`, the first one's, and the `.notes` of a form."""
+    """Return `answers`, the records with their answers; `answer`, the first of them; and the `notes` of a form."""
     if "files" in step.values:
         return await _wait_for_files(step, frame)
     questions = _build_questions(step, frame)
@@ -54,7 +54,7 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 def _build_questions(step: Step, frame: Frame) -> list[Question]:
-    """The records to ask: a text becomes one, with the choices and the default beside it."""
+    """Return the questions: a text becomes a record with the choices and the default of the step."""
     asked = frame.main(step)
     if isinstance(asked, Absent):  # a phase that was skipped when its summary was lost
         return []
@@ -69,9 +69,8 @@ def _build_questions(step: Step, frame: Frame) -> list[Question]:
         shared["levels"] = levels
     questions = []
     computed = step.main is not None and step.main.template is not None and isinstance(asked, list)
-    round_prefix = (
-        f"{frame.phase.round}-" if computed and frame.phase.round > 1 else ""
-    )  # no two rounds' questions share a name
+    # Questions of different rounds have different ids.
+    round_prefix = f"{frame.phase.round}-" if computed and frame.phase.round > 1 else ""
     for number, item in enumerate(items, 1):
         record = dict(item) if isinstance(item, Mapping) else {"text": item}
         record["text"] = _question_text(step, frame, record.get("text"))
@@ -84,17 +83,17 @@ def _build_questions(step: Step, frame: Frame) -> list[Question]:
 
 
 def _question_text(step: Step, frame: Frame, asked: Any) -> str:
-    """The words of a question. Raises StepFailed where there are none."""
+    """Return the text of a question. Raises StepFailed if it is missing."""
     if isinstance(asked, bool) or not isinstance(asked, (str, int, float)) or asked == "":
         raise StepFailed(f"a question of `{step.id or 'ask'}` has no `text`: {quote_value(asked)}", frame.at(step))
     return remove_double_stops(str(asked))
 
 
 async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
-    """The files that were there when there were any; more of them do not change what has been asked since.
+    """Return the files of the first check that finds any; later files do not change what was asked since.
 
-    A step with a default can do without: a person who comes back without files is asked. What lies beside the files
-    and is not read is told, and so is what comes late.
+    With a default, the files are optional: a user who resumes without them is asked. Files that are ignored or late
+    are reported.
     """
     pattern = frame.text(step, "files")
     where = f"{frame.at(step)}@{frame.phase.round_path}"

@@ -1,4 +1,4 @@
-"""`set`: assigns names in order; one declared in `state` is the workflow's, any other is local."""
+"""`set`: assigns names in order; names declared in `state` belong to the workflow, others are local."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def execute(step: Step, frame: Frame) -> None:
 
 
 def _coerce_value(step: Step, frame: Frame, field: Field, value: Any) -> Any:
-    """The value as the field's type, with warnings told. Raises StepFailed."""
+    """Return the value as the field's type, and report warnings. Raises StepFailed."""
     names = {"config": frame.names.get("config"), "inputs": frame.names.get("inputs")}
     value = keep_declared_keys(field, value)
     coerced = coerce(field, value, names)

@@ -1,6 +1,6 @@
-"""A branch of a phase: one item of an `each`, evaluated beside others and put on record in the order of the list.
+"""Branches of a phase: items of an `each`, evaluated in parallel and merged in the order of the list.
 
-What a branch has on record is its own until it is taken over, so that nothing depends on which of them was quicker.
+A branch keeps its records separate until it is merged, so that results do not depend on timing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from skillrun.runtime.usage_totals import UsageTotals
 
 @dataclass(frozen=True)
 class Fork:
-    """Where branches leave a phase: what it had on record, asked and spent, and how many answers of forms there were.
+    """The point where branches leave a phase: its records, questions and usage, and its number of form answers.
 
-    A retry leaves from there too: an item that is evaluated again reads what it read before.
+    A retry starts from the same point, so that an item reads the same values again.
     """
 
     step_records: Mapping[str, StepRecords]
@@ -45,9 +45,9 @@ class Fork:
 def create_branch(
     frame: Frame, fork: Fork, address: str, label: str, names: Mapping[str, Any], absent: Iterable[str]
 ) -> Frame:
-    """A frame for the steps of one item, at an address of its own, with a record of its own.
+    """Return a frame for the steps of one item, with a separate address and record.
 
-    Breakers count the item's failures alone. `names` come on top of what the frame knows, `absent` are not bound yet.
+    Breakers count only the item's failures. `names` extend the names of the frame, `absent` are not bound yet.
     """
     phase = frame.phase
     run = {**frame.names["run"], "answers": frame.names["run"]["answers"][: fork.answer_count]}
@@ -71,7 +71,7 @@ def create_branch(
 
 
 def merge_branch(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> None:
-    """Put what a branch has on record on that of the phase; what a failed item says of its documents does not count."""
+    """Merge a branch's record into that of the phase; the records of a failed item's documents do not count."""
     phase, mark = frame.phase, f"{inner.phase.branch_label}: "
     account, branch = phase.record, inner.phase.record
     _add(account.warnings, (text if text.startswith(mark) else mark + text for text in branch.warnings))
@@ -91,8 +91,8 @@ def merge_branch(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> 
 
 
 def merge_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
-    """Put what forms of branches say behind what they said before: of each branch once, be it evaluated again, and all
-    of it, also where two say the same."""
+    """Append the form answers of branches to the earlier ones: once for each branch, even after a retry, and including
+    equal answers."""
     answers = frame.names["run"]["answers"]
     del answers[fork.answer_count :]
     for inner in branches:
@@ -108,8 +108,8 @@ def _add(there: list[Any], more: Iterable[Any]) -> None:
 def _records(
     start: str, known: Mapping[str, StepRecords], given: Mapping[str, StepRecords], before: Mapping[str, StepRecords]
 ) -> dict[str, StepRecords]:
-    """What the steps have on record with what a branch has given: behind what other items gave, with ids of its own,
-    which begin with `start`. `before` is what was on record where the branch left."""
+    """Return the records of steps merged with those of a branch, which follow those of other items and get unique ids
+    that begin with `start`. `before` holds the records at the fork."""
     gone = {key for key in before if given.get(key) is not before[key]}
     kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
     new = {key: step for key, step in given.items() if step is not before.get(key)}
@@ -129,6 +129,6 @@ def _all(recorded: Iterable[StepRecords]) -> Iterator[Mapping[str, Any]]:
 
 
 def _ids(recorded: Iterable[StepRecords]) -> set[str]:
-    """Every id that is on record."""
+    """Return every recorded id."""
     entries = (entry for record in _all(recorded) for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
     return {str(entry["id"]) for entry in entries if isinstance(entry, Mapping) and entry.get("id")}

@@ -1,4 +1,4 @@
-"""`decide`: a choice by rules, with its reason."""
+"""`decide`: chooses a value by rules, with a reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillrun.templates.absent import Absent
 
 
 async def execute(step: Step, frame: Frame) -> Decision:
-    """`.value` and `.because`. Without `order` the first row that holds; with it the one furthest along."""
+    """Return `value` and `because`: of the first row that holds, or with `order` of the one furthest along."""
     names = frame_names(frame)
     holding = [row for row in step.rows if row.when is not None and is_true(row.when.render(names))]
     default = next((row for row in step.rows if row.when is None), None)
@@ -30,7 +30,7 @@ async def execute(step: Step, frame: Frame) -> Decision:
 def _furthest(
     step: Step, order: list[Any], holding: list[Row], default: Row | None, names: Mapping[str, Any]
 ) -> Decision:
-    """The furthest of the rows that hold; where all of them only set a floor, the row without `when` counts too."""
+    """Return the furthest of the rows that hold; if all of them only set a floor, the row without `when` counts too."""
     if not any(row.then is not None for row in holding) and default is not None:
         holding = [*holding, default]
     best: tuple[int, Decision] | None = None

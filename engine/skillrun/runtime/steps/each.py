@@ -1,4 +1,4 @@
-"""`each`: steps for every item of a list, some at a time; an item goes by its id, wherever it stands in the list."""
+"""`each`: evaluates steps for every item of a list, several at a time; items are identified by id, not position."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from skillrun.templates.absent import Absent
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
 
-DEFAULT_CONCURRENCY: Final = 5  # items at a time, where a step does not say
+DEFAULT_CONCURRENCY: Final = 5  # items at a time, unless a step sets another number
 MOST_NAMED: Final = 8  # failed items in a reason
 
 
 @dataclass(frozen=True)
 class ItemAttempt:
-    """What the steps came to for an item: done, failed for a `reason`, or waiting for a person."""
+    """The outcome for an item: done, failed for a `reason`, or waiting for the user."""
 
     item: Item
     inner: Frame
@@ -46,14 +46,14 @@ class ItemAttempt:
 
 @dataclass
 class EachProgress:
-    """What a step has come to before a retry: where its branches began, and the items that have succeeded."""
+    """The progress of a step before a retry: where its branches began, and the items that succeeded."""
 
     fork: Fork
     done: dict[str, ItemAttempt]
 
 
 async def execute(step: Step, frame: Frame) -> EachResult | PartialResult:
-    """`.done`, each with its id, the item and what the steps gave; `.failed`, with the reason; `.degraded`."""
+    """Return `done`, each with its id, the item and the step results; `failed`, with the reason; `degraded`."""
     address, phase = frame.at(step), frame.phase
     items = each_items(step, frame)
     if address not in phase.each_progress and items and not items_within(address):
@@ -84,7 +84,7 @@ async def execute(step: Step, frame: Frame) -> EachResult | PartialResult:
     reasons = [f"{attempt.item.id}: {attempt.reason}" for attempt in failed.values()]
     if len(progress.done) < least:
         way = next((attempt.next_step for attempt in failed.values() if attempt.next_step), NO_NEXT_STEP)
-        because = _format_reasons(reasons) if reasons else f"at least {least} have to"
+        because = _format_reasons(reasons) if reasons else f"at least {least} must succeed"
         message = f"`{step.id or step.verb}` succeeded for {len(progress.done)} of {len(items)} ({because})"
         raise EachFailed(message, address, result, way)
     return PartialResult(result, [_format_reasons(reasons)]) if failed else result
@@ -100,7 +100,7 @@ def _name(step: Step) -> str:
 
 
 def _item_result(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
-    """An item that is done, with what its steps gave."""
+    """Return a completed item with the results of its steps."""
     names = attempt.inner.names
     given = {name: names[name] for name in locals_of(step.steps).names if not isinstance(names[name], Absent)}
     return {**given, "id": attempt.item.id, _name(step): attempt.item.value}
@@ -109,7 +109,7 @@ def _item_result(step: Step, attempt: ItemAttempt) -> Mapping[str, object]:
 async def _evaluate_items(
     step: Step, frame: Frame, items: list[Item], progress: EachProgress, total: int
 ) -> list[ItemAttempt]:
-    """Every item, so many at a time, each in a branch of its own. Once one ends the run, no other begins."""
+    """Evaluate all items, a few at a time, each in a separate branch. Once an item ends the run, no other starts."""
     at_once = 1 if frame.sequential else frame.whole(step, "at_once", DEFAULT_CONCURRENCY)
     slots, ending, ended = asyncio.Semaphore(max(1, at_once)), asyncio.Event(), len(progress.done)
 
@@ -131,7 +131,7 @@ async def _evaluate_items(
             )
         return attempt
 
-    results = await asyncio.gather(*map(evaluate, items), return_exceptions=True)  # none under way is dropped
+    results = await asyncio.gather(*map(evaluate, items), return_exceptions=True)  # active items are not dropped
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -155,7 +155,7 @@ async def _evaluate_item(step: Step, frame: Frame, fork: Fork, item: Item) -> It
 
 
 def _combine_pauses(several: Iterable[WaitingForUser]) -> WaitingForUser:
-    """What is said where a person has something to do for some of the items."""
+    """Combine the pauses of several items into one."""
     waits = list(several)
     reason = "; ".join(dict.fromkeys(wait.reason for wait in waits))
     pause = next((wait.pause_type for wait in waits if wait.pause_type == "exit"), waits[0].pause_type)
@@ -163,7 +163,7 @@ def _combine_pauses(several: Iterable[WaitingForUser]) -> WaitingForUser:
 
 
 def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttempt]) -> None:
-    """Raises StepFailed where two items write one file: which of them it holds would be a matter of time."""
+    """Raise StepFailed if two items write the same file, because its content would depend on timing."""
     writers: dict[str, str] = {}
     for attempt in attempts:
         for path in attempt.inner.phase.record.artifacts:
@@ -171,5 +171,5 @@ def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttem
             if first != attempt.item.id:
                 file = quote_value(plain_data(path))
                 reason = f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {file}"
-                way = NextStep.of("let the file's name have the item's id in it")
+                way = NextStep.of("include the item's id in the name of the file")
                 raise StepFailed(reason, frame.at(step), way)

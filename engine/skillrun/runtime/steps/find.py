@@ -1,4 +1,4 @@
-"""`find`: which of some paths are in the workflow's repository, as far as models may look there, and what they hold."""
+"""`find`: checks which paths exist in the workflow's repository for models, and returns their lines."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ Verdict = Literal["found", "missing", "withheld"]
 
 
 async def execute(step: Step, frame: Frame) -> dict[str, list[Any]]:
-    """`.found`, `.missing` and `.withheld`: the items as they were; with `show`, `.texts` and the places `.left_out` of
-    them. A resumed phase finds the same."""
+    """Return the items as `found`, `missing` and `withheld`; with `show` also `texts`, and the places `left_out`. A
+    resumed phase returns the same."""
     items = _items(frame.main(step))
     paths = [_path(step, frame, item) for item in items]
     wanted = list(dict.fromkeys(paths))
     most = max(0, frame.whole(step, "show", 0)) if "show" in step.values else None
     places = _places(items, paths) if most is not None else {}
     if len(wanted) > MOST:
-        raise StepFailed(f"`find` looks for at most {MOST:,} paths, and here are {len(wanted):,}", frame.at(step))
+        raise StepFailed(f"`find` takes at most {MOST:,} paths; this step has {len(wanted):,}", frame.at(step))
     folder = str(frame.phase.names["repository"])
 
     async def look() -> ToolBody:
@@ -70,20 +70,18 @@ def _items(value: Any) -> list[Any]:
 def _path(step: Step, frame: Frame, item: Any) -> str:
     path = item.get("path") if isinstance(item, Mapping) else item
     if not isinstance(path, str) or not path:
-        raise StepFailed(
-            f"`find` takes paths, or records with a `path`; here is {quote_value(str(item))}", frame.at(step)
-        )
+        raise StepFailed(f"`find` takes paths, or records with a `path`; got {quote_value(str(item))}", frame.at(step))
     return path
 
 
 def _simulated_excerpts(run: Run, step: str) -> dict[str, str]:
-    """For a rehearsal a text as long as what was shown in runs that were measured."""
+    """Return a text of the size measured in earlier runs, for a simulation."""
     size = run.session.sizes.get(step)
     return {} if size is None else {"…": "\n".join([LINE] * (size.reply // estimate_tokens(LINE)))}
 
 
 def _places(items: Iterable[Any], paths: Iterable[str]) -> dict[str, list[LineRange]]:
-    """The lines of each path that its records name; none where one of them names no lines, and means all."""
+    """Return the lines of each path that its records name; an empty list means all lines."""
     places: dict[str, list[LineRange]] = {}
     whole = set()
     for item, path in zip(items, map(normpath, paths), strict=True):
@@ -103,10 +101,10 @@ def _range(value: Any) -> LineRange | None:
 def _find_paths(
     run: Run, folder: str, paths: Iterable[str], places: Mapping[str, list[LineRange]], most: int | None
 ) -> ToolBody:
-    """What is to be said of each path, and so many lines of them. Raises SkillrunError without a repository, and where
-    it takes too long."""
+    """Return the status of each path, and at most `most` lines. Raises SkillrunError without a repository, or if the
+    search takes too long."""
     if not folder:
-        raise SkillrunError("there is no repository to find anything in; the workflow's `repository:` names it")
+        raise SkillrunError("the workflow names no repository to search; set `repository:`")
     try:
         with open_repository(run, folder) as repository:
             verdicts = {path: _verdict(repository, path) for path in paths}
@@ -117,12 +115,12 @@ def _find_paths(
             return {"paths": verdicts, "excerpts": texts, "left_out": left_out}
     except TimeoutError:
         message = f"the search for paths took more than {SECONDS:g} seconds"
-        raise SkillrunError(message, "look for fewer, or for names without wildcards") from None
+        raise SkillrunError(message, "search for fewer paths, or for names without wildcards") from None
 
 
 def _verdict(repository: ReadableFolder, path: str) -> Verdict:
-    """Withheld is what models may not see, whether it is there or not. What leads out of the folder is not in it."""
-    name = normpath(path)  # by the letters: what a link would make of `..` is no matter of the text's author
+    """Return the status of a path: withheld if models may not see it, existing or not; missing outside the folder."""
+    name = normpath(path)  # lexical: links do not change what the author means by `..`
     if len(path) > LONGEST or "\0" in path or name.startswith(("/", "../")) or name == "..":
         return "missing"
     try:
@@ -141,7 +139,7 @@ def _verdict(repository: ReadableFolder, path: str) -> Verdict:
 
 
 def _is_file(repository: ReadableFolder, path: str) -> bool:
-    """Whether a path is that of one file that models may read, and no folder or pattern."""
+    """Return whether a path is a single file that models may read, not a folder or pattern."""
     try:
         with repository.open_path(path) as entry:
             return not entry.is_folder

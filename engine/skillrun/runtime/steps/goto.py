@@ -1,4 +1,4 @@
-"""`goto`: ends the phase and goes back to an earlier one, as often as its cap allows."""
+"""`goto`: ends the phase and goes back to an earlier one, up to its cap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.runtime.frame import Frame
 
 
 async def execute(step: Step, frame: Frame) -> None:
-    """Raises Back; past the cap it does what the breaker says, or nothing."""
+    """Raise GoToPhase; beyond the cap, only if the user agrees, otherwise run the fallback."""
     run = frame.run
     if run.session.ignore_gotos:
         return
@@ -23,7 +23,7 @@ async def execute(step: Step, frame: Frame) -> None:
     limit = frame.phase.breakers.settings_for(name) if name else BreakerSettings()
     then = limit.then
     run.emit(Tripped(name or "at_most", frame.phase.name, times, then, frame.cap(step)))
-    reason = f"It has gone back to {step.text} {times} times already."
+    reason = f"The run has already gone back to {step.text} {times} times."
     if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, limit, can_continue=True):
         raise GoToPhase(step.text, key)
     if step.otherwise is not None:

@@ -1,4 +1,4 @@
-"""What steps look at outside of the phase is looked at once: it is journaled, and a resumed phase finds the same."""
+"""Journals what steps read outside of the phase, so that a resumed phase reads the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Look = Callable[[], Awaitable[ToolBody]]
 
 
 async def read_once(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
-    """What `look` finds for a question, or has found. Raises StepFailed where it raises SkillrunError."""
+    """Return what `look` finds for a question, or found earlier. Raises StepFailed if it raises SkillrunError."""
     phase, where = frame.phase, f"{frame.at(step)}@{frame.phase.round_path}"
     fingerprint = sha256_of(question)
     key = f"{where} {fingerprint}"
@@ -32,7 +32,7 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
 
 
 async def _attempt(frame: Frame, address: str, fingerprint: str, look: Look) -> ToolBody:
-    """What was found, or an `error`: what was not there is missing again when the phase is resumed."""
+    """Return the result or an `error`; a resumed phase gets the same error again."""
     journal = frame.run.journal
     known = cast("ToolBody | None", journal.find("tool", address, fingerprint))
     if known is not None and frame.run.session.reuse_reads:

@@ -15,11 +15,11 @@ from skillrun.types.input_values import resolve_inputs
 
 
 async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
-    """The protocol's outputs, and `.degraded`. What it stops with fails the step."""
+    """Return the protocol's outputs, and `degraded`. A `stop` in the protocol fails the step."""
     name = frame.text(step, "protocol")
     protocol = frame.run.program.library.protocol(name)
     if protocol is None:
-        raise StepFailed(f"there is no protocol `{name}`", frame.at(step))
+        raise StepFailed(f"the protocol `{name}` does not exist", frame.at(step))
     value = step.values.get("protocol")
     literal = value is not None and value.template is not None and value.template.is_constant
     given = frame.value(step, "with", {})
@@ -53,19 +53,19 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 def _inputs(protocol: Protocol, given: Mapping[str, Any], frame: Frame, *, strict: bool) -> dict[str, object]:
-    """The protocol's inputs; what it does not know is an error, or is dropped where its name is computed."""
+    """Return the protocol's inputs; unknown ones are errors if `strict`, otherwise dropped."""
     known = {field.name for field in protocol.inputs}
     taken = {name: value for name, value in given.items() if strict or name in known}
     values, errors, warnings = resolve_inputs(protocol.inputs, taken, {"config": frame.names.get("config")})
     for text in warnings:
         frame.phase.warn(text)
     if errors:
-        raise StepFailed(f"the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)
+        raise StepFailed(f"invalid inputs of the protocol `{protocol.name}`: {'; '.join(errors)}", frame.address)
     return values
 
 
 async def _assign_seats(protocol: Protocol, value: Any, frame: Frame) -> dict[str, object]:
-    """Named seats hold members in their written form; a range of seats gives the list of members."""
+    """Return the members of named seats in their written form, or the list of members for a range of seats."""
     seats = protocol.seats
     if isinstance(value, Mapping):
         unknown = [name for name in value if name not in seats.names]
@@ -73,14 +73,14 @@ async def _assign_seats(protocol: Protocol, value: Any, frame: Frame) -> dict[st
             raise StepFailed(f"`{protocol.name}` has no seat `{unknown[0]}` (its seats: {', '.join(seats.names)})")
         missing = [name for name in seats.names if name not in value]
         if missing:
-            raise StepFailed(f"nobody sits on `{missing[0]}` of `{protocol.name}`")
+            raise StepFailed(f"the seat `{missing[0]}` of `{protocol.name}` has no member")
         members = await resolve_members(frame, list(value.values()))
         return {name: member.id for name, member in zip(value, members, strict=True)}
     members = await resolve_members(frame, value if isinstance(value, list) else [value])
     if not members:
-        raise StepFailed(f"nobody was seated in `{protocol.name}`")
+        raise StepFailed(f"`{protocol.name}` was given no members")
     if seats.names:
         return {name: members[index % len(members)].id for index, name in enumerate(seats.names)}
     if not seats.least <= len(members) <= seats.most:
-        raise StepFailed(f"`{protocol.name}` seats {seats.least} to {seats.most} members, not {len(members)}")
+        raise StepFailed(f"`{protocol.name}` takes {seats.least} to {seats.most} members, not {len(members)}")
     return {"members": [dict(member.names) for member in members]}

@@ -1,4 +1,4 @@
-"""What a step gives that some of whom or what it asked for have given nothing to."""
+"""The result of a step for which some members or items failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class PartialResult:
-    """A result all the same, and a reason for each that is missing: the step's breaker decides whether it stands."""
+    """A result, and the reason for each missing part; the step's breaker decides whether the result counts."""
 
     result: Any
     missing: Sequence[str]

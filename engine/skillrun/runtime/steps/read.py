@@ -1,4 +1,4 @@
-"""`read`: files below the run folder, in the project, or of another run."""
+"""`read`: reads files of the run folder, of the project, or of another run."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MOST: Final = 5_000_000  # bytes that one step reads
 
 
 async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
-    """`.text` of all files, `.data` (frontmatter), `.files`, `.documents`; a resumed phase reads the same again."""
+    """Return `text` of all files, `data` (frontmatter), `files`, `documents`; a resumed phase reads the same."""
     pattern = frame.text(step)
     origin = frame.text(step, "from")
     shape = frame.shape(step)
 
     async def look() -> ToolBody:
-        # What other folders hold may take a while, for which the other branches of a run need not stand still.
+        # Other folders may be slow to read; other branches of the run continue meanwhile.
         files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
         body = _read(files, shape)
         if origin not in ("", "project"):
@@ -48,13 +48,13 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
-    """The names and contents of the files to read. Raises SkillrunError when there is none."""
+    """Return the names and contents of the files to read. Raises SkillrunError if no file matches."""
     store, where = frame.run.store, f"the run `{origin}`" if origin else "this run"
     try:
         if origin == "project":
             where = "the project"
             if (user_path := resolve_user_path(frame.run, pattern)) is not None:
-                where = "what was typed"
+                where = "the given folder"
                 with ReadableFolder(ConfinedFolder(user_path[0], links=True), withheld_names(frame.run)) as folder:
                     names = [user_path[1]] if pattern in user_paths(frame.run) else _matching(folder, user_path[1])
                     return _contents(folder, names)
@@ -66,7 +66,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
                 return _contents(folder, _matching(folder, pattern))
         return _read_run_files(store, store.matching(pattern))
     except (FileNotFoundError, NotADirectoryError):
-        raise SkillrunError(f"there is no file {quote_value(pattern)} in {where}") from None
+        raise SkillrunError(f"no file matches {quote_value(pattern)} in {where}") from None
     except TimeoutError:
         raise SkillrunError(
             f"the search for {quote_value(pattern)} in {where} took more than {SECONDS:g} seconds"
@@ -76,7 +76,7 @@ def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
 
 
 def _read_run_files(store: RunData, names: list[str]) -> list[tuple[str, bytes]]:
-    """What is in files of this run."""
+    """Return the names and contents of files of this run."""
     read, left = [], MOST
     for name in names:
         read.append((name, store.files.read(name, left)))
@@ -87,7 +87,7 @@ def _read_run_files(store: RunData, names: list[str]) -> list[tuple[str, bytes]]
 
 
 def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
-    """The names of the files that a pattern means. One without wildcards may be a file that git ignores."""
+    """Return the names of the files that match a pattern. Without wildcards, it may name a file that git ignores."""
     if not any(sign in pattern for sign in "*?["):
         with folder.open_path(pattern, allow_ignored=True) as file:
             return [] if file.is_folder else ["/".join(split_path(pattern)) or file.name]
@@ -97,7 +97,7 @@ def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
     try:
         return sorted(folder.files(pattern=compile_wildcard(plain.replace("\\", r"\\")), include_runs=True))
     except InvalidPattern:
-        raise SkillrunError(f"{quote_value(pattern)} is no pattern") from None
+        raise SkillrunError(f"{quote_value(pattern)} is not a valid pattern") from None
 
 
 def _contents(folder: ReadableFolder, names: list[str]) -> list[tuple[str, bytes]]:
@@ -112,14 +112,14 @@ def _contents(folder: ReadableFolder, names: list[str]) -> list[tuple[str, bytes
 
 
 def _remaining_bytes(name: str, content: bytes, left: int) -> int:
-    """How much more a step may read. Raises SkillrunError where that is nothing."""
+    """Return how many more bytes a step may read. Raises SkillrunError beyond the limit."""
     if len(content) > left:
-        raise SkillrunError(f"a step reads at most {MOST:,} bytes, and {quote_value(name)} is beyond that")
+        raise SkillrunError(f"a step reads at most {MOST:,} bytes; {quote_value(name)} exceeds that")
     return left - len(content)
 
 
 def _value(body: ToolBody) -> Mapping[str, object]:
-    """What the step's id gives. Journals of before hold one text, whatever files it was made of."""
+    """Return the value of the step's id. Older journals hold one text for all files."""
     names, texts = body.get("files", []), body.get("texts")
     if texts is None:
         names, texts = [", ".join(names)], [body.get("text", "")]
@@ -129,7 +129,7 @@ def _value(body: ToolBody) -> Mapping[str, object]:
 
 
 def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
-    """What the journal keeps of the files."""
+    """Return the journal body of the files."""
     texts, records = [], []
     for name, content in files:
         if shape is None:
@@ -139,7 +139,7 @@ def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
         errors = shape.check(data)
         if errors:
             wrong = "; ".join(f"{error.path}: {error.message}" for error in errors[:5])
-            raise SkillrunError(f"{name} has not the shape asked for: {wrong}")
+            raise SkillrunError(f"{name} does not match the schema: {wrong}")
         records.append(data)
         texts.append(body)
     result: ToolBody = {"texts": texts, "files": [name for name, _ in files]}

@@ -1,4 +1,4 @@
-"""`repeat`: steps again until a condition holds; without `until` and `at_most`, a group that shares a `when`."""
+"""`repeat`: repeats steps until a condition holds; without `until` and `at_most`, groups them under one `when`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skillrun.runtime.scope import frame_names, is_true, locals_of
 
 
 async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
-    """`.times`, and `.exhausted` when the cap ended it. At the cap, a breaker that asks offers another pass."""
+    """Return `times` and whether the cap was `exhausted`. At the cap, a breaker that asks offers another pass."""
     if step.until is None and "at_most" not in step.values:
         for inner in step.steps:
             await frame.evaluate(inner)
@@ -23,7 +23,7 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
-    """The passes, until the condition holds or there are no more; each sees what the one before has come to."""
+    """Run passes until the condition holds or the cap is reached; each sees the results of the previous one."""
     bound_names = locals_of(step.steps)
     previous: dict[str, object] = {}
     times, done = 0, False
@@ -44,11 +44,11 @@ async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
 
 
 async def _offer_extra_pass(step: Step, frame: Frame, times: int) -> bool:
-    """Whether the person wants another pass behind the cap; only a breaker whose `then` is `ask` has it asked."""
+    """Return whether the user wants a pass beyond the cap; asks only if the breaker's `then` is `ask`."""
     name = step.retry or frame.breaker_name(step)
     if name is None or step.until is None or frame.phase.breakers.settings_for(name).then != "ask":
         return False
     limit = frame.phase.breakers.settings_for(name)
     frame.run.emit(Tripped(name, frame.phase.name, times, "ask", limit.limit))
-    what = f"`{step.id or 'repeat'}` has run {times} times without coming to its end."
+    what = f"`{step.id or 'repeat'}` has run {times} times, and its condition does not hold yet."
     return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, limit, can_continue=True)

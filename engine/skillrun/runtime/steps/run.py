@@ -1,4 +1,4 @@
-"""`run`: another workflow, inline: same folder, same journal, its own inputs, state and rounds."""
+"""`run`: runs another workflow inline, in the same folder and journal, with its own inputs, state and rounds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from skillrun.types.input_values import resolve_inputs
 
 
 async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
-    """The workflow's outputs. It is always evaluated from its first phase, over the journal.
+    """Return the workflow's outputs. It is always evaluated from its first phase, over the journal.
 
-    What its phases warned of and asked, and what they went on without, is in the summary of the phase around it.
+    The warnings, questions and degradations of its phases are added to the summary of the outer phase.
     """
     outer, address = frame.run, frame.at(step)
     program = outer.program.inline.get(step.text) or check_workflow(outer.program.library, step.text)
@@ -67,7 +67,7 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
 
 
 def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
-    """Put what the phases of an inline workflow have on record on that of the phase around it."""
+    """Add the records of an inline workflow's phases to the record of the outer phase."""
     phase, account = frame.phase, frame.phase.record
     ended = inner.store.summaries.all_summaries(inner.state.round, inner.program.workflow.phases)
     account.usage += UsageTotals.from_summaries(ended)
@@ -87,7 +87,7 @@ def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) 
 
 
 def _failed_phase_summary(failed: PhaseRun) -> Summary:
-    """What a phase that has failed would have had as its summary."""
+    """Return a summary for a failed phase, which has none on disk."""
     return base_summary(failed, "failed").with_fields(
         flags=degraded_flags(failed), quality_warnings=failed.record.warnings, asked=failed.record.question_ids
     )

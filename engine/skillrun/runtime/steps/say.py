@@ -1,4 +1,4 @@
-"""`say`: a line to the user and the record; a warning is also kept in the summary. Never blocks."""
+"""`say`: shows a line to the user; a warning is also kept in the summary. Never waits."""
 
 from __future__ import annotations
 

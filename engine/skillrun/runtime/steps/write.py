@@ -1,4 +1,4 @@
-"""`write`: an artifact from the step's section or a template, without a model."""
+"""`write`: writes an artifact from the step's section or a template, without a model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
     if name:
         template = frame.run.program.library.text(name)
         if template is None:
-            raise StepFailed(f"there is no template `{name}`", frame.at(step))
+            raise StepFailed(f"the template `{name}` does not exist", frame.at(step))
         text = template.template.render_text(names)
     else:
         prompt = frame.prompts.get(step.id or "")
@@ -30,8 +30,6 @@ async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
         data, shape = frontmatter.evaluate(names), frame.shape(step)
         if wrong := shape.check(data)[:5] if shape is not None else ():
             why = "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in wrong)
-            raise StepFailed(
-                f"the frontmatter of `{path}` has not the shape that it has to have: {why}", frame.at(step)
-            )
+            raise StepFailed(f"the frontmatter of `{path}` does not match the schema: {why}", frame.at(step))
         body = to_frontmatter(data, body)
     return {"path": path, "text": await write_artifact(frame, step, path, body)}

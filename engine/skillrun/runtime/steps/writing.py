@@ -1,4 +1,4 @@
-"""Artifacts from steps: atomic, remembered in the phase's summary, and never over what a person has changed."""
+"""Writes artifacts of steps: atomic, recorded for the phase's summary, and never over the user's edits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from skillrun.syntax.sanitizing import sanitize
 from skillrun.types.schemas import quote_value
 
 INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
-"""What a file system says of a name: too long, or a folder has it, or a file stands where a folder would have to be."""
+"""Errors for an invalid name: too long, the name of a folder, or a parent that is a file."""
 KEEP, TAKE = "keep mine", "take the new one"
 
 
@@ -35,9 +35,9 @@ async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any)
 
 
 async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
-    """Write an artifact and give its text: the person's, where they changed it and keep it.
+    """Write an artifact and return its text, or the user's version if they edited it and keep it.
 
-    Raises StepFailed for a name that no artifact can have; it may come from a model.
+    Raises StepFailed for an invalid name, which may come from a model.
     """
     phase, store, text = frame.phase, frame.run.store, sanitize(text)
     path = _name(frame, step, path)
@@ -52,7 +52,7 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
     except OSError as error:
         if error.errno not in INVALID_NAME_ERRNOS:
             raise
-        raise _write_error(frame, step, path, error.strerror or "it cannot be written") from None
+        raise _write_error(frame, step, path, error.strerror or "the file cannot be written") from None
     phase.add_artifact(path)
     frame.run.emit(Wrote(path, phase.name, outcome == "written"))
     if outcome == "kept":
@@ -61,7 +61,7 @@ async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
 
 
 def _name(frame: Frame, step: Step, path: str) -> str:
-    """The one name of an artifact, however its path is written."""
+    """Return the normalized name of an artifact."""
     try:
         return frame.run.store.artifacts.name(path)
     except PathRefused as error:
@@ -73,24 +73,24 @@ def _write_error(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
 
 
 def _earlier_text(phase: PhaseRun, path: str) -> str | None:
-    """An earlier phase's artifact, as it was when this phase was opened."""
+    """Return an earlier phase's artifact as it was when this phase was opened."""
     texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
     before: str | None = next((text for text in texts if text is not None), None)
     return before
 
 
 async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> WriteOutcome:
-    """A person changed the file since: the new text goes beside it, and they are asked which one stands."""
+    """Save the new text next to a file that the user has edited, and ask which version to keep."""
     store = frame.run.store
     copy_name = next(name for name in variant_names(path) if store.artifacts.text(name) in (None, text))
     store.artifacts.write_user_file(copy_name, text)
     question: Question = {
         "id": f"keep-{path}",
-        "text": f"{path} was changed by hand, and there is a new version of it in {copy_name}.",
+        "text": f"{path} was edited manually, and there is a new version in {copy_name}.",
         "choices": [KEEP, TAKE],
         "default": KEEP,
         "round": frame.phase.round,
-        "version": sha256_of(text)[:16],  # what was decided of another one does not count
+        "version": sha256_of(text)[:16],  # a decision about another version does not count
     }
     answers = (await ask_questions(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
     if answers[0].get("answer") == TAKE:
@@ -98,6 +98,6 @@ async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> W
         await store.artifacts.replace(path, text)
         return "written"
     await store.artifacts.keep_user_version(path)
-    note = f"{path} was changed by hand and stays as it is; the new version is in {copy_name}"
+    note = f"{path} was edited manually and is kept; the new version is in {copy_name}"
     frame.phase.warn(note)
     return "kept"

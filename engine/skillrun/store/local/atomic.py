@@ -1,6 +1,6 @@
-"""Files that are either the old or the new one, never half of it, whatever happens while they are written.
+"""Atomic writes: a file is either the old or the new one, whatever happens meanwhile.
 
-Written in an open folder by its descriptor, so that they land there and nowhere else.
+Writes relative to the descriptor of an open folder, so that no file ends up outside of it.
 """
 
 import contextlib
@@ -16,17 +16,17 @@ from skillrun.repository.paths import PathRefused
 from skillrun.store.checkpoints import kill_point
 from skillrun.store.files import encode, walk_folders
 
-SHARED: Final = 0o755  # of a folder, less the umask
+SHARED: Final = 0o755  # mode of a folder, less the umask
 _LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
 
 
 def open_tree(folder: ConfinedFolder | Path) -> ConfinedFolder:
-    """The folder, opened where it is not yet."""
+    """Return the folder, opened if necessary."""
     return folder if isinstance(folder, ConfinedFolder) else ConfinedFolder(folder)
 
 
 def folder_mode(*, shared: bool) -> int:
-    """The mode of a new folder: for its owner alone, or what the umask allows."""
+    """Return the mode of a new folder: private to its owner, or what the umask allows."""
     return SHARED if shared else PRIVATE_MODE
 
 
@@ -40,8 +40,8 @@ def write_atomic(
 ) -> None:
     """Replace a file below `folder` by one with this content; it has reached the disk when this returns.
 
-    It can be read by its owner alone, or with `shared` by whom the umask allows; so are folders made on the way.
-    `last` is asked at the last moment; where it raises FileChanged, the file stays.
+    The file and new parent folders are private to their owner or, with `shared`, readable as the umask allows.
+    `precondition` is called at the last moment; if it raises FileChanged, the file stays.
     """
     data = encode(content)
     with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
@@ -66,7 +66,7 @@ def write_atomic(
 
 
 def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared: bool = False) -> bool:
-    """The same where nothing has the name; what is there is left as it is, and then this is False."""
+    """Write a file unless the name is taken; returns whether it was written."""
     data = encode(content)
     with folder.open_parent(name, create=True, mode=folder_mode(shared=shared)) as (parent, leaf):
         temporary = f".{leaf}.{secrets.token_hex(4)}.tmp"
@@ -85,7 +85,7 @@ def write_new(folder: ConfinedFolder, name: str, content: str | bytes, *, shared
 
 
 def _link_new(folder: int, temporary: str, name: str) -> bool:
-    """Give a finished file its name in a folder, unless there is one of that name."""
+    """Give a finished file its name in a folder, unless the name is taken."""
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -99,7 +99,7 @@ def _link_new(folder: int, temporary: str, name: str) -> bool:
 
 
 def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False) -> None:
-    """Give a file another name below the same folder, durably."""
+    """Rename a file below the same folder, durably."""
     with (
         folder.open_parent(name) as (source, old),
         folder.open_parent(target, create=True, mode=folder_mode(shared=shared)) as (parent, new),
@@ -113,7 +113,7 @@ def move(folder: ConfinedFolder, name: str, target: str, *, shared: bool = False
 
 
 def apply_shared_modes(folder: ConfinedFolder) -> None:
-    """Give what is in a run folder, but for `.run`, at least the modes that new files of a shared run have."""
+    """Give everything in a run folder except `.run` at least the modes that new files of a shared run have."""
     umask = os.umask(0o077)
     os.umask(umask)
     for name in walk_folders(folder):
@@ -127,7 +127,7 @@ def apply_shared_modes(folder: ConfinedFolder) -> None:
 
 
 def remove_leftovers(folder: ConfinedFolder, name: str = ".") -> list[str]:
-    """Remove and return what killed writes left in a folder. For the holder of the run only: live writes look alike."""
+    """Remove and return the leftovers of killed writes. Only for the run's holder: live writes have such names too."""
     at = "" if name == "." else f"{name}/"
     leftovers = [f"{at}{leaf}" for leaf, kind in folder.entries(name) if kind == "file" and _LEFTOVER.fullmatch(leaf)]
     for leftover in leftovers:

@@ -36,23 +36,23 @@ from skillrun.store.rows import TEXT
 from skillrun.syntax.diagnostics import SkillrunError
 
 _PERMISSIONS: Final = (
-    "Nothing was lost. Look at the permissions of its folder and at the room on the disk, then resume the run."
+    "Nothing was lost. Check the permissions of its folder and the free disk space, then resume the run."
 )
 _INSERT: Final = "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)"
-MAX_COPY_ATTEMPTS: Final = 20  # copies of a journal that somebody writes
+MAX_COPY_ATTEMPTS: Final = 20  # for a journal that another process writes
 RETRY_SECONDS: Final = 0.05  # seconds
 _UNSYNCED: Final = frozenset({"sent", "tried", "summary", TEXT})
 
 
 class SqliteJournal(ChainedJournal):
-    """A `Journal` on the disk. One process has it at a time (the run's lock).
+    """A `Journal` on disk. One process has it at a time (the run's lock).
 
-    Records of one turn of the event loop share one commit. A commit is synced to the disk, except one that holds
-    nothing but `sent`, `tried` and `summary`: it survives the death of the process (the operating system has it), and
-    a power cut can take only what came after the last synced commit, because that one synced the whole log before it.
-    What such a cut loses is the notice that a call was in flight, which has no reply in the journal and is asked again
-    either way, or the hash of a summary, whose edits are then not noticed. The witness counts synced records only, so
-    it never runs ahead.
+    Records of one iteration of the event loop share a commit. A commit is synced to the disk unless it holds only
+    `sent`, `tried` and `summary` records: it survives the death of the process (the operating system has it), and a
+    power failure can lose only what was written after the last synced commit, which synced the whole log before it.
+    Such a loss affects the record that a call was sent, which has no reply in the journal and is repeated either way,
+    or the hash of a summary, whose edits are then not noticed. The witness counts only synced records, so it is never
+    ahead.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class SqliteJournal(ChainedJournal):
 
     @classmethod
     def create(cls, run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> SqliteJournal:
-        """A new journal in `<run_folder>/.run`. Raises FileExistsError when one is there, PathRefused for links."""
+        """Create a journal in `<run_folder>/.run`. Raises FileExistsError if one exists, PathRefused for links."""
         folder = open_tree(run_folder)
         ensure_engine_folder(folder)
         if check_journal_files(folder) or folder.stat_file(WITNESS) is not None:
@@ -79,7 +79,7 @@ class SqliteJournal(ChainedJournal):
 
     @classmethod
     def open(cls, run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> SqliteJournal:
-        """The verified journal of a run. JournalDamaged, JournalNewer, JournalOlder, JournalShortened leave it."""
+        """Open and verify a journal. Raises JournalDamaged, JournalNewer, JournalOlder, JournalShortened."""
         folder = open_tree(run_folder)
         path = folder.path / JOURNAL
         ensure_engine_folder(folder)
@@ -101,7 +101,7 @@ class SqliteJournal(ChainedJournal):
         return journal
 
     def close(self) -> None:
-        """Commit what is pending and move the log into the database."""
+        """Commit pending records and move the log into the database."""
         super().close()
         if not self._failure:
             with contextlib.suppress(sqlite3.Error, OSError):
@@ -143,14 +143,14 @@ class SqliteJournal(ChainedJournal):
         except sqlite3.Error as error:
             raise JournalDamaged(f"record {seq} of the journal cannot be read: {error}", RESTORE_HINT) from None
         if row is None:
-            raise JournalDamaged(f"record {seq} of the journal is gone since it was opened", RESTORE_HINT)
+            raise JournalDamaged(f"record {seq} of the journal has disappeared since it was opened", RESTORE_HINT)
         return JournalRow(*row)
 
 
 def read_journal(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
-    """The verified journal of a run for who only looks: nothing of the run is changed, whatever is recorded here.
+    """Return the verified journal of a run for reading only: recording in it does not change the run.
 
-    Raises as opening it does, and SkillrunError, naming the holder, while another process has the run.
+    Raises the errors of opening it, and SkillrunError, naming the holder, while another process holds the run.
     """
     folder = open_tree(run_folder)
     if LocalLease(folder).is_held():
@@ -158,16 +158,16 @@ def read_journal(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any
     try:
         return _read_copy(folder, fits)
     except SkillrunError:
-        if LocalLease(folder).is_held():  # since it was looked at; the copy is of two moments
+        if LocalLease(folder).is_held():  # held since the check: the copy is inconsistent
             raise held_error(folder) from None
         raise
 
 
 def read_snapshot(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_any_body) -> MemoryJournal:
-    """What the journal of a run holds by now, also while a process adds to it; see `read_journal`.
+    """Return the records of a journal so far, also while a process adds to it; see `read_journal`.
 
-    A copy that was made while the log was moved into the database is of two moments, which its chain tells: it is made
-    again. One whose chain is whole, with no fewer records than were witnessed before, is the journal of a moment.
+    A copy that was made while the log was moved into the database is inconsistent, which its chain shows: it is made
+    again. One with an intact chain, and no fewer records than were witnessed before, is consistent.
     """
     folder = open_tree(run_folder)
     for _ in range(MAX_COPY_ATTEMPTS):
@@ -181,7 +181,7 @@ def read_snapshot(run_folder: ConfinedFolder | Path, fits: BodyCheck = accept_an
 
 
 def _read_copy(folder: ConfinedFolder, fits: BodyCheck) -> MemoryJournal:
-    """The verified journal, from a copy of its files. Raises SkillrunError."""
+    """Read the verified journal from a copy of its files. Raises SkillrunError."""
     place = folder.path / JOURNAL
     check_journal_files(folder)
     witness = read_witness(folder)
@@ -198,11 +198,11 @@ def _is_synced(rows: Sequence[JournalRow]) -> bool:
     return not all(row.kind in _UNSYNCED for row in rows)
 
 
-class _as_os_error:  # noqa: N801 (a function to who reads it; as one it would cost each append more)
-    """What SQLite could not write is what the disk could not write."""
+class _as_os_error:  # noqa: N801 (used like a function, but cheaper per append)
+    """Translates errors of SQLite into OSError."""
 
     def __enter__(self) -> None:
-        """Nothing is set up."""
+        """Nothing to set up."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, sqlite3.Error):
@@ -210,7 +210,9 @@ class _as_os_error:  # noqa: N801 (a function to who reads it; as one it would c
 
 
 def _check_same_file(folder: ConfinedFolder, path: Path) -> None:
-    """Raises PathRefused where the name by which SQLite has opened the journal leads elsewhere than the folder."""
+    """Raises PathRefused if SQLite has opened another file than the journal in the folder."""
     opened, expected = path.stat(follow_symlinks=False), folder.stat(JOURNAL)
     if (opened.st_dev, opened.st_ino) != (expected.st_dev, expected.st_ino):
-        raise PathRefused(f"{path} was exchanged while it was opened", "nothing was recorded; look who writes there")
+        raise PathRefused(
+            f"{path} was replaced while it was opened", "nothing was recorded; find out which process writes there"
+        )

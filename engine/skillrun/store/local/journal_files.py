@@ -1,4 +1,4 @@
-"""The files of an open journal: made whole or not at all, watched while it is open, counted by the witness."""
+"""The files of an open journal: created atomically, watched while it is open, counted by the witness."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from skillrun.store.local.verification import DATABASE_SUFFIXES, JOURNAL, SCHEMA
 from skillrun.syntax.diagnostics import SkillrunError
 
 UNFINISHED: Final = JOURNAL + ".new"
-DISK_HINT: Final = "nothing was begun; see whether there is room on the disk, and type the command again"
+DISK_HINT: Final = "nothing was started; check the free disk space and repeat the command"
 
 
 class JournalFiles:
-    """What is on the disk of a journal that is open for writing."""
+    """The files of a journal that is open for writing."""
 
     def __init__(self, folder: ConfinedFolder, line: bytes) -> None:
-        """Watch the files from now on, which have to be there; a witness with this line is made where none is whole."""
+        """Watch the files, which must exist; `line` is written as the witness unless a complete one exists."""
         self._folder = folder
         witness = folder.stat_file(WITNESS)
         if witness is None or witness.st_size != len(line):
@@ -33,21 +33,21 @@ class JournalFiles:
         self._itself = folder.identity(WITNESS)
 
     def check(self) -> None:
-        """Raises LeaseLost where nothing may be committed any more: what is written now would be found nowhere."""
+        """Raises LeaseLost if a file was removed or replaced: further commits would be lost."""
         self._folder.check(verify_path=False)
         for name, identity in self._known.items():
             if self._folder.identity(name) != identity:
                 raise LeaseLost(
-                    f"{self._folder.path / name} was removed or exchanged while the run went on",
-                    "put `.run` back from a backup to go on with this run, or start a new one",
+                    f"{self._folder.path / name} was removed or replaced during the run",
+                    "restore `.run` from a backup to resume this run, or start a new one",
                 )
 
     def check_location(self) -> None:
-        """Raises LeaseLost where the run is not where it was, so that nothing new may be asked for it."""
+        """Raises LeaseLost if the run has moved, so that no call may be sent for it."""
         self._folder.check()
 
     def attest(self, line: bytes) -> None:
-        """Write the witness. Not synced itself: after a power cut it is an older true line."""
+        """Write the witness. Not synced: after a power failure it is an older, valid line."""
         if self._folder.identity(WITNESS) != self._itself:
             write_atomic(self._folder, WITNESS, line)
             os.close(self._witness)
@@ -60,12 +60,12 @@ class JournalFiles:
 
 
 def make_journal(folder: ConfinedFolder) -> None:
-    """Make an empty journal in `.run`, whole or not at all. Raises SkillrunError where there is no room for it."""
+    """Create an empty journal in `.run`, whole or not at all. Raises SkillrunError if the disk is full."""
     _remove_leftovers(folder)
     try:
         os.close(folder.open(UNFINISHED, os.O_RDWR | os.O_CREAT | os.O_EXCL))
         with contextlib.closing(sqlite3.connect(folder.path / UNFINISHED, isolation_level=None)) as database:
-            # Not in the log, which is moved into the database by closing it, and closing fails without a word.
+            # Not in the log: closing the database moves the log into it, and fails silently.
             database.execute("PRAGMA synchronous=FULL")
             database.execute(SCHEMA)
             database.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
@@ -79,7 +79,7 @@ def make_journal(folder: ConfinedFolder) -> None:
     except (sqlite3.Error, OSError) as error:
         with contextlib.suppress(OSError, PathRefused):
             _remove_leftovers(folder)
-        raise SkillrunError(f"{folder.path / JOURNAL} cannot be made: {error}", DISK_HINT) from error
+        raise SkillrunError(f"{folder.path / JOURNAL} cannot be created: {error}", DISK_HINT) from error
 
 
 def _check_closed(folder: ConfinedFolder) -> None:

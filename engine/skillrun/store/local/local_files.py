@@ -1,4 +1,4 @@
-"""The folder of a run as `Files`: reached from its descriptor, so that no link is followed and nothing leads out."""
+"""The folder of a run as `Files`: accessed by its descriptor, so that no link is followed and nothing leads out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillrun.store.summaries import ROUND
 
 
 class LocalFiles:
-    """The `Files` of a run on the disk. With `shared`, what it writes can be read by whom the umask allows."""
+    """The `Files` of a run on disk. With `shared`, the files that it writes are readable as the umask allows."""
 
     def __init__(self, tree: ConfinedFolder, *, shared: bool = False) -> None:
         self._tree, self._shared = tree, shared
@@ -54,7 +54,7 @@ class LocalFiles:
         return write_new(self._tree, name, content, shared=self._shared)
 
     def move(self, name: str, target: str) -> None:
-        if not self.has(name):  # before folders are made on the way to its new name
+        if not self.has(name):  # before the parent folders of the target are made
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path / name))
         move(self._tree, name, target, shared=self._shared)
 
@@ -74,17 +74,19 @@ class LocalFiles:
 
 
 def open_run_data(folder: ConfinedFolder | Path, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-    """What the folder of a run holds; without a journal it can be looked at."""
+    """Return the data of a run folder; read-only without a journal."""
     return RunData(LocalFiles(open_tree(folder), shared=shared), journal)
 
 
 def check_folder(folder: ConfinedFolder | Path) -> None:
-    """Raises PathRefused where something that a run's own files should be is a link or nothing regular."""
+    """Raises PathRefused if a file of the run itself is a link or not a regular file."""
     tree = open_tree(folder)
     for name, kind in tree.entries():
         if name in (".run", SUMMARIES) or ROUND.fullmatch(name):
             if kind != "folder":
-                raise PathRefused(f"`{name}` in {tree.path} is no folder", "skillrun makes one there: remove it")
+                raise PathRefused(
+                    f"`{name}` in {tree.path} is not a folder", "remove it; skillrun creates a folder there"
+                )
         elif name == STATE:
             tree.stat_file(name)
     if tree.is_folder(".run"):

@@ -1,4 +1,4 @@
-"""A run on the disk, from outside: what beginning it, going on with it and looking at it ask of its folder."""
+"""A run in a local folder: the operations that are needed to start, resume and view it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from skillrun.store.state import STATE, State
 from skillrun.syntax.diagnostics import SkillrunError
 
 MAX_COPY_BYTES: Final = 500_000_000  # bytes
-NOT_STARTED_HINT: Final = "nothing was begun; mend that, and type the command again"
+NOT_STARTED_HINT: Final = "nothing was started; fix this and repeat the command"
 
 
 class LocalRun:
-    """The folder of a run. Nobody holds it by this alone."""
+    """A run in a folder. Opening it does not hold it."""
 
     def __init__(self, folder: ConfinedFolder | Path) -> None:
         self._tree = folder if isinstance(folder, ConfinedFolder) else ConfinedFolder(folder)
@@ -60,20 +60,20 @@ class LocalRun:
 
     @property
     def location(self) -> str:
-        """Where people find it."""
+        """Its location, for messages."""
         return str(self._tree.path)
 
     def belongs_to(self, project: Path) -> bool:
-        """Whether it is kept where that project keeps its runs."""
+        """Whether it is stored where that project stores its runs."""
         return self._tree.path.parent == project.resolve() / "runs"
 
     def command_argument(self, project: Path) -> str:
-        """What a command takes for this run when it is typed in the project."""
+        """Return the argument for this run in a command that is run in the project."""
         return format_run_argument(self._tree.path, project)
 
     @property
     def has_state(self) -> bool:
-        """Whether the run has begun."""
+        """Whether the run has started."""
         return self._tree.stat_file(STATE) is not None
 
     @property
@@ -81,11 +81,11 @@ class LocalRun:
         return check_journal_files(self._tree)
 
     def check(self) -> None:
-        """Raises PathRefused where something that a run's own files should be is a link or nothing regular."""
+        """Raises PathRefused if a file of the run itself is a link or not a regular file."""
         check_folder(self._tree)
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:
-        """Whether this user's own run has written the state, in this project. A broken key seals nothing."""
+        """Whether a run of this user wrote the state in this project. A broken key seals nothing."""
         try:
             key = read_signing_key()
         except (OSError, SkillrunError):
@@ -93,54 +93,54 @@ class LocalRun:
         return is_sealed(program, state, project, key)
 
     def sealing_key(self) -> bytes:
-        """The user's key, made where there is none. Raises OSError, SkillrunError where it cannot be had."""
+        """Return the user's key, created if missing. Raises OSError, SkillrunError if it cannot be used."""
         return ensure_signing_key()
 
     def check_lease(self) -> None:
-        """Raises LeaseLost where this process held the run and has lost it."""
+        """Raises LeaseLost if this process held the run and has lost it."""
         self._tree.check()
 
     def check_engine_files(self) -> None:
-        """Raises JournalShortened where what the engine keeps was removed: made anew by the lock, it would stand in the
-        way of the one that is put back."""
+        """Raises JournalShortened if the engine's folder was removed: the lock would create a new one, in the way of
+        the restored one."""
         if self._tree.identity(ENGINE_FOLDER) is None:
             raise JournalShortened(
                 f"{self._tree.path / ENGINE_FOLDER} is missing, and the journal with it", RESTORE_HINT
             )
 
-    # what is in it
+    # contents
 
     def open_or_create_journal(self) -> Journal:
-        """The journal, made when there is none."""
+        """Open the journal, or create it if missing."""
         there = any(self._tree.stat_file(name) is not None for name in (JOURNAL, WITNESS))
         return SqliteJournal.open(self._tree, body_fits) if there else SqliteJournal.create(self._tree, body_fits)
 
     def open_journal(self) -> Journal:
-        """The journal, for who holds the run. Raises SkillrunError where it is not whole."""
+        """Open the journal, for the holder of the run. Raises SkillrunError if it is damaged."""
         return SqliteJournal.open(self._tree, body_fits)
 
     def read_only_journal(self) -> MemoryJournal:
-        """The journal for who only looks. Raises SkillrunError, also while another process has the run."""
+        """Return the journal for reading only. Raises SkillrunError, also while another process holds the run."""
         return read_journal(self._tree, body_fits)
 
     def journal_snapshot(self) -> MemoryJournal:
-        """The journal for who only looks, as far as it has come where a process has the run. Raises SkillrunError."""
+        """Return the journal so far for reading only, also while a process holds the run. Raises SkillrunError."""
         return read_snapshot(self._tree, body_fits)
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:
-        """Artifacts, summaries and state; without a journal they can be looked at."""
+        """Return artifacts, summaries and state; read-only without a journal."""
         return RunData(LocalFiles(self._tree, shared=shared), journal)
 
     def state(self) -> State:
-        """The state that `state.md` holds. Raises SkillrunError."""
+        """Return the state in `state.md`. Raises SkillrunError."""
         return self.data().state.read()[0]
 
     def status(self, state: State) -> str:
-        """The status; a run that says it is running and that no process holds was cut off."""
+        """Return the status; a run with the state `running` that no process holds is `interrupted`."""
         return "interrupted" if state.status == "running" and not self.lease.is_held() else state.status
 
     def copy_files(self, target: Files) -> None:
-        """Copy what it holds but `.run`: regular files only. Raises SkillrunError where they are too many."""
+        """Copy its regular files, except `.run`. Raises SkillrunError if they are too large."""
         remaining = MAX_COPY_BYTES
         for folder in walk_folders(self._tree):
             if folder == ".run" or folder.startswith(".run/"):
@@ -152,44 +152,44 @@ class LocalRun:
                 content = self._tree.read(path, min(remaining, LARGEST))
                 remaining -= len(content)
                 if remaining < 0 or len(content) > LARGEST:
-                    message = f"the files in {self._tree.path} are too large to be looked through"
+                    message = f"the files in {self._tree.path} are too large to copy"
                     raise SkillrunError(message, f"move {path} away")
                 target.write(path, content)
 
     def open_transcript(self) -> LocalTranscript:
-        """What hears the events of the run from now on."""
+        """Open the transcript for further events."""
         return LocalTranscript(self._tree)
 
     def transcript_lines(self) -> Iterator[str]:
-        """The events so far, as they are kept. Raises OSError, SkillrunError."""
+        """Yield the stored lines of the events so far. Raises OSError, SkillrunError."""
         return (line.decode() for line in read_lines(self._tree))
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
-        """The events so far, and with `follow` those that come until the run ends."""
+        """Yield the events so far; with `follow`, continue until the run ends."""
         return read_events(self._tree, follow=follow)
 
-    # while it is begun, or gone on with
+    # starting and resuming
 
     def v1_state(self) -> Mapping[str, Any] | None:
-        """The state of a run of the first version; None for any other."""
+        """Return the state of a run of schema version 1; None for any other."""
         return read_v1_state(self._tree)
 
     def migrate_v1_run(self, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-        """Hold a run of the first version and bring it forward; what was done, a line each. Raises SkillrunError."""
+        """Hold and migrate a run of schema version 1; returns what was done, as lines. Raises SkillrunError."""
         with self.lease.hold():
             return migrate_from_v1(self._tree, old, program, now)
 
     def apply_permissions(self, *, shared: bool) -> None:
-        """Have the folder be its owner's alone or, with `shared`, readable by whom the umask allows."""
-        with suppress(PermissionError):  # file systems of other machines, where modes mean nothing
-            if shared:  # it may have begun as a private one
+        """Make the folder private to its owner or, with `shared`, readable as the umask allows."""
+        with suppress(PermissionError):  # network file systems without modes
+            if shared:  # it may have been private
                 apply_shared_modes(self._tree)
             else:
                 self._tree.make_private()
 
     @contextmanager
     def rollback_on_failure(self) -> Iterator[None]:
-        """Where beginning a run fails before it has a state, leave nothing of it; what was there before stays."""
+        """If starting a run fails before it has a state, remove what it created; earlier files stay."""
         is_new = self._tree.stat_file(JOURNAL) is None and self._tree.stat_file(WITNESS) is None
         try:
             yield

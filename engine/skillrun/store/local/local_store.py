@@ -1,4 +1,4 @@
-"""The runs in a folder, `runs/` of a project as a rule: each in a folder of its name."""
+"""The runs in a folder, usually `runs/` of a project: each in a folder of its name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 
 class LocalStore:
-    """The `Runs` in a folder."""
+    """The `Store` in a folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -26,15 +26,15 @@ class LocalStore:
         return str(self.path)
 
     def create_run(self, name: str, *, shared: bool) -> LocalRun:
-        """A run that begins; its folder is made where it is not there. Raises PathRefused where it is a link."""
+        """Return a run to start; its folder is created if missing. Raises PathRefused for a link."""
         return LocalRun(create_run_folder(self.path, name, shared=shared))
 
     def open_run(self, name: str) -> LocalRun:
-        """A run that has begun. Raises UsageError where there is none, PathRefused where it is a link."""
+        """Return a run that has started. Raises UsageError if it does not exist, PathRefused for a link."""
         return LocalRun(find_run_folder(self.path, name))
 
     def list_runs(self) -> Iterator[tuple[str, LocalRun | Exception]]:
-        """The runs that have begun; or why one cannot be looked at."""
+        """Yield the runs that have started, or the error of one that cannot be read."""
         runs = self.path.resolve()
         for name, kind in ConfinedFolder(runs, links=True).entries() if runs.is_dir() else []:
             if kind == "link" and is_run(runs / name):
@@ -48,17 +48,17 @@ class LocalStore:
                     yield name, error
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """The newest runs, each looked at: a folder has no other order."""
+        """Return the newest runs. Reads all of them, since a folder has no other order."""
         lines = [_run_listing(name, run) for name, run in self.list_runs()]
         lines.sort(key=lambda line: line.started_at, reverse=True)
         return [line for line in lines if status in ("", line.status)][: most or None]
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:
-        """A name that no run has yet, made from the request; its folder is made too."""
+        """Create a folder under a free name made from the request, and return the name."""
         return reserve_run_name(self.path, request, shared=shared)
 
     def release_name(self, name: str) -> None:
-        """Remove the folder of a name that no run was begun under."""
+        """Remove the folder of a name under which no run has started."""
         with suppress(OSError):
             (self.path / name).rmdir()
 
@@ -66,11 +66,11 @@ class LocalStore:
         return is_run(self.path / name)
 
     def run_location(self, name: str) -> str:
-        """Where people find that run, also when it is there no more."""
+        """Return the location of that run, even if it no longer exists."""
         return str(self.path.resolve() / name)
 
     def command_argument(self, name: str, project: Path) -> str:
-        """What a command takes for that run when it is typed in the project."""
+        """Return the argument for that run in a command that is run in the project."""
         return format_run_argument(self.path.resolve() / name, project)
 
 

@@ -1,7 +1,7 @@
-"""One runner per run: a lock that the operating system releases when its holder dies, and a note of who that is.
+"""One process per run: a lock that the operating system releases when its holder dies, and a note of the holder.
 
-The lock is on a file and on the run's folder: whoever removes the file does not make room for a second runner, and the
-first one finds out before it writes again.
+The lock is on a file and on the run's folder: removing the file does not allow a second process, and the first one
+notices before it writes again.
 """
 
 import contextlib
@@ -27,26 +27,26 @@ from skillrun.syntax.diagnostics import SkillrunError
 ENGINE_FOLDER: Final = ".run"
 LOCK: Final = ".run/lock"
 OWNER: Final = ".run/owner.json"
-LONGEST: Final = 1_000_000  # bytes of the note, which has the command line
-LOCK_TIMEOUT: Final = 0.2  # seconds: whoever only looks whether a run is held lets go at once
+LONGEST: Final = 1_000_000  # bytes of the note, which includes the command line
+LOCK_TIMEOUT: Final = 0.2  # seconds: a process that only checks the lock releases it at once
 LOCKS_UNSUPPORTED: Final = frozenset(
     {errno.EBADF, errno.EINVAL, errno.EISDIR, errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS}
 )
-"""What file systems of other machines say that lock no folders: there the file alone has to do."""
+"""Errors of network file systems that cannot lock folders: only the file is locked there."""
 
 
 class LockGuard:
-    """What this process holds of a run, and whether it still does."""
+    """Checks whether this process still holds a run."""
 
     def __init__(self, folder: ConfinedFolder, lock: int) -> None:
-        """`lock` is the descriptor of the lock's file."""
+        """`lock` is the descriptor of the lock file."""
         self._folder, self._lock = folder, lock
         status = os.fstat(lock)
         self._path = str(folder.path / LOCK)
         self._itself, self._inside = (status.st_dev, status.st_ino), folder.identity(ENGINE_FOLDER)
 
     def check(self, *, verify_path: bool = True) -> None:
-        """Raises LeaseLost where the lock is another's now, and with `here` where the folder is not where it was."""
+        """Raises LeaseLost if the lock is lost, and with `verify_path` if the folder has moved."""
         if verify_path and self._is_in_place():
             return
         is_lost = self._folder.identity(LOCK) != self._itself
@@ -56,7 +56,7 @@ class LockGuard:
             raise self._lost_error()
 
     def _is_in_place(self) -> bool:
-        """Whether the lock is where it was, and so the folder: one look before every call, where all is well."""
+        """Whether the lock is in place, and so the folder: normally the only check before a call."""
         try:
             status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116 (twice as fast as that of a Path)
         except OSError:
@@ -67,13 +67,13 @@ class LockGuard:
         path, current_path = self._folder.path, _current_path(self._lock)
         resume = f"`skillrun resume {quote(str(path))}`"
         if self._folder.identity(ENGINE_FOLDER) == self._inside:
-            text = "was removed or exchanged while the run went on, so that another process could have taken it up"
-            return LeaseLost(f"{path / LOCK} {text}", f"see who did that; then go on with {resume}")
+            text = "was removed or replaced during the run, so that another process could have claimed it"
+            return LeaseLost(f"{path / LOCK} {text}", f"find out why, then continue with {resume}")
         if current_path is None:
-            hint = "what the run has written is kept; put `.run` back from a backup, or begin the run again"
-            return LeaseLost(f"{path / ENGINE_FOLDER} was removed while the run went on, and its journal with it", hint)
+            hint = "the files of the run are kept; restore `.run` from a backup, or start the run again"
+            return LeaseLost(f"{path / ENGINE_FOLDER} was removed during the run, and its journal with it", hint)
         hint = f"move it back with `mv {quote(str(current_path.parent))} {quote(str(path / ENGINE_FOLDER))}`"
-        return LeaseLost(f"{path / ENGINE_FOLDER} was moved while the run went on", f"{hint}; then {resume} goes on")
+        return LeaseLost(f"{path / ENGINE_FOLDER} was moved during the run", f"{hint}, then continue with {resume}")
 
 
 def _moved_error(folder: ConfinedFolder) -> LeaseLost:
@@ -83,13 +83,13 @@ def _moved_error(folder: ConfinedFolder) -> LeaseLost:
     finally:
         os.close(descriptor)
     if current_path is None:
-        return LeaseLost(f"{folder.path} was removed while the run went on", "begin the run again")
-    text = f"{folder.path} was moved while the run went on; it is {current_path} now"
-    return LeaseLost(text, f"what was done is kept there; resume with `skillrun resume {quote(str(current_path))}`")
+        return LeaseLost(f"{folder.path} was removed during the run", "start the run again")
+    text = f"{folder.path} was moved during the run, to {current_path}"
+    return LeaseLost(text, f"the results are kept there; resume with `skillrun resume {quote(str(current_path))}`")
 
 
 def _current_path(descriptor: int) -> Path | None:
-    """Where an open file is now, as far as the system tells; None where it has no name any more."""
+    """Return where an open file is now, if the system reports it; None if it no longer has a name."""
     try:
         path = Path(f"/proc/self/fd/{descriptor}").readlink()
         expected = path.stat()
@@ -107,7 +107,7 @@ class LocalLease:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[LockGuard]:
-        """Hold the lock of the run, and guard its folder. Raises SkillrunError, naming the holder, where it is held;
+        """Hold the lock of the run, and guard its folder. Raises SkillrunError, naming the holder, if it is held;
         PathRefused for links."""
         folder = self._folder
         with contextlib.ExitStack() as opened:
@@ -123,36 +123,34 @@ class LocalLease:
             guard = LockGuard(folder, lock)
             guard.check()
             folder.stat_file(OWNER)
-            with contextlib.suppress(OSError):  # it only says who this is
+            with contextlib.suppress(OSError):  # it only identifies the holder
                 write_atomic(folder, OWNER, json.dumps(_owner_record(), indent=2) + "\n")
             previous_guard, folder.guard = folder.guard, guard
             try:
                 yield guard
             finally:
-                with contextlib.suppress(
-                    OSError, PathRefused, LeaseLost
-                ):  # a note that stays is that of a dead process
+                with contextlib.suppress(OSError, PathRefused, LeaseLost):  # a leftover note names a dead process
                     folder.remove(OWNER)
                 folder.guard = previous_guard
 
     def is_held(self) -> bool:
-        """Whether a process is running this run now; changes nothing. True where only its owner may look."""
+        """Whether a process holds this run now; changes nothing. True if only its owner may check."""
         folder = self._folder
         try:
             lock = folder.open(LOCK)
         except PermissionError:
             return True
-        except FileNotFoundError:  # it may have been removed under who holds it
+        except FileNotFoundError:  # it may have been removed while held
             return _is_locked(folder.open_descriptor())
         return _is_locked(lock) or _is_locked(folder.open_descriptor())
 
 
 def ensure_engine_folder(folder: ConfinedFolder) -> None:
-    """Make `.run` where there is none, for its owner alone. Raises SkillrunError where it is another user's."""
+    """Create `.run` if missing, private to its owner. Raises SkillrunError if it belongs to another user."""
     _check_owner(folder, ".")
     folder.make_folder(ENGINE_FOLDER, PRIVATE_MODE)
     _check_owner(folder, ENGINE_FOLDER)
-    with contextlib.suppress(PermissionError):  # file systems of other machines, where modes mean nothing
+    with contextlib.suppress(PermissionError):  # network file systems without modes
         folder.make_private(ENGINE_FOLDER)
 
 
@@ -160,7 +158,7 @@ def _check_owner(folder: ConfinedFolder, name: str) -> None:
     if not folder.is_user_owned(name):
         owner = folder.stat(name).st_uid
         raise SkillrunError(
-            f"{folder.path} belongs to another user (number {owner}), who could change it while it is run",
+            f"{folder.path} belongs to another user (uid {owner}), who could change it during the run",
             "Run it as that user, or copy the folder and run the copy.",
         )
 
@@ -179,15 +177,15 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def held_error(folder: ConfinedFolder) -> SkillrunError:
-    """What is said of a run that another process holds."""
+    """Return the error for a run that another process holds."""
     return SkillrunError(
         f"{folder.path} is being run by {_describe_holder(folder)}",
-        "Wait for it to end or stop it there; then type the command again.",
+        "Wait for it to end or stop it there, then repeat the command.",
     )
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Whether the lock was had; waits a moment for those who only look."""
+    """Try to lock; waits briefly for processes that only check the lock."""
     until = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
@@ -218,4 +216,4 @@ def _describe_holder(folder: ConfinedFolder) -> str:
         who = json.loads(folder.read(OWNER, LONGEST))
         return f"process {int(who['pid'])} on {str(who['host'])[:80]} since {str(who['started_at'])[:40]}"
     except (OSError, ValueError, LookupError, TypeError, RecursionError, PathRefused):
-        return "another process that has only just started or is about to end"
+        return "another process that has just started or is about to end"

@@ -1,6 +1,6 @@
-"""Brings a run that an older version has left (`schema_version: 1`) forward, and keeps its state as `state.v1.md`.
+"""Migrates a run of `schema_version: 1`, and keeps its old state as `state.v1.md`.
 
-Its `current_phase` becomes today's by the `was:` of the workflow's phases. Defaults are filled in when it is resumed.
+The `was:` of the workflow's phases gives the new name of its `current_phase`. Defaults are filled in on resume.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ENDED: Final = ("completed", "done")
 
 
 def read_v1_state(folder: ConfinedFolder) -> dict[str, Any] | None:
-    """The state of a run of the first version; None for any other."""
+    """Return the state of a run of schema version 1; None for any other."""
     there = folder.stat_file(STATE) is not None
     data = from_frontmatter(folder.path / STATE, folder.read(STATE, MAX_BYTES))[0] if there else {}
     return data if data.get("schema_version") == 1 else None
 
 
 def migrate_from_v1(folder: ConfinedFolder, old: Mapping[str, Any], program: Program, now: str) -> list[str]:
-    """Write the state anew and begin a journal where there is none; what was done, a line each.
+    """Rewrite the state and create a journal if missing; returns what was done, as lines.
 
-    Raises SkillrunError, with nothing changed, when the phase is none of the workflow's or an input is missing.
+    Raises SkillrunError, with nothing changed, if the workflow lacks the phase or an input is missing.
     """
     workflow = program.workflow
     phase = _phase(old, program)
@@ -44,7 +44,7 @@ def migrate_from_v1(folder: ConfinedFolder, old: Mapping[str, Any], program: Pro
     errors = [*resolve_inputs(workflow.inputs, inputs, names)[1]]
     errors += resolve_inputs(workflow.state, state, {**names, "inputs": inputs})[1] if not errors else []
     if errors:
-        raise SkillrunError(f"{folder.path / STATE}: {'; '.join(errors)}", "put it right in its frontmatter")
+        raise SkillrunError(f"{folder.path / STATE}: {'; '.join(errors)}", "fix it in the frontmatter")
     over = str(old.get("phase_status", old.get("status", ""))) in ENDED and phase == list(workflow.phases)[-1]
     data = {
         "schema_version": SCHEMA_VERSION,
@@ -61,15 +61,15 @@ def migrate_from_v1(folder: ConfinedFolder, old: Mapping[str, Any], program: Pro
         write_atomic(folder, BACKUP, folder.read(STATE, MAX_BYTES))
     if folder.stat_file(JOURNAL) is None:
         SqliteJournal.create(folder).close()
-    write_atomic(folder, STATE, to_frontmatter(data, f"# Log\n\n- {now} brought forward from schema version 1\n"))
+    write_atomic(folder, STATE, to_frontmatter(data, f"# Log\n\n- {now} migrated from schema version 1\n"))
     return [
-        f"{STATE} was of schema version 1 and is now {SCHEMA_VERSION}; the old one is {BACKUP}",
-        f"it is in {phase}",
+        f"{STATE} was migrated from schema version 1 to {SCHEMA_VERSION}; the old one is {BACKUP}",
+        f"the run is in the phase {phase}",
     ]
 
 
 def _round(old: Mapping[str, Any]) -> int:
-    """The round that the old state is in. Raises SkillrunError for what is none."""
+    """Return the round of the old state. Raises SkillrunError if it is invalid."""
     number = old.get("current_round") or old.get("round") or 1
     if not is_whole(number) or not 1 <= number <= MAX_ROUNDS:
         raise SkillrunError(f"the old state is in round {quote_value(number)}", f"rounds are from 1 to {MAX_ROUNDS:,}")
@@ -77,7 +77,7 @@ def _round(old: Mapping[str, Any]) -> int:
 
 
 def _phase(old: Mapping[str, Any], program: Program) -> str:
-    """Today's name of the phase that the old state is in."""
+    """Return the new name of the old state's phase."""
     phases = program.workflow.phases
     current = old.get("current_phase", old.get("current_stage"))
     names = {name: {name, *use.was} for name, use in phases.items()}
@@ -89,13 +89,13 @@ def _phase(old: Mapping[str, Any], program: Program) -> str:
     if not matching:
         every = [old_name for known in names.values() for old_name in known]
         raise SkillrunError(
-            f"the old state is in `{current}`, which no phase has been called", allowed_hint(sorted(every))
+            f"the old state is in `{current}`, which is not the name of a phase", allowed_hint(sorted(every))
         )
     return matching[0]
 
 
 def _declared_values(old: Mapping[str, Any], part: str, fields: Any) -> dict[str, Any]:
-    """The values of declared names: below `inputs` or `state`, or at the top, where the first version kept them."""
+    """Return the values of declared names: under `inputs` or `state`, or at the top level, as in version 1."""
     nested = old.get(part)
     given = {**old, **(nested if isinstance(nested, Mapping) else {})}
     return {field.name: given[field.name] for field in fields if given.get(field.name) is not None}

@@ -1,4 +1,4 @@
-"""Where runs are: the name of a new one, its folder, that of one that is there; none behind a link."""
+"""Names and folders of local runs: reserves, creates and finds them. Links are refused."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IGNORE_ALL: Final = "# runs hold prompts and replies; remove this file to have t
 
 
 def reserve_run_name(runs: Path, request: str, *, shared: bool = False) -> str:
-    """A slug that no run has yet, made from the request; its folder is made too, so that no other process takes it."""
+    """Return a free slug made from the request, and create its folder, so that no other process takes it."""
     base = slug_from_request(request)
     check_location(runs, base)
     _make_runs_folder(runs)
@@ -30,11 +30,11 @@ def reserve_run_name(runs: Path, request: str, *, shared: bool = False) -> str:
         with suppress(FileExistsError):
             (runs / name).mkdir(folder_mode(shared=shared))
             return name
-    raise AssertionError("numbers have ended")
+    raise AssertionError("unreachable")
 
 
 def create_run_folder(runs: Path, name: str, *, shared: bool) -> ConfinedFolder:
-    """The folder of a new run, made with that of all runs where they are not there. Raises PathRefused for a link."""
+    """Open the folder of a new run; it and the runs folder are created if missing. Raises PathRefused for a link."""
     require_slug(name)
     check_location(runs, name)
     _make_runs_folder(runs)
@@ -44,7 +44,7 @@ def create_run_folder(runs: Path, name: str, *, shared: bool) -> ConfinedFolder:
 
 
 def _make_runs_folder(runs: Path) -> None:
-    """Make the folder of the runs where it is not there. Git leaves one alone that is made here."""
+    """Create the folder of the runs if missing, with a file that makes git ignore it."""
     try:
         runs.mkdir(SHARED, parents=True)  # also for private runs: a shared one may follow
     except FileExistsError:
@@ -59,30 +59,30 @@ def _make_runs_folder(runs: Path) -> None:
 
 
 def check_location(runs: Path, name: str) -> None:
-    """Raises UsageError where a run that lies inside another would stand where that one keeps its own."""
+    """Raises UsageError if a run inside of another one would use a name that is reserved for the files of that run."""
     place = runs.resolve() / name
     enclosing_run = next((folder for folder in place.parents if (folder / JOURNAL).is_file()), None)
     first_part = place.relative_to(enclosing_run).parts[0] if enclosing_run is not None else ""
     if first_part in ENGINE_FILES or first_part.startswith("round-"):
-        message = f"`{first_part}` in {enclosing_run} is kept for the run there"
+        message = f"`{first_part}` in {enclosing_run} is reserved for that run"
         raise UsageError(message, "choose another `--name`, or another folder for `--out`")
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a run that has begun, links followed."""
+    """Whether a folder is that of a started run; follows links."""
     return (folder / STATE).is_file()
 
 
 def find_run_folder(runs: Path, name: str) -> Path:
-    """The folder of a run. Raises UsageError where there is none, PathRefused where its name is a link."""
+    """Return the folder of a run. Raises UsageError if it does not exist, PathRefused for a link."""
     path = runs.resolve() / require_slug(name)
     if path.is_symlink():
         raise PathRefused(f"{path} is a symbolic link", NO_LINKS_HINT)
     if not is_run(path):
         if (path / ".run").is_dir():
-            raise UsageError(f"{path} has no {STATE}", "put it back, or begin the run again under another `--name`")
+            raise UsageError(f"{path} has no {STATE}", "restore it, or start the run again under another `--name`")
         known = sorted(p.name for p in runs.iterdir() if is_run(p)) if runs.is_dir() else []
         raise UsageError(
-            f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists them"
+            f"there is no run `{name}` in {runs}", did_you_mean(name, known) or "`skillrun runs` lists the runs"
         )
     return path

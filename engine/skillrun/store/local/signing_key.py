@@ -1,4 +1,4 @@
-"""The key that seals the runs of a user on this machine, in the user's own folder. Knows nothing of what is sealed."""
+"""The key that seals a user's runs on this machine, in the user's data folder. Knows nothing of what is sealed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 KEY: Final = "seal.key"
 SIZE: Final = 32  # bytes of the key
-REPLACE_KEY_HINT: Final = "remove it; a new one is made"
-MODES_HINT: Final = "where the file system keeps no modes, set XDG_DATA_HOME to a folder on one that does"
+REPLACE_KEY_HINT: Final = "remove it; a new one is created"
+MODES_HINT: Final = "if the file system has no modes, set XDG_DATA_HOME to a folder on one that has"
 
 
 def read_signing_key() -> bytes | None:
-    """The user's key; None where there is none yet. Raises SkillrunError for one that others could have put there."""
+    """Return the user's key; None if it does not exist. Raises SkillrunError if other users could have written it."""
     try:
         with ConfinedFolder(key_folder()) as tree:
             return _read(tree)
@@ -31,7 +31,7 @@ def read_signing_key() -> bytes | None:
 
 
 def key_trouble() -> str:
-    """Why the user's key seals nothing, where it cannot be used; empty where it can, or where there is none."""
+    """Return why the user's key cannot be used; empty if it can, or does not exist."""
     try:
         read_signing_key()
     except OSError as error:
@@ -42,7 +42,7 @@ def key_trouble() -> str:
 
 
 def ensure_signing_key() -> bytes:
-    """The user's key, made where there is none. Raises OSError where it cannot be kept."""
+    """Return the user's key, created if missing. Raises OSError if it cannot be stored."""
     key = read_signing_key()
     if key is not None:
         return key
@@ -54,7 +54,7 @@ def ensure_signing_key() -> bytes:
         with tree.open_parent(made) as (parent, leaf):
             try:
                 os.link(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent, follow_symlinks=False)
-            except FileExistsError:  # another process was faster, and its key is the key
+            except FileExistsError:  # another process was faster: use its key
                 pass
             except OSError:  # a file system without hard links
                 os.rename(leaf, KEY, src_dir_fd=parent, dst_dir_fd=parent)
@@ -66,14 +66,14 @@ def ensure_signing_key() -> bytes:
 
 
 def key_folder() -> Path:
-    """The user's own folder; it, and folders on the way to it, may be links."""
+    """Return the user's data folder, with links resolved."""
     from platformdirs import user_data_path
 
     return Path(os.path.realpath(user_data_path("skillrun")))
 
 
 def _read(tree: ConfinedFolder) -> bytes | None:
-    """The key. It may have a second name: that of a making which was killed half-way, in the same folder."""
+    """Read the key. It may have a second name in the same folder, left by a killed creation."""
     path = tree.path / KEY
     with tree.open_parent(KEY) as (folder, leaf):
         try:
@@ -87,7 +87,7 @@ def _read(tree: ConfinedFolder) -> bytes | None:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise SkillrunError(f"{path} is no regular file", REPLACE_KEY_HINT)
+            raise SkillrunError(f"{path} is not a regular file", REPLACE_KEY_HINT)
         if status.st_mode & 0o077 or not is_user_owned(status, tree.path):
             raise SkillrunError(f"{path} can be read by others", f"{REPLACE_KEY_HINT}: rm {path}; {MODES_HINT}")
         key = file.read(SIZE + 1)

@@ -1,6 +1,6 @@
-"""The transcript of a run, `.run/transcript.ndjson`: every event on a line, as it comes, and read back line by line.
+"""The transcript of a run, `.run/transcript.ndjson`: one event per line, written as it happens.
 
-What is read is only what can be an event, and never the whole file at once.
+Reading returns only valid events, and never loads the whole file at once.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 TRANSCRIPT: Final = ".run/transcript.ndjson"
 FLUSH: Final = 0.1  # seconds
-POLL: Final = 0.2  # seconds between two looks at a transcript that grows
+POLL: Final = 0.2  # seconds between reads of a growing transcript
 LONGEST: Final = 16_000_000  # bytes of a line
-SIZE: Final = 1 << 20  # bytes that are read at once
+SIZE: Final = 1 << 20  # bytes per read
 
 
 class LocalTranscript:
-    """What hears every event of a run and has it on disk within a moment."""
+    """Writes every event of a run to disk within `FLUSH` seconds."""
 
     what = f"the transcript ({TRANSCRIPT})"
 
     def __init__(self, folder: ConfinedFolder) -> None:
-        """In the run's folder. Raises PathRefused where the file is a link or nothing regular."""
+        """Open it in the run's folder. Raises PathRefused if the file is a link or not a regular file."""
         self._folder = folder
         self._file: int | None = None
         self._flush: asyncio.TimerHandle | None = None
@@ -40,13 +40,13 @@ class LocalTranscript:
         try:
             self._file = folder.open(TRANSCRIPT, os.O_RDWR | os.O_APPEND | os.O_CREAT)
             size = os.fstat(self._file).st_size
-            if size and os.pread(self._file, 1, size - 1) != b"\n":  # cut off by a kill or a full disk
+            if size and os.pread(self._file, 1, size - 1) != b"\n":  # truncated by a kill or a full disk
                 self._lines.append("\n")
         except OSError as error:
             self._error = error
 
     def write_event(self, event: Event) -> None:
-        """Raises why the file could not be opened, or an earlier line not be written."""
+        """Raises the error if the file could not be opened, or an earlier line could not be written."""
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event) + "\n")
@@ -54,11 +54,11 @@ class LocalTranscript:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
 
     def restore(self, lines: Iterable[str]) -> None:
-        """Take over the lines of another transcript."""
+        """Add the lines of another transcript."""
         self._lines += [f"{line}\n" for line in lines]
 
     def _write(self) -> None:
-        """Write what was heard; a failure is kept for whoever comes next, because nobody waits for this one."""
+        """Write the pending events; an error is kept for the next caller, because none waits for this write."""
         self._flush = None
         data, self._lines = "".join(self._lines).encode(), []
         try:
@@ -69,7 +69,7 @@ class LocalTranscript:
             self._error = error
 
     def close(self) -> Exception | None:
-        """Write what is left; why not all of it was written, where it was not."""
+        """Write the remaining events; returns the error if some could not be written."""
         if self._flush is not None:
             self._flush.cancel()
         self._write()
@@ -79,24 +79,24 @@ class LocalTranscript:
 
 
 def read_events(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[Record]:
-    """The transcript, oldest first, and with `follow` what comes until the run ends; a line that is no event is left
-    out. Where a line never ends, the rest is not read, and that is the last event.
+    """Yield the transcript, oldest first; with `follow`, continue until the run ends. Lines without an event are left
+    out. If a line never ends, the rest is not read, and the last event reports it.
     """
     try:
         yield from filter(None, map(parse_event_line, read_lines(folder, follow=follow)))
     except PermissionError:
-        yield {**kinds.Notice("the transcript of this run is its owner's", "warn").to_dict()}
+        yield {**kinds.Notice("only the owner of this run may read its transcript", "warn").to_dict()}
     except EndlessLine as error:
         yield {**kinds.Notice(error.message, "warn").to_dict()}
 
 
 class EndlessLine(SkillrunError):
-    """A transcript has a line that no run writes."""
+    """A line of a transcript is longer than any that a run writes."""
 
 
 def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[bytes]:
-    """The lines of the transcript without their ends, and with `follow` what comes until the run ends; one that is cut
-    off is left out. Raises PermissionError, EndlessLine."""
+    """Yield the lines of the transcript without newlines; with `follow`, continue until the run ends. A truncated line
+    is left out. Raises PermissionError, EndlessLine."""
     try:
         file = os.fdopen(folder.open(TRANSCRIPT), "rb", buffering=0)
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def read_lines(folder: ConfinedFolder, *, follow: bool = False) -> Iterator[byte
                 *whole, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
                 yield from whole
                 if len(rest) > LONGEST:
-                    text = f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which no run writes; it ends here"
+                    text = f"{TRANSCRIPT} has a line of more than {LONGEST:,} bytes, which is invalid; it ends here"
                     raise EndlessLine(text)
             if not is_held:
                 return

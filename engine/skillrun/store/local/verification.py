@@ -1,8 +1,8 @@
-"""What is looked at before a journal is opened: its structure, its chain, its witness. Nothing is changed here.
+"""Verifies a journal before it is opened: its structure, its chain, its witness. Changes nothing.
 
-The witness is a line beside the database: how many records are durable, the head of their chain, and a checksum of the
-two. It counts only what the journal has synced before, so it may be behind the journal and is never ahead of it. One
-that is damaged witnesses nothing: a journal whose chain is whole is read without it, and that is said.
+The witness is a line in a separate file: the number of durable records, the head of their chain, and a checksum of
+both. It counts only records that were synced before, so it may lag the journal but is never ahead of it. A damaged
+witness is ignored: a journal with an intact chain is read without it, with a warning.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from skillrun.syntax.diagnostics import SkillrunError
 
 JOURNAL: Final = ".run/journal.db"
 WITNESS: Final = ".run/witness"
-DATABASE_SUFFIXES: Final = ("-wal", "-shm", "-journal")  # what SQLite opens beside a database, by its name
-LARGEST: Final = 1 << 30  # bytes of a journal that is looked at
+DATABASE_SUFFIXES: Final = ("-wal", "-shm", "-journal")  # files that SQLite opens with a database, by name
+LARGEST: Final = 1 << 30  # bytes of a journal
 SCHEMA_VERSION = 3
-UNCOMPRESSED_VERSION: Final = 2  # the version whose pieces of text are stored as they are; a journal stays what it is
+UNCOMPRESSED_VERSION: Final = 2  # stores pieces of text uncompressed; a journal keeps its version
 SCHEMA = (
     "CREATE TABLE records (seq INTEGER PRIMARY KEY, kind TEXT, address TEXT, fingerprint TEXT, body BLOB, chain BLOB)"
 )
@@ -41,24 +41,24 @@ class JournalNewer(SkillrunError):
 
 
 class JournalOlder(SkillrunError):
-    """The journal was written by an earlier version of skillrun, in a form that is no longer read."""
+    """The journal was written by an earlier version of skillrun, in a format that is no longer supported."""
 
 
 class JournalShortened(SkillrunError):
-    """Records that were acknowledged are missing."""
+    """Acknowledged records are missing."""
 
 
 def format_witness(index: Index) -> bytes:
-    """The line that says how many records are durable, and which is the last."""
+    """Return the line with the number of durable records and the link of the last one."""
     line = b"%020d %s" % (index.count, index.chain.hex().encode())
     return b"%s %08x\n" % (line, crc32(line))
 
 
 def check_journal_files(folder: ConfinedFolder) -> bool:
-    """Whether there is a journal. Raises PathRefused where a file that SQLite would open is a link or nothing regular.
+    """Whether a journal exists. Raises PathRefused if a file that SQLite would open is a link or not a regular file.
 
-    SQLite opens by name, so that the names are looked at before. Nobody else can exchange them in a folder that only
-    its owner may enter.
+    SQLite opens files by name, so the names are checked first. No other user can replace them in a folder that is
+    private to its owner.
     """
     for suffix in DATABASE_SUFFIXES:
         folder.stat_file(JOURNAL + suffix)
@@ -66,7 +66,7 @@ def check_journal_files(folder: ConfinedFolder) -> bool:
 
 
 class Witness(NamedTuple):
-    """How many records are durable, and the link of the last one; of a damaged one only that it is there."""
+    """The number of durable records, and the link of the last one; a damaged witness has neither."""
 
     records: int = 0
     chain: str = ""
@@ -74,7 +74,7 @@ class Witness(NamedTuple):
 
 
 def read_witness(folder: ConfinedFolder) -> Witness | None:
-    """What the witness says; None where there is none."""
+    """Read the witness; None if it does not exist."""
     if folder.stat_file(WITNESS) is None:
         return None
     data = folder.read(WITNESS, len(format_witness(Index())))
@@ -85,23 +85,21 @@ def read_witness(folder: ConfinedFolder) -> Witness | None:
 
 
 def witness_warning(folder: ConfinedFolder, witness: Witness | None, index: Index) -> str:
-    """What has to be said of a journal that was read without its witness; empty for any other."""
+    """Return a warning for a journal that was read without its damaged witness; empty for any other."""
     if witness is None or not witness.is_damaged:
         return ""
     place = folder.path / WITNESS
-    return (
-        f"{place} was damaged: the {index.count} records of the journal are whole, but that these are all is not known"
-    )
+    return f"{place} was damaged: the {index.count} records of the journal are intact, but later ones may be missing"
 
 
 def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
-    """A copy of a journal and its log below `target`, for who only looks: SQLite changes what it reads in place."""
+    """Copy a journal and its log to `target` for reading only, since SQLite changes the files that it reads."""
     path = target / "journal.db"
     for suffix in ("", "-wal"):
         with contextlib.suppress(FileNotFoundError), os.fdopen(folder.open(JOURNAL + suffix), "rb") as source:
             if os.fstat(source.fileno()).st_size > LARGEST:
                 raise SkillrunError(
-                    f"{folder.path / JOURNAL}{suffix} has more than {LARGEST:,} bytes", "see what it is"
+                    f"{folder.path / JOURNAL}{suffix} has more than {LARGEST:,} bytes", "inspect the file"
                 )
             with path.with_name(path.name + suffix).open("xb") as file:
                 shutil.copyfileobj(source, file)
@@ -111,16 +109,16 @@ def copy_journal(folder: ConfinedFolder, target: Path) -> Path:
 def verify(
     path: Path, witness: Witness | None, place: Path, on_row: Callable[[JournalRow], object] = lambda _row: None
 ) -> Index:
-    """Read the whole journal at `path` and compare it with its chain and the witness; `place` is where it belongs.
+    """Read the whole journal at `path` and compare it with its chain and the witness; `place` is its original path.
 
-    Every row is handed to `keep`. Raises one of the errors above.
+    Passes every row to `on_row`. Raises one of the errors above.
     """
     count = witness.records if witness is not None else 0
     if not path.exists():
         raise JournalShortened(f"{place} is missing: {count} acknowledged records", RESTORE_HINT)
     with path.open("rb") as file:
         header = file.read(512)
-    if len(header) < 512:  # SQLite would take a stub for a new database and delete its log
+    if len(header) < 512:  # SQLite would treat a stub as a new database and delete its log
         raise JournalDamaged(f"{place} is empty", RESTORE_HINT)
     index = Index()
     try:
@@ -132,7 +130,9 @@ def verify(
     if header[18:20] != _WAL_FORMAT:
         raise JournalDamaged(f"{place} is damaged: its format is {header[18:20].hex(' ')}", RESTORE_HINT)
     if witness is None and index.count:
-        raise JournalShortened(f"{place}: {index.count} records found, but no witness that these are all", RESTORE_HINT)
+        raise JournalShortened(
+            f"{place}: {index.count} records found, but no witness confirms that these are all", RESTORE_HINT
+        )
     if index.count < count:
         lost = f"{count} acknowledged records, {index.count} found: the tail is lost"
         raise JournalShortened(f"{place}: {lost}", RESTORE_HINT)
@@ -142,9 +142,9 @@ def verify(
 
 
 def _read(path: Path, place: Path, index: Index, witnessed: int, on_row: Callable[[JournalRow], object]) -> bytes:
-    """Fill the index from the chained records; returns the link at the witnessed one."""
+    """Fill the index from the chained records; returns the link of the witnessed one."""
     log, shared = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
-    # Without a log nobody writes here, and an immutable database is read without making one.
+    # Without a log no process is writing, and an immutable database is read without creating one.
     mode = "mode=ro" if log.exists() and log.stat().st_size else "mode=ro&immutable=1"
     had_shared = shared.exists()
     head = NO_CHAIN
@@ -179,7 +179,7 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
     if 0 < version < UNCOMPRESSED_VERSION:
         raise JournalOlder(
             f"{path} has version {version}, and this skillrun reads version {SCHEMA_VERSION}",
-            "Nothing was changed. Go on with the skillrun that began the run, or begin the run again.",
+            "Nothing was changed. Resume with the skillrun version that started the run, or start the run again.",
         )
     if version < UNCOMPRESSED_VERSION:
         raise JournalDamaged(f"{path} is not a journal (version {version})", RESTORE_HINT)
@@ -187,14 +187,14 @@ def _version(path: Path, database: sqlite3.Connection) -> int:
 
 
 def _check_schema(path: Path, database: sqlite3.Connection) -> None:
-    """Before a row is read: `records` could be a view that never ends, or a trigger change what is written."""
+    """Check the schema before rows are read: `records` could be an endless view, or a trigger could change writes."""
     schema = database.execute("SELECT sql FROM sqlite_schema LIMIT 2").fetchall()
     if schema != [(SCHEMA,)]:
         raise JournalDamaged(f"{path} is damaged: its schema is {str(schema)[:300]}", RESTORE_HINT)
 
 
 def _check_pages(path: Path, database: sqlite3.Connection) -> None:
-    """What the records do not show, and the next write would trip over: free pages, pages used twice."""
+    """Check for damage that the records do not show and that breaks the next write: free pages, pages used twice."""
     (result,) = database.execute("PRAGMA quick_check(1)").fetchone()
     if result != "ok":
         raise JournalDamaged(f"{path} is damaged: {result}", RESTORE_HINT)

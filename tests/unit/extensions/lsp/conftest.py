@@ -1,4 +1,4 @@
-"""The project of the manual's examples, with what a check knows of it; cursors are marked with `¦` in a text."""
+"""The example project of the manual with its symbol index; `¦` marks the cursor in a text."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ expect:
 
 @dataclass
 class Desk:
-    """A project on the disk, and what is known of it."""
+    """A project on disk with its symbol index."""
 
     folder: Path
     knowledge: SymbolIndex
 
     @cached_property
     def checked(self) -> CheckedLibrary:
-        """The project as it is on the disk, for checks of what differs a little."""
+        """The check of the project on disk, as the base of rechecks."""
         return recheck(self.knowledge.library.fork(), ())
 
     def text(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
 
     def edited(self, name: str, old: str, new: str) -> tuple[Path, str, str, int]:
-        """The file with a stretch replaced by one with the cursor in it: what the functions of the editor take."""
+        """Return the editor functions' arguments for the file with `old` replaced by `new`, which has the cursor."""
         text = self.text(name)
         assert old in text, f"{name} has no {old!r}"
         text = text.replace(old, new, 1)
@@ -55,7 +55,7 @@ class Desk:
 
 
 def known(folder: Path) -> SymbolIndex:
-    """What a check knows of a project."""
+    """Return the symbol index of a project after a check."""
     library, sightings = Library(search_path(folder)), SymbolTable()
     check_library(library, (), sightings)
     knowledge = SymbolIndex(library)

@@ -1,4 +1,4 @@
-"""What may be written at the cursor, in every kind of file, also where the file is broken there."""
+"""Completions at the cursor in every kind of file, even if the file is invalid there."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def suggested(desk: Desk, name: str, old: str, new: str) -> list[Completion]:
 @pytest.mark.parametrize(
     ("name", "old", "new", "wanted"),
     [
-        # keys, by the tables that the checker reads with
+        # keys, from the tables of the checker
         (JUDGING, "with: {rounds: 2}", "¦", {"with", "criteria", "when", "otherwise"}),
         (JUDGING, "- id: finding", "- ¦\n  - id: finding", {"agent", "panel", "repeat", "id"}),
         (INTAKE, "then: high, because", "¦: high, because", {"then", "at_least"}),

@@ -1,4 +1,4 @@
-"""What is said of the word under the cursor."""
+"""Hover texts for the word under the cursor."""
 
 import pytest
 
@@ -16,12 +16,12 @@ JUDGING, TRIAGE = "skills/triage/judging.md", "workflows/triage.md"
         (JUDGING, "agent: clerk", "agent: cl¦erk", ["Reads what comes in", "`fast`", "`short`", "intake.md:8"]),
         (JUDGING, '"judge:risk"', '"judge:ri¦sk"', ["judge:risk"]),
         (JUDGING, "agent: clerk", "age¦nt: clerk", ["a member or a list of members", "`.replies`"]),
-        (JUDGING, "at_least: 1", "at_le¦ast: 1", ["how many of a list have to answer", "a whole number"]),
+        (JUDGING, "at_least: 1", "at_le¦ast: 1", ["members in a list that must reply", "a whole number"]),
         (JUDGING, "protocol: second-look", "protocol: second-¦look", ["another doubts it", "`doubter`"]),
-        (JUDGING, "dedupe(", "ded¦upe(", ["nearly what an earlier one says"]),
+        (JUDGING, "dedupe(", "ded¦upe(", ["nearly repeat an earlier one"]),
         (JUDGING, "| wordcount", "| wordc¦ount", ["texts"]),
-        (JUDGING, "{{ draft.text }}", "{{ dr¦aft.text }}", ["a record", "- `text`: a text", "Named in"]),
-        (JUDGING, "{{ draft.text }}", "{{ draft.te¦xt }}", ["`draft.text`: a text"]),
+        (JUDGING, "{{ draft.text }}", "{{ dr¦aft.text }}", ["a record", "- `text`: text", "Used in"]),
+        (JUDGING, "{{ draft.text }}", "{{ draft.te¦xt }}", ["`draft.text`: text"]),
         (JUDGING, "inputs.preset", "inputs.pre¦set", ["one of `usual`, `quick`", "who judges"]),
         (JUDGING, "inputs.preset", "inp¦uts.preset", ["never changed", "- `depth`"]),
         (JUDGING, "retry: judges", "retry: jud¦ges", ["`limit`, `then`"]),

@@ -1,4 +1,4 @@
-"""Places of a text as it is now, in the text that was checked last."""
+"""Offsets in the current text, mapped to the last checked text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What stands at a place of a file that is being written: also where the YAML is broken right there."""
+"""Cursor positions in a file that is being edited, even if the YAML is invalid at the cursor."""
 
 import pytest
 

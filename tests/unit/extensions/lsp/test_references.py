@@ -1,4 +1,4 @@
-"""From a name to its declaration and to every place that names it, across files and cases; the same names renamed."""
+"""Definitions, references and renames of symbols, across files and test cases."""
 
 import shutil
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ CASE = "tests/triage/broken.md"
 
 
 def told(desk: Desk, place: TextRange) -> str:
-    """A stretch as `file:line text`."""
+    """Return a range as `file:line text`."""
     text = place.path.read_text(encoding="utf-8")
     line = text.count("\n", 0, place.start) + 1
     return f"{place.path.relative_to(desk.folder).as_posix()}:{line} {text[place.start : place.end]}".strip()
@@ -106,7 +106,7 @@ def test_an_edit_above_moves_nothing_away(desk: Desk) -> None:
 
 
 def problems_after(renaming: RenameEdit, desk: Desk, to: Path) -> list[str]:
-    """What is wrong with the project after a rename."""
+    """Return the problems of the project after a rename."""
     folder = desk.folder
     texts = {path: path.read_text(encoding="utf-8") for path in renaming.edits}
     for path, edits in renaming.edits.items():
@@ -123,14 +123,14 @@ def problems_after(renaming: RenameEdit, desk: Desk, to: Path) -> list[str]:
 
 
 def checked_in(folder: Path, desk: Desk, texts: Mapping[Path, str] = NO_UNSAVED_FILES) -> list[str]:
-    """The problems of a project that has most in common with the one on the desk."""
+    """Return the problems of a project that is similar to the one on the desk."""
     library = Library(search_path(folder), desk.knowledge.library, texts)
     return [str(problem) for problem in recheck(library, (), desk.checked).problems]
 
 
 @pytest.mark.slow
 def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, tmp_path: Path) -> None:
-    """Every declaration of every file, under a name with a `-` in it, which expressions write as `_`."""
+    """Renames every declaration of every file to a name with a `-`, which expressions write as `_`."""
     renamed: list[str] = []
     files = [path for path in sorted(desk.folder.rglob("*.*")) if path.suffix in (".md", ".yaml")]
     for path in files:
@@ -202,19 +202,19 @@ def test_addresses_in_cases_take_another_name_too(desk: Desk, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "old", "new", "to", "reason"),
     [
-        (JUDGING, "id: draft", "id: dr¦aft", "kept", "there is a name `kept` already"),
-        (JUDGING, "id: draft", "id: dr¦aft", "state", "the language's own"),
-        (JUDGING, "id: draft", "id: dr¦aft", "two words", "cannot be the name"),
-        (JUDGING, "id: draft", "id: dr¦aft", "draft", "called `draft` already"),
-        (JUDGING, "agent: clerk", "agent: cl¦erk", "judge", "there is a file `roles/judge.md` already"),
-        (JUDGING, "retry: judges", "re¦try: judges", "x", "no name of a project's own"),
-        (JUDGING, "found | sort", "found | so¦rt", "x", "no name of a project's own"),
+        (JUDGING, "id: draft", "id: dr¦aft", "kept", "the name `kept` already exists"),
+        (JUDGING, "id: draft", "id: dr¦aft", "state", "a reserved name"),
+        (JUDGING, "id: draft", "id: dr¦aft", "two words", "not a valid name"),
+        (JUDGING, "id: draft", "id: dr¦aft", "draft", "already `draft`"),
+        (JUDGING, "agent: clerk", "agent: cl¦erk", "judge", "the file `roles/judge.md` already exists"),
+        (JUDGING, "retry: judges", "re¦try: judges", "x", "only names that the project defines"),
+        (JUDGING, "found | sort", "found | so¦rt", "x", "only names that the project defines"),
         (JUDGING, "weight: integer", "wei¦ght: integer", "x", "also named in prompts"),
         (TRIAGE, "artifacts['intake.md']", "artifacts['int¦ake.md']", "x", "also named in prompts"),
-        (CONFIG, "usual:", "us¦ual:", "x", "only a run knows"),
+        (CONFIG, "usual:", "us¦ual:", "x", "known only during a run"),
         (CONFIG, "limit: 2", "li¦mit: 2", "x", "a key of the language"),
         ("roles/clerk.md", "model: fast", "model: fa¦st", "x", "not declared in this project"),
-        (NOTIFY, "run: notice", "run: no¦tice", "x", "a workflow is its file"),
+        (NOTIFY, "run: notice", "run: no¦tice", "x", "a workflow is named after its file"),
     ],
 )
 def test_a_rename_that_would_leave_something_behind_is_refused(
@@ -226,5 +226,5 @@ def test_a_rename_that_would_leave_something_behind_is_refused(
 
 def test_nothing_is_renamed_in_a_text_that_was_not_checked(desk: Desk) -> None:
     path, name, text, offset = desk.edited(JUDGING, "id: draft", "id: dr¦aft")
-    with pytest.raises(RenameRefused, match="errors, or has just been changed"):
+    with pytest.raises(RenameRefused, match="errors or unchecked changes"):
         rename(desk.knowledge, path, name, text + "\n", offset, "x")

@@ -1,4 +1,4 @@
-"""What stands on record of a call that was held back in the last moment: that it did not go out."""
+"""A call that is stopped just before it is sent is journaled as not sent."""
 
 from __future__ import annotations
 

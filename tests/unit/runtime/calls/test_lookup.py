@@ -1,4 +1,4 @@
-"""What `Lookup` makes of summaries, whatever is in them."""
+"""`Lookup` finds the records of summaries and ignores malformed ones."""
 
 from __future__ import annotations
 

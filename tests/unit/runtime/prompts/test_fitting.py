@@ -1,4 +1,4 @@
-"""Shortening a text: at the ends of sections, sentences, items and code, and never more for less room."""
+"""Texts are shortened at the ends of sections, sentences, items and code, and never longer for less room."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ANY = st.one_of(DOCUMENT, st.text(max_size=400), st.text(alphabet="#`~-|. \n\tab
 
 
 def kept(text: str) -> list[str]:
-    """What stands in a shortened text, without the marks."""
+    """Return a shortened text without its omission marks."""
     return [
         line.removesuffix(OMISSION_MARK).rstrip()
         for line in text.splitlines()

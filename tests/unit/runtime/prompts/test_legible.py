@@ -1,4 +1,4 @@
-"""A request that is JSON, as prompts show it."""
+"""Prompts show a JSON request in a readable form."""
 
 import json
 

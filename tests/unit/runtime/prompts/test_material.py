@@ -1,4 +1,4 @@
-"""Material: what a value becomes, what of it fits, and in which order it goes."""
+"""Material: how values become pieces, how much of them fits, and the order of shortening."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skillrun.templates.functions import wrap_untrusted_text
 
 
 def shown(told: Any) -> str:
-    """Near enough to the shipped template."""
+    """Approximate the shipped template."""
     lines = [f"# {told['title']}"]
     if told["left_out"]:
         lines.append(f"About {told['left_out']} of {told['size']} tokens are left out: {told['sections']}")

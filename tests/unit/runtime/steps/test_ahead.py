@@ -1,4 +1,4 @@
-"""Who goes ahead in a panel, until when, and that nothing is lost where it ends badly."""
+"""The first call of a model in a panel is sent alone until its first response; no reply is lost if a call fails."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ONE, TWO, THREE = (f"w/look/seen/looker:{name}" for name in ("one", "two", "thre
 
 
 class Watched(ScriptedGateway):
-    """Tells in order what goes out and what comes back; some calls wait for something."""
+    """Records calls and replies in order; delays some calls until a condition holds."""
 
     def __init__(self, rules: list[Rule], waits: dict[str, Callable[[list[str]], bool]]) -> None:
         super().__init__(rules)
@@ -56,7 +56,7 @@ class Watched(ScriptedGateway):
         self.told.append(f"sent {address}")
         if address == f"{TWO}/1.1":
             self.second.set()
-        for _ in range(2000):  # turns of the loop: more than whatever could go out takes
+        for _ in range(2000):  # turns of the event loop: enough for every call that could be sent
             if address in self.waits and self.waits[address](self.told):
                 break
             await asyncio.sleep(0 if address not in self.waits else 0.001)

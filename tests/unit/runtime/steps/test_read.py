@@ -1,4 +1,4 @@
-"""What a `read` gives of what a journal has kept of it."""
+"""The value of `read` from its journal entry."""
 
 from skillrun.runtime.steps.read import _value
 

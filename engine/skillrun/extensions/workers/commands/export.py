@@ -1,4 +1,4 @@
-"""`skillrun export` and `skillrun import`: a run goes between the store and a folder; the one it came from stays."""
+"""`skillrun export` and `skillrun import`: copy a run between the store and a folder."""
 
 from __future__ import annotations
 

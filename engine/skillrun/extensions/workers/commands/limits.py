@@ -1,4 +1,4 @@
-"""`skillrun limits`: how many calls a provider gets at a time over all workers of a store."""
+"""`skillrun limits`: limit the parallel calls to a provider over all workers of a store."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ def limits(settings: tuple[str, ...], json: bool) -> int:
     for provider, _ in parsed_settings:
         if provider_names and provider not in provider_names:
             out.note(
-                f"warning: no provider here is called `{provider}`; {did_you_mean(provider, provider_names)}".rstrip(
-                    "; "
-                )
+                f"warning: no provider is named `{provider}`; {did_you_mean(provider, provider_names)}".rstrip("; ")
             )
     stored_limits = ProviderLimits(database)
     for provider, most in parsed_settings:
@@ -51,7 +49,7 @@ def limits(settings: tuple[str, ...], json: bool) -> int:
         pause = f", paused for {limit.pause:.0f} s" if limit.pause else ""
         out.line(f"{limit.provider}: {usage_text}{waiting}{pause}")
     if not shown:
-        out.line("no provider has a limit over all workers; `skillrun limits anthropic=40` sets one")
+        out.line("no provider has a shared limit; `skillrun limits anthropic=40` sets one")
     out.data([vars(limit) for limit in shown])
     return 0
 
@@ -59,12 +57,14 @@ def limits(settings: tuple[str, ...], json: bool) -> int:
 def _parse_setting(setting: str) -> tuple[str, int | None]:
     found = SETTING.fullmatch(setting)
     if found is None:
-        raise UsageError(f"`{setting}` is no limit", "write it as anthropic=40, or anthropic=none")
+        raise UsageError(
+            f"`{setting}` is not a valid limit", "use PROVIDER=N, for example anthropic=40, or anthropic=none"
+        )
     return found[1], None if found[2] == "none" else int(found[2])
 
 
 def _provider_names() -> list[str]:
-    """The names of the providers of this project, or of those that ship."""
+    """Return the names of the available providers; empty if the configuration has problems."""
     library = open_library()
     library.config("models")
     return list(open_catalogue(library).providers) if not problems_for_display(library) else []

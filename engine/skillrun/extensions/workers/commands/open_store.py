@@ -1,4 +1,4 @@
-"""Opens the store of runs that a team shares; what it needs is an extra."""
+"""Opens a shared Postgres store. Requires the `workers` extra."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenStore:
-    """A store that is open: its runs, and which of them wait to be worked on."""
+    """An open store: its runs, queue, workers and database."""
 
     url: str
     runs: PostgresStore
@@ -51,7 +51,7 @@ class OpenStore:
 
 @cache
 def open_store(url: str, lease: float = 0) -> OpenStore:
-    """A store, with leases of so many seconds; opened once in a process. Raises SkillrunError."""
+    """Open a store, once per process, with leases of this many seconds (0: the default). Raises SkillrunError."""
     database = open_database(url)
     from skillrun.extensions.workers.postgres.migrations import check_version
     from skillrun.extensions.workers.postgres.queue import RunQueue
@@ -66,13 +66,15 @@ def open_store(url: str, lease: float = 0) -> OpenStore:
 
 @cache
 def open_database(url: str) -> Database:
-    """The database of a store, of whatever version. Raises SkillrunError where it cannot be had."""
+    """Open the database of a store of any version. Raises SkillrunError."""
     if not url.startswith(("postgresql://", "postgres://")):
-        raise UsageError("the store is no Postgres", "write its URL as postgresql://user@host:5432/database")
+        raise UsageError("the store URL is not a Postgres URL", "use postgresql://user@host:5432/database")
     try:
         from skillrun.extensions.workers.postgres.database import Database
     except ImportError as error:
-        raise UsageError(f"a store needs what is not installed: {error.name}", extra_hint("workers")) from error
+        raise UsageError(
+            f"the store needs a package that is not installed: {error.name}", extra_hint("workers")
+        ) from error
     database = Database(url)
     atexit.register(database.close)
     return database

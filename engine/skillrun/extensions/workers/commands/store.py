@@ -1,4 +1,4 @@
-"""`skillrun store`: makes a database into a store, brings one up to date, and tells what one is."""
+"""`skillrun store`: create, upgrade, check and prune the Postgres store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRUNABLE_STATUSES: Final = (*FINISHED_STATUSES, "interrupted", "waiting")
 
 @click.group(help="Manage the Postgres store, in which several machines share runs.")
 def store() -> None:
-    """A group of commands."""
+    """The group of store commands."""
 
 
 @store.command(help="Create the store's tables, or upgrade them to this version.")
@@ -31,7 +31,7 @@ def migrate() -> int:
     done = migrated(database)
     install_queue(database)
     versions = ", ".join(map(str, done))
-    out.line(f"{database.location}: brought to version {versions}" if done else f"{database.location}: is up to date")
+    out.line(f"{database.location}: applied migrations {versions}" if done else f"{database.location}: is up to date")
     return 0
 
 
@@ -72,10 +72,10 @@ def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
     check_version(database)
     pruning = RunPruner(database, before, statuses)
     if not yes:
-        out.line(f"{database.location}: {count_noun(pruning.count(), 'run')} would go: {', '.join(statuses)}")
-        out.line("next: the same with `--yes` removes them; `skillrun export RUN` keeps one as a folder")
+        out.line(f"{database.location}: {count_noun(pruning.count(), 'run')} would be deleted: {', '.join(statuses)}")
+        out.line("next: `--yes` deletes them; `skillrun export RUN` saves a run in a folder")
         return 0
     done = pruning.remove()
-    freed = f"{count_noun(done.contents, 'content')} that nobody refers to, {done.size / 1e6:,.1f} MB"
-    out.line(f"{database.location}: removed {count_noun(done.runs, 'run')}, and {freed}")
+    freed = f"{count_noun(done.contents, 'unused file')}, {done.size / 1e6:,.1f} MB"
+    out.line(f"{database.location}: deleted {count_noun(done.runs, 'run')} and {freed}")
     return 0

@@ -1,4 +1,4 @@
-"""`skillrun submit`: a workflow with its inputs goes into a store, for any machine to work on."""
+"""`skillrun submit`: queue a run of a workflow in a store, for any worker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EXCLUDED_OPTIONS: Final = frozenset(
 
 @dataclass(frozen=True)
 class QueueOptions:
-    """By whom a run is to be worked on, and when."""
+    """The queue, priority and delay of a run."""
 
     queue: str
     priority: int
@@ -59,7 +59,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
     queue_options = QueueOptions(values.pop("queue") or DEFAULT_QUEUE, values.pop("priority"), values.pop("start"))
     store = open_store(options.require_store_url())
     commits = _take_remote_inputs(workflow, values)
-    # Which keys there are and what is trusted is for the machine that works on it.
+    # The worker that executes the run decides about keys and trust.
     left_out = {"dry_run": True, "interactive": False, "script": None, "share": False, "trust_project": False}
     chosen = {**values, **left_out, "runs": Path("runs")}
     job = build_run_request(workflow, chosen, out, remote_paths={name: each.path for name, each in commits.items()})
@@ -67,7 +67,7 @@ def submit(workflow: str, arguments: tuple[str, ...]) -> int:
 
 
 def submit_command(workflow: str) -> click.Command:
-    """The command of the workflow, as `submit` takes it."""
+    """Return the workflow's command with the options that `submit` takes."""
     more = [
         click.Option(
             ["--queue"], type=options.QueueNameType(), metavar="NAME", help="Queue to use. Default: `default`."
@@ -87,7 +87,7 @@ def submit_command(workflow: str) -> click.Command:
 
 
 def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Commit]:
-    """The inputs for which a URL@COMMIT was typed, taken out of what was typed. Raises UsageError."""
+    """Remove the inputs given as URL@COMMIT from `values`, and return their commits. Raises UsageError."""
     from skillrun.extensions.workers.commit import Commit, is_remote
 
     found = {}
@@ -100,7 +100,7 @@ def _take_remote_inputs(workflow: str, values: dict[str, Any]) -> dict[str, Comm
 
 
 def _portable_inputs(request: RunRequest, commits: Mapping[str, Commit], bundle: Bundle) -> dict[str, Any]:
-    """The inputs with paths as they are where the project is unpacked. Raises UsageError for one that stays here."""
+    """Return the inputs with paths relative to the project. Raises UsageError for a path that is not sent."""
     project, paths = current_project().resolve(), {}
     for field in path_inputs(request.loaded.program.workflow):
         if field.name in commits or not request.inputs.get(field.name):
@@ -108,12 +108,12 @@ def _portable_inputs(request: RunRequest, commits: Mapping[str, Commit], bundle:
         value = str(request.inputs[field.name])
         path = Path(os.path.normpath(project / value))
         if not path.is_relative_to(project):
-            hint = "take it into the project, or name a repository as https://host/name.git@COMMIT"
-            raise UsageError(f"`{field.name}` is `{value}`, which lies outside of the project and stays here", hint)
+            hint = "move it into the project, or use a repository: https://host/name.git@COMMIT"
+            raise UsageError(f"`{field.name}` is `{value}`, which is outside of the project and is not sent", hint)
         name = path.relative_to(project).as_posix()
         if name != "." and not any(f"{each}/".startswith(f"{name}/") for each in bundle.names):
-            hint = "git ignores it, its name is one of those that hold secrets, or there is no file in it"
-            raise UsageError(f"`{field.name}` is `{value}`, of which nothing travels", hint)
+            hint = "git ignores it, its name matches a secret, or it contains no files"
+            raise UsageError(f"`{field.name}` is `{value}`, which has no files to send", hint)
         paths[field.name] = name
     return {**request.inputs, **paths}
 
@@ -162,7 +162,7 @@ def _build_submission(job: RunRequest, commits: Mapping[str, Commit], inputs: di
 def _enqueue(
     store: OpenStore, name: str, workflow: str, request: RunSubmission, bundle: Bundle, queue_options: QueueOptions
 ) -> None:
-    """Put the run into its queue, and have a worker woken; what cannot be put there leaves its name free."""
+    """Queue the run and wake a worker. If it cannot be queued, its name is released."""
     from skillrun.extensions.workers.dispatch import Dispatcher
 
     queue, priority, seconds = queue_options.queue, queue_options.priority, queue_options.start.total_seconds()

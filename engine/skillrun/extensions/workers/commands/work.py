@@ -1,4 +1,4 @@
-"""`skillrun worker`, `work` and `cancel`: who works on runs of a store, and for how long."""
+"""`skillrun worker`, `work` and `cancel`: execute and cancel the runs of a store."""
 
 from __future__ import annotations
 
@@ -72,21 +72,23 @@ def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str, file_
         for number in (signal.SIGINT, signal.SIGTERM):
             with suppress(NotImplementedError, RuntimeError):
                 loop.add_signal_handler(number, stopping.set)
-        what = f"{most} runs at a time of {', '.join(queues)}"
+        what = f"{most} runs at a time from {', '.join(queues)}"
         out.line(f"worker {instance.name}: {what}, on {store.runs.location}")
         await instance.run(stopping)
-        out.line(f"worker {instance.name}: ended; what was under way was handed back")
+        out.line(f"worker {instance.name}: ended; unfinished runs were returned to the queue")
 
     asyncio.run(run_until_signal())
     return 0
 
 
 def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Metrics:
-    """What a worker counts, told at an address from now on."""
+    """Start serving a worker's metrics at an address, and return them."""
     try:
         from skillrun.extensions.workers.metrics import Metrics, parse_address, start_server
     except ImportError as error:
-        raise UsageError(f"`--metrics` needs what is not installed: {error.name}", extra_hint("workers")) from error
+        raise UsageError(
+            f"`--metrics` needs a package that is not installed: {error.name}", extra_hint("workers")
+        ) from error
 
     counts = Metrics(most)
     store.database.on_statement = counts.statement
@@ -118,14 +120,14 @@ def work(run: str, file_urls: bool) -> int:
 def cancel(run: str) -> int:
     out, store = Output(), open_store(options.require_store_url())
     if not store.queue.cancel(run, "cancelled"):
-        hint = f"`skillrun show {run}` tells where it stands"
-        raise UsageError(f"there is no run `{run}` that could be cancelled", hint)
+        hint = f"`skillrun show {run}` shows its status"
+        raise UsageError(f"there is no run `{run}` to cancel", hint)
     out.line(f"cancelled {run}")
     return 0
 
 
 def build_worker_host(store: OpenStore, say: Callable[[str], None], *, file_urls: bool) -> WorkerHost:
-    """This machine's part of the work on a store."""
+    """Return what this machine needs to execute runs of the store."""
     from skillrun.extensions.workers.fetching import CommitCache
     from skillrun.extensions.workers.work import WorkerHost
 
@@ -135,9 +137,9 @@ def build_worker_host(store: OpenStore, say: Callable[[str], None], *, file_urls
 
 
 def _load_workflow(project: Path, workflow: str) -> LoadedWorkflow:
-    """The workflow of an unpacked project. Raises SkillrunError with its first problem."""
+    """Load the workflow of an unpacked project. Raises SkillrunError with its first problem."""
     loaded = load_from_project(project, workflow)
     if isinstance(loaded, LoadedWorkflow):
         return loaded
     first = loaded[0]
-    raise SkillrunError(f"{first.path}:{first.line}: {first.message}", "mend it and submit the run again")
+    raise SkillrunError(f"{first.path}:{first.line}: {first.message}", "fix it and submit the run again")

@@ -1,4 +1,4 @@
-"""`skillrun workers`: which workers a store has, since when, what each works on, and who was not heard of."""
+"""`skillrun workers`: list the workers of a store, their runs, and lost workers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from skillrun.extensions.workers.commands.open_store import open_store
 if TYPE_CHECKING:
     from skillrun.extensions.workers.postgres.roster import RunCounts, WorkerStatus
 
-HEADER: Final = ("worker", "status", "queues", "runs", "works on", "since", "heard of", "version")
-MAX_RUNS_SHOWN: Final = 3  # runs of a worker that are named
+HEADER: Final = ("worker", "status", "queues", "runs", "executes", "since", "last seen", "version")
+MAX_RUNS_SHOWN: Final = 3  # per worker
 MAX_RELEASED_SHOWN: Final = 10
 
 
@@ -27,15 +27,15 @@ def workers(json: bool) -> int:
     seen, load, unserved = store.roster.list_workers(), store.roster.count_runs(), store.roster.count_unserved_runs()
     released = store.roster.declined_runs(MAX_RELEASED_SHOWN)
     out.data({"workers": [_data(each) for each in seen], "runs": vars(load), "unserved": unserved, "left": released})
-    for line in format_table(HEADER, [_cells(each) for each in seen]) if seen else ["there is no worker"]:
+    for line in format_table(HEADER, [_cells(each) for each in seen]) if seen else ["no workers"]:
         out.line(line)
     out.line(_describe_load(load))
     lost = [each for each in seen if each.status == "lost"]
     if lost:
         names = ", ".join(each.name for each in lost)
-        out.note(f"not heard of: {names}; what they had goes to others, and `skillrun worker` starts one")
+        out.note(f"no heartbeat: {names}; other workers take over their runs, and `skillrun worker` starts a worker")
     for run, reason in released.items():
-        out.note(f"`{run}` was left to others by {reason}")
+        out.note(f"`{run}` was declined by {reason}")
     for queue, number in unserved.items():
         waiting = f"{count_noun(number, 'run')} {'waits' if number == 1 else 'wait'} in the queue `{queue}`"
         out.note(f"{waiting}, which no worker serves; `skillrun worker --queue {queue}` starts one")
@@ -67,11 +67,11 @@ def _data(worker: WorkerStatus) -> dict[str, Any]:
 def _describe_load(load: RunCounts) -> str:
     parts = [f"{count_noun(load.queued, 'run')} queued"]
     if load.later:
-        parts.append(f"{load.later} of them for later")
+        parts.append(f"{load.later} of them scheduled for later")
     if load.oldest >= 1:
-        parts.append(f"the longest for {format_duration(load.oldest)}")
+        parts.append(f"the oldest for {format_duration(load.oldest)}")
     parts.append(f"{load.running} running")
     if load.left:
-        parts.append(f"{load.left} of them left by their workers")
-    parts.append(f"{load.waiting} waiting for a person")
+        parts.append(f"{load.left} of them without a worker")
+    parts.append(f"{load.waiting} waiting for a user")
     return ", ".join(parts)

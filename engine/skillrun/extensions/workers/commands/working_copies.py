@@ -1,4 +1,4 @@
-"""`skillrun edit`, `pull` and `push`: the files of a run in a store, changed by a person on whatever machine."""
+"""`skillrun edit`, `pull` and `push`: edit the files of a run in a store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
         path = Path(folder) / Path(file).name
         path.write_bytes(before)
         if not asyncio.run(edit_file(path)):
-            out.line(f"{file} is as it was")
+            out.line(f"{file} is unchanged")
             return 0
         after = path.read_bytes()
     try:
@@ -53,11 +53,13 @@ def edit(run: str, file: str, wanted: bool, runs: Path) -> int:
     except EditConflict as error:
         kept = _save_own_version(Path(file).name, after)
         raise SkillrunError(
-            f"{file} was changed by somebody else meanwhile, and theirs stays", f"yours is in {kept}"
+            f"{file} was changed by another user meanwhile, and their version stays", f"your version is in {kept}"
         ) from error
     except SkillrunError as error:
         kept = _save_own_version(Path(file).name, after)
-        raise SkillrunError(error.message, f"yours is in {kept}; {error.next_step}".removesuffix("; ")) from error
+        raise SkillrunError(
+            error.message, f"your version is in {kept}; {error.next_step}".removesuffix("; ")
+        ) from error
     out.line(f"changed {file} of {run}")
     _requeue_on_request(store, run, out, wanted=wanted)
     return 0
@@ -75,10 +77,10 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
     copy = _working_copy(store, run, folder or Path(run))
     done = copy.pull(edits)
     for name, beside in done.beside.items():
-        out.note(f"{name}: changed on both sides; yours stays, theirs is {beside}")
-    changed = f", {len(done.kept)} kept as you changed them" if done.kept else ""
+        out.note(f"{name}: changed on both sides; your version stays, theirs is {beside}")
+    changed = f", {len(done.kept)} kept with your changes" if done.kept else ""
     out.line(f"pulled {count_noun(len(done.written), 'file')} into {copy.folder}{changed}")
-    out.line(f"next: change them, then `skillrun push {run}{f' {folder}' if folder else ''}`")
+    out.line(f"next: edit them, then `skillrun push {run}{f' {folder}' if folder else ''}`")
     out.data({"run": run, "folder": str(copy.folder), **vars(done)})
     return 1 if done.beside else 0
 
@@ -100,11 +102,11 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
     pull_command = f"skillrun pull {run}{f' {folder}' if folder else ''}"
     copy = _working_copy(store, run, folder or Path(run))
     if copy.is_new:
-        raise UsageError(f"{copy.folder} is no copy of `{run}`", f"`{pull_command}` makes one")
+        raise UsageError(f"{copy.folder} is not a copy of `{run}`", f"`{pull_command}` creates one")
     unsettled = copy.open_conflicts()
     if unsettled:
-        hint = "take from them what you want, then remove them, and push again"
-        raise UsageError(f"what others have changed stands beside yours: {', '.join(unsettled)}", hint)
+        hint = "merge them into your files, delete them, and push again"
+        raise UsageError(f"conflicting versions from other users exist: {', '.join(unsettled)}", hint)
     changes, left_out = copy.changes(secret_names(open_library()))
     if left_out:
         out.note(f"left out: {', '.join(left_out[:5])}{f' and {len(left_out) - 5} more' if len(left_out) > 5 else ''}")
@@ -114,7 +116,7 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
         try:
             edits.put(changes)
         except EditConflict as error:
-            raise SkillrunError(error.message, f"`{pull_command}` puts theirs beside yours") from error
+            raise SkillrunError(error.message, f"`{pull_command}` writes their version next to yours") from error
         copy.record_push(changes)
     out.line(f"pushed {count_noun(len(changes), 'file')} to {run}")
     out.data({"run": run, "files": sorted(changes), "left_out": left_out})
@@ -123,13 +125,13 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
 
 
 def _open_run_edits(run: str, runs: Path, file: str = "") -> tuple[OpenStore, RunEdits]:
-    """The store, and the files of a run in it. Raises UsageError for a run in a folder, whose files are there."""
+    """Open the store and the files of a run in it. Raises UsageError for a run in a local folder."""
     url = options.store_url()
     path = options.run_folder_path(run, runs)
     if not url or "/" in run:
         if LocalStore(path.parent).has(path.name):
             location = path / file if file else path
-            raise UsageError(f"`{run}` is in a folder, and its files are there", f"change them in {location}")
+            raise UsageError(f"`{run}` is a run in a local folder", f"edit its files in {location}")
         options.require_store_url()
     store = open_store(url)
     return store, store.runs.open_run(run).edits()
@@ -142,7 +144,7 @@ def _working_copy(store: OpenStore, run: str, folder: Path) -> WorkingCopy:
 
 
 def _save_own_version(name: str, content: bytes) -> Path:
-    """A file beside nothing else, in the current folder, with what a person has written."""
+    """Save the user's version in the current folder, under a name that is not taken."""
     from skillrun.store.artifact_names import variant_names
 
     for candidate in variant_names(name):
@@ -152,14 +154,14 @@ def _save_own_version(name: str, content: bytes) -> Path:
         except FileExistsError:
             continue
         return Path(candidate)
-    raise AssertionError("numbers have ended")
+    raise AssertionError("unreachable")
 
 
 def _requeue_on_request(store: OpenStore, run: str, out: Output, *, wanted: bool) -> None:
-    """Have a worker go on, where that was typed."""
+    """Queue the run for a worker, if `wanted`."""
     if not wanted:
         return
     if store.requeue(run):
-        out.line("a worker goes on with the run")
+        out.line("queued the run for a worker")
     else:
-        out.note(f"`{run}` is being run, is over, or was not submitted: `skillrun show {run}`")
+        out.note(f"`{run}` was not queued: it is running, has ended, or was not submitted; see `skillrun show {run}`")

@@ -1,6 +1,6 @@
-"""The connections to a store in Postgres, and what is said where it is away, too new, or no store.
+"""Connections to a Postgres store, with errors for a store that is unavailable, incompatible or not initialized.
 
-Statements are one transaction each. Knows nothing of runs.
+Each statement is a transaction. Knows nothing of runs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from skillrun.syntax.diagnostics import SkillrunError
 T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 
-MIN_VERSION: Final = 14  # of Postgres's versions
-VERSION_HINT: Final = f"a store needs PostgreSQL {MIN_VERSION} or newer; look at its URL"
+MIN_VERSION: Final = 14  # of Postgres
+VERSION_HINT: Final = f"a store needs PostgreSQL {MIN_VERSION} or newer; check its URL"
 INCOMPATIBLE_SERVERS: Final = ("-YB-", "Redshift", "Greenplum")
-"""In the words of what calls itself PostgreSQL and is another server."""
+"""Parts of the version text of servers that claim to be PostgreSQL."""
 OTHER_PROTOCOL_ERRORS: Final = ("invalid response to SSL negotiation", "expected authentication request from server")
-"""What the driver says where another protocol is spoken."""
+"""Parts of driver errors for servers with another protocol."""
 CONNECT_TIMEOUT: Final = 5  # seconds
 MAX_CONNECTIONS: Final = 8  # connections of one process
 KEEPALIVE_OPTIONS: Final = {
@@ -35,28 +35,28 @@ KEEPALIVE_OPTIONS: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""After how long a connection is given up on which nothing comes any more, as where a network was cut."""
-FIRST_RETRY_SECONDS: Final = 0.05  # seconds before a statement is tried again; twice as long each time
-LONGEST: Final = 1.0  # seconds between two tries
-logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what breaks is said by who asked
+"""Timeouts that detect dead connections, for example after a network failure."""
+FIRST_RETRY_SECONDS: Final = 0.05  # seconds before the first retry; doubled for each further one
+LONGEST: Final = 1.0  # seconds between retries
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # callers report connection errors
 
 
 class StoreUnavailable(SkillrunError):
-    """The store does not answer; nothing is known of what was asked of it last."""
+    """The store does not answer; whether the last statement was executed is unknown."""
 
 
 class StoreRefused(SkillrunError):
-    """The store answers, and does not do what was asked."""
+    """The store answers, but does not execute the statement."""
 
 
 class Database:
-    """A store: what is asked of it, by any thread."""
+    """A connection pool for a store. Thread-safe."""
 
     def __init__(self, url: str, *, most: int = MAX_CONNECTIONS) -> None:
         """Raises StoreUnavailable without a connection, and StoreRefused if `url` is not a Postgres server."""
         self.location = describe_url(url)
         self.on_statement: Callable[[float], None] = _ignore_duration
-        """Who hears that a statement was answered, and after how many seconds."""
+        """Called after each statement, with its duration in seconds."""
         arguments: dict[str, Any] = {
             "autocommit": True,
             "connect_timeout": CONNECT_TIMEOUT,
@@ -66,18 +66,18 @@ class Database:
         with (
             self._translate_errors(),
             psycopg.connect(url, **arguments) as connection,
-        ):  # a pool keeps to itself why not
+        ):  # a pool does not report why it cannot connect
             self._check(connection)
         self._pool = ConnectionPool(
             url, kwargs=arguments, min_size=1, max_size=most, num_workers=1, timeout=CONNECT_TIMEOUT, open=True
         )
 
     def _check(self, connection: psycopg.Connection[Any]) -> None:
-        """Raises StoreRefused for what only speaks as a Postgres does, and for one that is too old."""
+        """Raises StoreRefused for servers that only use Postgres's protocol, and for versions that are too old."""
         row = connection.execute("SELECT version()").fetchone()
         version = str(row[0]) if row else ""
         if not version.startswith("PostgreSQL ") or any(name in version for name in INCOMPATIBLE_SERVERS):
-            raise StoreRefused(f"{self.location} is no PostgreSQL: {version[:80]}", VERSION_HINT)
+            raise StoreRefused(f"{self.location} is not PostgreSQL: {version[:80]}", VERSION_HINT)
         if connection.info.server_version < MIN_VERSION * 10_000:
             raise StoreRefused(f"{self.location} is {' '.join(version.split()[:2])}, which is too old", VERSION_HINT)
 
@@ -85,7 +85,7 @@ class Database:
         self._pool.close()
 
     def rows(self, statement: LiteralString, values: Mapping[str, Any] | None = None) -> Rows:
-        """What a statement gives. Raises StoreUnavailable, StoreRefused."""
+        """Execute a statement and return its rows. Raises StoreUnavailable, StoreRefused."""
         begun = time.monotonic()
         with self._translate_errors(), self._pool.connection() as connection:
             cursor = connection.execute(statement, values)
@@ -94,24 +94,24 @@ class Database:
         return found
 
     def retry(self, work: Callable[[], T], seconds: float) -> T:
-        """What `work` gives, which may be done twice; tried again while the store is away, for so long."""
+        """Return the result of `work`, retried for `seconds` while the store is unavailable; must be idempotent."""
         until, pause = time.monotonic() + seconds, FIRST_RETRY_SECONDS
         while True:
             try:
                 return work()
             except StoreUnavailable:
-                self._pool.check()  # of the connections that broke with this one
+                self._pool.check()  # replaces other broken connections
                 if time.monotonic() + pause > until:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, LONGEST)
 
     def script(self, statements: str) -> None:
-        """Do several statements, all or none. Raises StoreUnavailable, StoreRefused."""
+        """Execute several statements, all or none. Raises StoreUnavailable, StoreRefused."""
         self.transaction(lambda connection: connection.execute(statements.encode()))
 
     def transaction(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
-        """What `work` gives, done whole or not at all. Raises StoreUnavailable, StoreRefused."""
+        """Return the result of `work`, executed in a transaction. Raises StoreUnavailable, StoreRefused."""
         with self._translate_errors(), self._pool.connection() as connection, connection.transaction():
             return work(connection)
 
@@ -120,17 +120,17 @@ class Database:
 
 
 def _ignore_duration(_seconds: float) -> None:
-    """Nobody measures."""
+    """The default listener."""
 
 
 class _ErrorTranslator:
-    """What Postgres and its driver say, in the words of a store."""
+    """Translates errors of Postgres and its driver into store errors."""
 
     def __init__(self, place: str) -> None:
         self._place = place
 
     def __enter__(self) -> None:
-        """Nothing is set up."""
+        """Nothing to set up."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         if not isinstance(error, psycopg.Error):
@@ -138,29 +138,29 @@ class _ErrorTranslator:
         words = " ".join(str(error).split()) or type(error).__name__
         match error:
             case errors.UndefinedTable():
-                hint = "`skillrun store migrate` makes it one"
-                raise StoreRefused(f"{self._place} is no store of skillrun yet", hint) from error
+                hint = "`skillrun store migrate` initializes it"
+                raise StoreRefused(f"{self._place} is not a skillrun store yet", hint) from error
             case errors.InsufficientPrivilege() | errors.InvalidAuthorizationSpecification():
-                hint = "look at the user of its URL and at what it may do"
-                raise StoreRefused(f"{self._place} refuses: {words}", hint) from error
+                hint = "check the user in its URL, and that user's privileges"
+                raise StoreRefused(f"{self._place} denied access: {words}", hint) from error
             case errors.InvalidCatalogName():
-                raise StoreRefused(f"{self._place} does not exist: {words}", "make that database") from error
+                raise StoreRefused(f"{self._place} does not exist: {words}", "create the database") from error
             case psycopg.OperationalError() if any(sign in words for sign in OTHER_PROTOCOL_ERRORS):
-                raise StoreRefused(f"what answers for {self._place} is no PostgreSQL: {words}", VERSION_HINT) from error
+                raise StoreRefused(f"the server of {self._place} is not PostgreSQL: {words}", VERSION_HINT) from error
             case psycopg.OperationalError() | psycopg.InterfaceError():
-                hint = "look whether it runs, and at its URL; what was committed is kept"
+                hint = "check that it is running, and check its URL; committed data is kept"
                 raise StoreUnavailable(f"{self._place} does not answer: {words}", hint) from error
             case _:
-                raise StoreRefused(f"{self._place} refuses: {words}", "nothing was changed") from error
+                raise StoreRefused(f"{self._place} rejected the statement: {words}", "nothing was changed") from error
 
 
 def describe_url(url: str) -> str:
-    """The store as people may see it: without its password."""
+    """Describe the store without its password."""
     parts: dict[str, Any] = {}
     with suppress(psycopg.ProgrammingError):
         parts = conninfo_to_dict(url)
     if not parts:
-        raise StoreRefused("the store's URL cannot be read", "write it as postgresql://user@host:5432/database")
+        raise StoreRefused("the store URL is invalid", "use postgresql://user@host:5432/database")
     host = str(parts.get("host") or "localhost")
     port = f":{parts['port']}" if parts.get("port") else ""
     return f"the store {parts.get('dbname') or parts.get('user') or ''} at {host}{port}"

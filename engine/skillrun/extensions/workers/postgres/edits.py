@@ -1,6 +1,6 @@
-"""What a person takes out of a run in a store and brings back: several files at once, all or none.
+"""Lets users edit the files of a run in a store: several files at once, all or none.
 
-Nothing is replaced that the person has not seen. The run, whoever works on it, sees it as an edit by hand.
+Replaces only versions that the user has seen. The run treats the changes as manual edits.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ _PUT: Final = """
 
 @dataclass(frozen=True)
 class Edit:
-    """What a file is to be; `seen` is the hash of what the person has changed, None for a file that is new."""
+    """The new content of a file; `base_sha` is the hash of the version that the user edited, None for a new file."""
 
     content: bytes
     base_sha: str | None
 
 
 class EditConflict(SkillrunError):
-    """Files that somebody else has changed since they were seen; nothing was written."""
+    """Files that changed after the user read them; nothing was written."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
-        super().__init__(f"changed by somebody else since: {', '.join(names)}; nothing was written")
+        super().__init__(f"changed by another user meanwhile: {', '.join(names)}; nothing was written")
 
 
 class _Rollback(Exception):
-    """What was begun is to leave nothing."""
+    """Rolls back the transaction."""
 
 
 class RunEdits:
-    """The files of one run as a person has them."""
+    """The files of one run, for users to edit."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
 
     def list_files(self) -> dict[str, str]:
-        """The hashes of all files by name, but for what the engine keeps."""
+        """Return the hashes of all files by name, except the engine's own."""
         return dict(self._row.retry(lambda: self._row.database.rows(_LISTED, self._row.values())))
 
     def content(self, sha: str) -> bytes:
@@ -67,9 +67,9 @@ class RunEdits:
         return found
 
     def put(self, edits: Mapping[str, Edit]) -> None:
-        """Have the run have these files: all, or none of them.
+        """Write these files, all or none.
 
-        Raises Changed, PathRefused for a name that is not a person's to write, StoreUnavailable.
+        Raises EditConflict, PathRefused for a name that users may not write, StoreUnavailable.
         """
         changed: list[str] = []
 
@@ -93,13 +93,13 @@ class RunEdits:
 
 
 def _check_name(name: str, current: Mapping[str, str | None]) -> None:
-    """Raises PathRefused for a name that is not a person's to write, or that stands for something else."""
+    """Raises PathRefused for a name that users may not write, or that conflicts with another file or folder."""
     top = name.partition("/")[0]
     is_summary = current.get(name) is not None and (top == SUMMARIES or top.startswith("round-"))
     if name == STATE or (not is_summary and normalize_artifact_name(name) != name):
-        raise PathRefused(f"{quote_value(name)} belongs to the run itself", "`skillrun show` tells what it says")
+        raise PathRefused(f"{quote_value(name)} belongs to the run itself", "`skillrun show` shows its content")
     above = [name[:at] for at, sign in enumerate(name) if sign == "/"]
     if any(current.get(folder) is not None for folder in above):
         raise PathRefused(f"{quote_value(name)} cannot be written: a part of its path is a file")
     if name not in current and any(path.startswith(f"{name}/") for path in current):
-        raise PathRefused(f"{quote_value(name)} cannot be written: there is a folder of that name")
+        raise PathRefused(f"{quote_value(name)} cannot be written: a folder has that name")

@@ -1,6 +1,6 @@
-"""The files of a run in Postgres: names in rows, contents by their hash, each written whole and for its holder only.
+"""The files of a run in Postgres: names in rows, contents by hash, each written whole and only for the run's holder.
 
-What people write meanwhile is seen: the run counts their edits, and nothing is replaced that has not been seen.
+The run counts the edits of users, so that the holder notices them and replaces only versions that it has seen.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.files import Files, sha256_of
 from skillrun.store.named_files import NamedFiles
 
-REFRESH_SECONDS: Final = 0.2  # seconds after which it is asked whether somebody else has written
+REFRESH_SECONDS: Final = 0.2  # seconds between checks for edits of users
 
-# Of the holder, fenced by its epoch, and its lease renewed; of a person, counted, so that the holder sees it.
+# For the holder: fenced by its epoch, and renews its lease. For a user: counted, so that the holder notices.
 _HELD: Final = """
     WITH held AS (
         UPDATE runs SET edits = edits + (NOT %(held)s)::integer, lease_until = CASE
@@ -69,10 +69,10 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 
 class PostgresFiles(NamedFiles):
-    """The `Files` of a run in a store. Reads are of what was there when the run last wrote, or a person since."""
+    """The `Files` of a run in a store. Reads see the run's last write, and later edits of users."""
 
     def __init__(self, row: RunRow, other: Callable[[str], ConfinedFolder]) -> None:
-        """`other` opens another run by its name, or raises SkillrunError."""
+        """`other` opens another run by name, or raises SkillrunError."""
         super().__init__(Path(row.name))
         self._row, self._seen, self._other = row, -1, other
         self._looked = time.monotonic()
@@ -93,13 +93,13 @@ class PostgresFiles(NamedFiles):
         return self._other(name)
 
     def copy(self, target: Files) -> None:
-        """Write all files but the engine's own to where they are wanted."""
+        """Write all files except the engine's own to `target`."""
         for name, content in self._contents.items():
             if not name.startswith(".run/"):
                 target.write(name, content)
 
     def _refresh(self) -> None:
-        """See what people have written since."""
+        """Load the changes that users have made."""
         row, now = self._row, time.monotonic()
         if now - self._looked > REFRESH_SECONDS:
             self._looked = now
@@ -124,7 +124,7 @@ class PostgresFiles(NamedFiles):
             base_sha = self._kept.names.get(key)
             if self._write(_PUT, path=_check_encodable(key), sha=sha, content=content, seen=base_sha)[1]:
                 break
-            self._seen = -1  # somebody has written it meanwhile, or an answer got lost on its way here
+            self._seen = -1  # the file changed meanwhile, or the reply to this write was lost
             self._refresh()
             if self._kept.names.get(key) == sha:
                 break
@@ -148,7 +148,7 @@ class PostgresFiles(NamedFiles):
         self._made.add(key)
 
     def _write(self, statement: LiteralString, **values: object) -> tuple[int, bool]:
-        """What a statement gives that writes for the run: the edits so far, and whether it was done."""
+        """Execute a write for the run; returns the number of edits so far, and whether the file was written."""
         row = self._row
         try:
             found = row.retry(lambda: row.database.rows(statement, row.values(**values)))
@@ -161,7 +161,7 @@ class PostgresFiles(NamedFiles):
 
 
 class _Contents(Mapping[str, bytes]):
-    """Contents by name, each had from the store when it is first read."""
+    """Contents by name, each loaded when it is first read."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
@@ -190,9 +190,9 @@ def _folders_of(names: Iterable[str]) -> set[str]:
 
 
 def _check_encodable(key: str) -> str:
-    """The name as the store keeps it. Raises OSError for one that is no text."""
+    """Return the name. Raises OSError if it cannot be encoded."""
     try:
         key.encode()
     except UnicodeEncodeError as error:
-        raise OSError(f"{key!r} is no name of a file") from error
+        raise OSError(f"{key!r} is not a valid file name") from error
     return key

@@ -1,6 +1,6 @@
-"""The journal of a run in Postgres: one statement is the commit, the fence, the renewal of the lease and the witness.
+"""The journal of a run in Postgres: one statement commits, fences, renews the lease and updates the witness.
 
-Whoever opens it reads all of it, checks its chain against the run's row, and keeps it in memory.
+Opening it reads all records, checks their chain against the run's row, and keeps them in memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _READ: Final = "SELECT seq, kind, address, fingerprint, body, chain FROM records
 
 
 class PostgresJournal(MemoryJournal):
-    """A `Journal` in a store. Records of one turn of the event loop share one statement."""
+    """A `Journal` in a store. Records of one iteration of the event loop share a statement."""
 
     def __init__(self, row: RunRow, rows: Sequence[JournalRow], index: Index, fits: BodyCheck) -> None:
         super().__init__(rows, index, fits)
@@ -53,7 +53,7 @@ class PostgresJournal(MemoryJournal):
 
     @classmethod
     def open(cls, row: RunRow, fits: BodyCheck = accept_any_body) -> PostgresJournal:
-        """The verified journal of a run. Raises JournalDamaged, StoreUnavailable."""
+        """Return the verified journal of a run. Raises JournalDamaged, StoreUnavailable."""
         rows, index = read_rows(row)
         return cls(row, rows, index, fits)
 
@@ -67,7 +67,7 @@ class PostgresJournal(MemoryJournal):
         )  # fmt: skip
 
         def commit() -> list[tuple[int]]:
-            # of a commit that came through before the line broke, the rows are there
+            # the commit may have succeeded before the connection broke
             return run.database.rows(_COMMIT, values) or run.database.rows(_CAME_THROUGH, values)
 
         try:
@@ -81,18 +81,18 @@ class PostgresJournal(MemoryJournal):
 
 
 def read_journal(row: RunRow, fits: BodyCheck = accept_any_body) -> MemoryJournal:
-    """The verified journal for who only looks, as far as it has come."""
+    """Return the verified journal so far, for reading only."""
     rows, index = read_rows(row)
     return MemoryJournal(rows, index, fits)
 
 
 def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
-    """All records of a run and their index. Raises JournalDamaged where the chain is not whole."""
+    """Return all records of a run and their index. Raises JournalDamaged if the chain is broken."""
 
     def read() -> tuple[list[JournalRow], tuple[int, bytes]]:
         head = row.database.rows("SELECT records, chain FROM runs WHERE id = %(run)s", row.values())
         if not head:
-            raise SkillrunError(f"there is no run `{row.name}` any more", "`skillrun runs` lists them")
+            raise SkillrunError(f"the run `{row.name}` no longer exists", "`skillrun runs` lists the runs")
         return [JournalRow(*each) for each in row.database.rows(_READ, row.values())], head[0]
 
     rows, (count, head) = row.retry(read)
@@ -101,13 +101,11 @@ def read_rows(row: RunRow) -> tuple[list[JournalRow], Index]:
     for each in rows:
         is_intact = each.seq == index.count + 1 and each.chain == chain_hash(index.chain, *each[1:5])
         if not is_intact:
-            raise JournalDamaged(
-                f"record {each.seq} of the journal of `{row.name}` is not what was written", RESTORE_HINT
-            )
+            raise JournalDamaged(f"record {each.seq} of the journal of `{row.name}` is damaged", RESTORE_HINT)
         index.add(each)
         if each.seq == count and each.chain != head:
-            raise JournalDamaged(f"the journal of `{row.name}` is not the one that was witnessed", RESTORE_HINT)
+            raise JournalDamaged(f"the journal of `{row.name}` does not match its witness", RESTORE_HINT)
     if index.count < count:
-        message = f"the journal of `{row.name}` has {index.count} records of {count} that were acknowledged"
+        message = f"the journal of `{row.name}` has {index.count} of {count} acknowledged records"
         raise JournalDamaged(message, RESTORE_HINT)
     return rows, index

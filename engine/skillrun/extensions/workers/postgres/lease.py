@@ -1,4 +1,4 @@
-"""Who has a run in a store: a claim that raises its epoch, kept alive by a thread, and fenced wherever it writes."""
+"""The lease of a run in a store: a claim raises the run's epoch, a thread renews it, and every write checks it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.store.checkpoints import kill_point
 from skillrun.syntax.diagnostics import SkillrunError
 
-RENEWALS_PER_LEASE: Final = 3  # in the time of a lease
+RENEWALS_PER_LEASE: Final = 3
 
 _CLAIM: Final = """
     UPDATE runs SET status = 'running', epoch = epoch + 1, owner = %(owner)s, takes = takes + 1, again = false,
@@ -24,8 +24,8 @@ _CLAIM: Final = """
     WHERE id = %(run)s AND status <> 'cancelled' AND (status <> 'running' OR lease_until < now())
     RETURNING epoch, edits
 """
-# What was submitted is never let go in the middle: it waits for a worker again, in the same statement. So does a run
-# that was answered while it was about to wait.
+# In the same statement, an unfinished submitted run is queued again, and so is a run that was answered while it was
+# about to wait.
 _LET_GO: Final = """
     UPDATE runs SET owner = '', lease_until = NULL, ended_at = now(),
            takes = CASE WHEN %(status)s::text = 'new' THEN takes ELSE 0 END,
@@ -44,19 +44,19 @@ _RENEW: Final = """
 
 
 class RunUnavailable(SkillrunError):
-    """A run that cannot be had now: another process has it, or it was cancelled or removed."""
+    """A run that cannot be claimed now: another process holds it, or it was cancelled or removed."""
 
 
 def this_process() -> str:
-    """How others see who has a run."""
+    """Identify this process as the holder of a run."""
     return f"process {os.getpid()} on {platform.node()[:80]}"
 
 
 class PostgresLease:
-    """The `Lease` of a run in a store. A holder that is stopped for longer than the lease finds its run fenced."""
+    """The `Lease` of a run in a store. A holder that is suspended for longer than the lease may lose the run."""
 
     def __init__(self, row: RunRow, status: Callable[[], str] = lambda: "waiting", owner: str = "") -> None:
-        """`status` says what the run is when it is let go."""
+        """`status` returns the status of the run when it is released."""
         self._row, self._status, self._owner = row, status, owner or this_process()
 
     @contextmanager
@@ -84,8 +84,8 @@ class PostgresLease:
         )
         return bool(found and found[0][0])
 
-    def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (a row is where it is)
-        """Raises LeaseLost once the run is another's."""
+    def check(self, *, verify_path: bool = True) -> None:  # noqa: ARG002 (a row has no path)
+        """Raises LeaseLost if another process has claimed the run."""
         row = self._row
         query = "SELECT 1 FROM runs WHERE id = %(run)s AND epoch = %(epoch)s"
         if row.is_lost or not row.retry(lambda: row.database.rows(query, row.values())):
@@ -102,19 +102,19 @@ class PostgresLease:
         name = self._row.name
         found = self._row.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", self._row.values())
         if not found:
-            return f"there is no run `{name}` any more", "`skillrun runs` lists them"
+            return f"the run `{name}` no longer exists", "`skillrun runs` lists the runs"
         status, owner = found[0]
         if status == "cancelled":
-            return f"{name} was cancelled, and stays so", f"`skillrun show {name}` tells how far it came"
-        return f"{name} is being run by {owner}", "Wait for it to end; then type the command again."
+            return f"{name} was cancelled and cannot be resumed", f"`skillrun show {name}` shows its results"
+        return f"{name} is being run by {owner}", "Wait for it to end, then repeat the command."
 
 
 class LeaseKeeper:
-    """Renews the leases of a process from a thread of its own, so that a busy or blocked event loop loses none."""
+    """Renews the leases of a process from a separate thread, so that a busy or blocked event loop loses none."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._rows: list[RunRow] = []  # of one run two, where it was lost and is held again
+        self._rows: list[RunRow] = []  # a run that was lost and claimed again has two
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -143,7 +143,7 @@ class LeaseKeeper:
                 self._renew(rows)
 
     def _renew(self, rows: list[RunRow]) -> None:
-        """One statement for all; a store that is away is asked again at the next beat, and every write asks it too."""
+        """Renew all leases with one statement; if the store is unavailable, the next renewal or write tries again."""
         values = {
             "lease": max(row.lease for row in rows),
             "runs": [row.number for row in rows],
@@ -163,6 +163,6 @@ _making = threading.Lock()
 
 
 def get_keeper(database: Database) -> LeaseKeeper:
-    """The one that keeps the leases of this process in a store."""
+    """Return the keeper of this process's leases in a store."""
     with _making:
         return _keepers.setdefault(database, LeaseKeeper(database))

@@ -1,4 +1,4 @@
-"""Which version a store is of, and how it becomes one of this program's: numbered files of SQL, each once, in order."""
+"""Checks the version of a store, and migrates it with numbered SQL files, each applied once, in order."""
 
 from __future__ import annotations
 
@@ -9,44 +9,46 @@ import psycopg
 
 from skillrun.extensions.workers.postgres.database import Database, StoreRefused
 
-LOCK: Final = 7_233_414  # of the store's migrations alone; a number that nobody else takes
+LOCK: Final = 7_233_414  # advisory lock of the migrations; a number that no other program uses
 _MADE: Final = """
 CREATE TABLE IF NOT EXISTS store_versions (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now())
 """
 
 
 def load_migrations() -> dict[int, str]:
-    """The SQL of each version, by its number."""
+    """Return the SQL of each migration by its number."""
     folder = files("skillrun.extensions.workers.postgres") / "schema"
     found = [file for file in folder.iterdir() if file.name.endswith(".sql")]
     named = {int(file.name.partition("-")[0]): file for file in found}
-    assert len(named) == len(found), "two steps have the same number"
+    assert len(named) == len(found), "two migrations have the same number"
     return {number: named[number].read_text(encoding="utf-8") for number in sorted(named)}
 
 
 def applied_versions(database: Database) -> set[int]:
-    """The steps that a store has been through; none where it is no store yet. Raises StoreUnavailable, StoreRefused."""
+    """Return the applied migrations; empty for an uninitialized store. Raises StoreUnavailable, StoreRefused."""
     there = database.rows("SELECT to_regclass('store_versions') IS NOT NULL")[0][0]
     return {number for (number,) in database.rows("SELECT version FROM store_versions")} if there else set()
 
 
 def check_version(database: Database) -> None:
-    """Raises StoreRefused where a store is not of this program's version; changes nothing."""
+    """Raises StoreRefused unless the store has this program's version; changes nothing."""
     applied, known = applied_versions(database), load_migrations()
     version, latest = max(applied, default=0), max(known)
     if version > latest:
-        raise StoreRefused(_newer_message(database, version, latest), "use the skillrun that made it, or a later one")
+        raise StoreRefused(
+            _newer_message(database, version, latest), "upgrade skillrun to the version that migrated it"
+        )
     missing = ", ".join(str(number) for number in known if number not in applied)
     if not missing:
         return
-    state = f"lacks version {missing}, which this skillrun needs" if applied else "is no store of skillrun yet"
-    raise StoreRefused(f"{database.location} {state}", "`skillrun store migrate` brings it there")
+    state = f"lacks migration {missing}, which this skillrun needs" if applied else "is not a skillrun store yet"
+    raise StoreRefused(f"{database.location} {state}", "run `skillrun store migrate`")
 
 
 def migrate(database: Database) -> list[int]:
-    """Bring a store to this program's version; the versions that were new to it. One process does it at a time.
+    """Migrate a store to this program's version, and return the applied migrations. One process runs at a time.
 
-    Raises StoreRefused, with nothing changed, for a store that is newer or a user that may not.
+    Raises StoreRefused, with nothing changed, for a newer store or a user without the privileges.
     """
 
     def work(connection: psycopg.Connection[Any]) -> list[int]:
@@ -56,7 +58,7 @@ def migrate(database: Database) -> list[int]:
         known = load_migrations()
         if max(applied, default=0) > max(known):
             newer = _newer_message(database, max(applied), max(known))
-            raise StoreRefused(newer, "use the skillrun that made it, or a later one")
+            raise StoreRefused(newer, "upgrade skillrun to the version that migrated it")
         missing = [number for number in known if number not in applied]
         for number in missing:
             connection.execute(known[number].encode())
@@ -67,4 +69,4 @@ def migrate(database: Database) -> list[int]:
 
 
 def _newer_message(database: Database, version: int, latest: int) -> str:
-    return f"{database.location} is of version {version}; this skillrun knows {latest}, and leaves it unchanged"
+    return f"{database.location} has version {version}; this skillrun supports up to {latest}, and leaves it unchanged"

@@ -1,6 +1,6 @@
-"""Removes old runs from a store, and contents that nobody refers to any more; beside workers that go on.
+"""Removes old runs and unused contents from a store, while its workers keep running.
 
-In small parts: what is interrupted has removed whole runs, and is done again.
+Works in small batches: an interrupted prune has removed whole runs, and can be repeated.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import psycopg
 
 from skillrun.extensions.workers.postgres.database import Database
 
-RUNS: Final = 100  # that go at once
-BLOBS: Final = 1000  # contents that go at once
-LOCK_TIMEOUT: Final = "5s"  # for writers that are under way
+RUNS: Final = 100  # per batch
+BLOBS: Final = 1000  # per batch
+LOCK_TIMEOUT: Final = "5s"  # for active writers
 MIN_BLOB_AGE: Final = timedelta(days=1)
-"""So long a content stays also where nobody refers to it: who sends a project sends its content first."""
+"""Younger contents stay even if unused: `submit` sends a project's content before the run that refers to it."""
 
 _OLD: Final = """
     FROM runs WHERE status = ANY(%(statuses)s) AND coalesce(ended_at, created_at) < now() - %(age)s
@@ -39,7 +39,7 @@ _DROP: Final = (
 
 @dataclass(frozen=True)
 class PruneResult:
-    """What was removed: runs, contents, and their bytes."""
+    """The numbers of removed runs and contents, and the size of the contents in bytes."""
 
     runs: int
     contents: int
@@ -47,7 +47,7 @@ class PruneResult:
 
 
 class RunPruner:
-    """Old runs of a store: of these statuses, and let go longer ago than `age`."""
+    """Removes the runs of a store that have one of these statuses and ended longer ago than `age`."""
 
     def __init__(self, database: Database, age: timedelta, statuses: Sequence[str]) -> None:
         self._database = database
@@ -57,7 +57,7 @@ class RunPruner:
         return int(self._database.rows(_COUNT, self._old)[0][0])
 
     def remove(self, min_age: timedelta = MIN_BLOB_AGE) -> PruneResult:
-        """Remove them, and contents older than `fresh` that nobody refers to."""
+        """Remove the runs, and unused contents that are older than `min_age`."""
         runs = 0
         while removed := self._remove_batch():
             runs += removed
@@ -77,7 +77,7 @@ class RunPruner:
         return self._database.transaction(work)
 
     def _drop_blobs(self, shas: list[str], min_age: timedelta) -> list[int]:
-        """The sizes of those that are gone. No file is written meanwhile: it could be of a content that goes."""
+        """Delete those that are unused, and return their sizes. Blocks file writes, which could refer to them."""
 
         def work(connection: psycopg.Connection[Any]) -> list[int]:
             connection.execute("SELECT set_config('lock_timeout', %s, true)", (LOCK_TIMEOUT,))

@@ -1,7 +1,6 @@
-"""Which runs of a store wait to be worked on, and what they need: a request, the project's files, a queue, a time.
+"""The queue of a store: the runs that wait for a worker, with their request, project files, queue and start time.
 
-The run's own row says all of it. Whoever is told that a run may go on claims it; that a second one is told changes
-nothing.
+All of it is in the run's row. A worker claims a run that it is notified of, so a second notification changes nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from skillrun.extensions.workers.postgres.database import Database
 from skillrun.syntax.diagnostics import UsageError
 
 DEFAULT_QUEUE: Final = "default"
-"""The queue of runs for which no other was named, and of workers that name none."""
-RETRY_SECONDS: Final = 2.0  # seconds that a look is tried again while the store is away
+"""The queue of runs and workers that name none."""
+RETRY_SECONDS: Final = 2.0  # seconds of retries of a query while the store is unavailable
 MAX_CLAIMS: Final = 5
-"""How often a run may be taken up with no reply in between: then it is given up, after a while (`FRUITLESS`)."""
-GIVE_UP_SECONDS: Final = 600  # seconds: of the runs that died with a worker, most have not killed it
+"""Claims without a reply in between, after which a run fails once `GIVE_UP_SECONDS` have passed."""
+GIVE_UP_SECONDS: Final = 600  # most runs that died with a worker did not kill it
 
 ORPHAN_PRIORITY: Final = 1_000_000_000
-"""The priority of a run whose worker is gone, above any that is submitted."""
+"""The priority of a run whose worker died, above that of any submitted run."""
 
 _SUBMIT: Final = """
     INSERT INTO runs (name, status, workflow, bundle, request, queue, priority, not_before)
@@ -83,7 +82,7 @@ _CONTENT: Final = "SELECT content FROM blobs WHERE sha = %(sha)s"
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """What a run was submitted with."""
+    """A submitted run."""
 
     workflow: str
     bundle: str
@@ -96,7 +95,7 @@ class SubmittedRun:
 
 @dataclass(frozen=True)
 class DueRun:
-    """A run that may be worked on now, by workers of its queue."""
+    """A run that workers of its queue may execute now."""
 
     name: str
     queue: str
@@ -104,7 +103,7 @@ class DueRun:
 
 
 class RunQueue:
-    """The runs of a store that wait to be worked on."""
+    """The runs of a store that wait for a worker."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -121,7 +120,7 @@ class RunQueue:
         priority: int = 0,
         in_seconds: float = 0,
     ) -> None:
-        """Have a new run worked on, so long from now. Raises UsageError where the name is taken."""
+        """Queue a new run, to start after `in_seconds`. Raises UsageError if the name is taken."""
         is_uploaded = bool(self._database.rows("SELECT 1 FROM blobs WHERE sha = %(sha)s", {"sha": sha}))
         if not is_uploaded:
             self._database.rows(
@@ -138,50 +137,50 @@ class RunQueue:
             "in_seconds": in_seconds,
         }
         if not self._database.rows(_SUBMIT, values):
-            hint = f"`skillrun show {name}` tells where it stands; choose another `--name`"
+            hint = f"`skillrun show {name}` shows its status; choose another `--name`"
             raise UsageError(f"the run `{name}` already exists in {self._database.location}", hint)
 
     def requeue(self, name: str, request: Mapping[str, Any] | None = None, sha: str | None = None) -> DueRun | None:
-        """Have a run worked on again that waits, is about to, or has failed; None for others."""
+        """Queue a run that waits, is about to wait, or has failed; None for others."""
         values = {"name": name, "request": Jsonb(dict(request)) if request is not None else None, "sha": sha}
         found = self._database.rows(_QUEUE, values)
         return DueRun(*found[0]) if found else None
 
     def cancel(self, name: str, reason: str) -> bool:
-        """End a run at once: whoever works on it writes nothing more. False for one that is over."""
+        """End a run at once: its worker's further writes are refused. False if the run has ended."""
         return bool(self._database.rows(_CANCEL, {"name": name, "reason": reason}))
 
     def give_up(self, name: str, reason: str) -> bool:
-        """End a run that nobody holds and that was taken up too often, for too long; False for any other."""
+        """Fail a run without a holder that was claimed too often, for too long; False for any other."""
         values = {"name": name, "reason": reason, "takes": MAX_CLAIMS, "fruitless": GIVE_UP_SECONDS}
         return bool(self._database.rows(_GIVE_UP, values))
 
     def fail(self, name: str, reason: str) -> bool:
-        """End a run that nobody holds and that nobody could work on; False for any other."""
+        """Fail a run without a holder, since no worker can execute it; False for any other."""
         return bool(self._database.rows(_FAIL, {"name": name, "reason": reason}))
 
     def set_reason(self, name: str, reason: str) -> None:
-        """Have people see why a worker has left a run to others, until one begins it."""
+        """Record why a worker has declined a run, until another starts it."""
         self._database.rows(_NOTE, {"name": name, "reason": reason})
 
     def due_runs(
         self, most: int, exclude: Sequence[str] = (), queues: Sequence[str] = (DEFAULT_QUEUE,)
     ) -> list[DueRun]:
-        """The runs of these queues that may be worked on now: at most so many of each kind in each queue.
+        """Return the runs of these queues that may be executed now: at most so many of each kind in each queue.
 
-        What was begun comes before all that was not, or it would wait behind everything that is queued.
+        Runs that have started come first, or they would wait for everything that is queued.
         """
         values = {"most": most, "without": list(exclude), "queues": list(queues), "begun": ORPHAN_PRIORITY}
         return [DueRun(*row) for row in self._database.retry(lambda: self._database.rows(_DUE, values), RETRY_SECONDS)]
 
     def find_run(self, name: str) -> SubmittedRun | None:
-        """What a run was submitted with; None for one that nobody has submitted."""
+        """Return a submitted run; None for any other."""
         found = self._database.retry(lambda: self._database.rows(_WANTED, {"name": name}), RETRY_SECONDS)
         if not found or found[0][2] is None:
             return None
         return SubmittedRun(*found[0])
 
     def content(self, sha: str) -> bytes:
-        """The files of a project by their hash."""
+        """Return the archive of a project by its hash."""
         content: bytes = self._database.rows(_CONTENT, {"sha": sha})[0][0]
         return content

@@ -1,6 +1,6 @@
-"""Which workers of a store are there: what each has told of itself, and when; what each works on, by the runs' rows.
+"""The workers of a store: what each reports about itself, when it was last seen, and which runs it holds.
 
-For people and monitoring; nothing that is evaluated reads it.
+For users and monitoring; no evaluation reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
 
-EXPIRY_DAYS: Final = 7  # days after which one that was not heard of is listed no more
+EXPIRY_DAYS: Final = 7  # days without a heartbeat after which a worker is removed
 
 _BEAT: Final = """
     INSERT INTO workers (name, host, process, most, lease, version, queues, draining)
@@ -61,7 +61,7 @@ _SERVED: Final = """
 
 @dataclass(frozen=True)
 class WorkerHeartbeat:
-    """What a worker tells of itself."""
+    """What a worker reports about itself."""
 
     name: str
     host: str
@@ -74,7 +74,7 @@ class WorkerHeartbeat:
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """A worker as others see it. `silent` are the seconds since it was heard of."""
+    """A worker as others see it; `seconds_silent` is the time since its last heartbeat."""
 
     name: str
     version: str
@@ -89,7 +89,7 @@ class WorkerStatus:
 
     @property
     def status(self) -> str:
-        """`lost`: for as long as a lease nothing was heard, and its runs go to others."""
+        """`lost` means no heartbeat for longer than its lease: other workers take over its runs."""
         if self.seconds_silent > self.lease:
             return "lost"
         return "ending" if self.draining else "there"
@@ -97,13 +97,13 @@ class WorkerStatus:
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How many runs of a store are in which state of being worked on; `oldest` is the longest wait, in seconds."""
+    """The numbers of runs of a store by status; `oldest` is the longest wait, in seconds."""
 
     queued: int
     later: int
     running: int
     left: int
-    """Those of `running` whose holder is gone."""
+    """Those of `running` whose lease has expired."""
     waiting: int
     oldest: float
 
@@ -115,30 +115,30 @@ class Roster:
         self._database = database
 
     def record_heartbeat(self, presence: WorkerHeartbeat, *, begins: bool = False, draining: bool = False) -> None:
-        """Have others know that a worker is there. Raises StoreUnavailable, StoreRefused."""
+        """Record that a worker is running. Raises StoreUnavailable, StoreRefused."""
         self._database.rows(
             _BEAT, {**vars(presence), "queues": list(presence.queues), "begins": begins, "draining": draining}
         )
 
     def remove_worker(self, name: str) -> None:
-        """A worker has ended; with it go those that were not heard of for a week."""
+        """Remove a worker that has ended, and all without a heartbeat for `EXPIRY_DAYS`."""
         self._database.rows(_LEAVE, {"name": name, "forgotten": EXPIRY_DAYS})
 
     def list_workers(self) -> list[WorkerStatus]:
-        """All of them, the oldest first."""
+        """Return all workers, the oldest first."""
         return [WorkerStatus(*row) for row in self._database.rows(_LISTED)]
 
     def count_runs(self) -> RunCounts:
         return RunCounts(*self._database.rows(_COUNTED)[0])
 
     def has_worker_for(self, queue: str) -> bool:
-        """Whether a worker is there that takes runs of this queue."""
+        """Whether a running worker serves this queue."""
         return bool(self._database.rows(_SERVED, {"queue": queue})[0][0])
 
     def count_unserved_runs(self) -> dict[str, int]:
-        """How many runs wait in queues that no worker serves."""
+        """Return how many runs wait in each queue that no worker serves."""
         return dict(self._database.rows(_UNSERVED))
 
     def declined_runs(self, most: int) -> dict[str, str]:
-        """Runs that wait, and why a worker has left each to others: at most so many."""
+        """Return waiting runs, with the reason why a worker declined each: at most so many."""
         return dict(self._database.rows(_LEFT, {"most": most}))

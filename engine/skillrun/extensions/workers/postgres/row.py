@@ -1,6 +1,6 @@
-"""A run's own row as its holder knows it: which epoch it writes in, and what has been seen of others.
+"""A run's row as its holder knows it: the epoch in which it writes, and the edits that it has seen.
 
-Lease, journal and files of a run share one, so that each statement of any of them fences all.
+The lease, journal and files of a run share one, so that a lost lease in any of them stops all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RunRow:
 
     @classmethod
     def create(cls, database: Database, name: str, lease: float = LEASE) -> RunRow:
-        """That of a new run. Raises StoreRefused where the name is taken."""
+        """Insert the row of a new run. Raises StoreRefused if the name is taken."""
         made = database.rows(
             "INSERT INTO runs (name) VALUES (%(name)s) ON CONFLICT (name) DO NOTHING RETURNING id", {"name": name}
         )
@@ -37,7 +37,7 @@ class RunRow:
 
     @classmethod
     def find(cls, database: Database, name: str, lease: float = LEASE) -> RunRow | None:
-        """That of a run which is there; None where there is none."""
+        """Return the row of a run; None if it does not exist."""
         found = database.rows("SELECT id, epoch, edits FROM runs WHERE name = %(name)s", {"name": name})
         if not found:
             return None
@@ -45,13 +45,13 @@ class RunRow:
         return cls(database, name, number, epoch, edits, lease)
 
     def values(self, **more: Any) -> dict[str, Any]:
-        """What its statements are given."""
+        """Return the parameters of the run's statements."""
         return {"run": self.number, "epoch": self.epoch, "lease": self.lease, "held": self.is_held, **more}
 
     def retry(self, work: Callable[[], T]) -> T:
-        """What `work` gives, which may be done twice; tried again while the store is away, for half of the lease.
+        """Return the result of `work`, retried for half a lease while the store is unavailable; must be idempotent.
 
-        Raises StoreUnavailable, and LeaseLost if another worker holds the run. The run is then unchanged.
+        Raises StoreUnavailable, or LeaseLost if this process holds the run, which then counts as lost.
         """
         try:
             return self.database.retry(work, self.lease / 2)
@@ -59,21 +59,21 @@ class RunRow:
             if not self.is_held:
                 raise
             self.is_lost = True
-            hint = "what was acknowledged is kept; go on with the run once the store answers"
-            raise LeaseLost(f"the run `{self.name}` was left: {error.message}", hint) from error
+            hint = "acknowledged records are kept; resume the run once the store answers"
+            raise LeaseLost(f"the run `{self.name}` was interrupted: {error.message}", hint) from error
 
     def lease_error(self) -> LeaseLost:
-        """That the run is another's now, and whose."""
+        """Mark the run as lost, and return an error that names its new holder."""
         self.is_lost = True
         found: Rows = [("", "")]
         with suppress(StoreUnavailable):
             found = self.database.rows("SELECT status, owner FROM runs WHERE id = %(run)s", {"run": self.number})
         if not found:
-            return LeaseLost(f"the run `{self.name}` was removed from {self.database.location}", "begin it again")
+            return LeaseLost(f"the run `{self.name}` was removed from {self.database.location}", "start it again")
         status, owner = found[0]
         if status == "cancelled":
-            return LeaseLost(f"the run `{self.name}` was cancelled", "what it has done is kept")
+            return LeaseLost(f"the run `{self.name}` was cancelled", "its results so far are kept")
         whose = f"by {owner}" if owner else "by another process"
         return LeaseLost(
-            f"the run `{self.name}` was taken up {whose}", "it goes on there; nothing more is written here"
+            f"the run `{self.name}` was taken over {whose}", "it continues there; this process writes nothing more"
         )

@@ -1,4 +1,4 @@
-"""Runs in a store that many machines share, and one of them from outside."""
+"""The Postgres store that several machines share, and one of its runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _FORGET: Final = """
 
 
 class PostgresRun:
-    """The `StoredRun` in a store. Whoever may write to the store is trusted with what its runs decide."""
+    """A `StoredRun` in Postgres. Anyone who may write to the store is trusted with what its runs decide."""
 
     def __init__(self, row: RunRow) -> None:
         self._row = row
@@ -75,7 +75,7 @@ class PostgresRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing of one run alone is open."""
+        """Nothing to close: runs share the store's connections."""
 
     @property
     def name(self) -> str:
@@ -90,7 +90,6 @@ class PostgresRun:
         return None
 
     def command_argument(self, project: Path) -> str:  # noqa: ARG002 (the same from everywhere)
-        """What a command takes for this run."""
         return self.name
 
     def belongs_to(self, project: Path) -> bool:  # noqa: ARG002 (the store is every project's)
@@ -105,20 +104,20 @@ class PostgresRun:
         return True
 
     def check(self) -> None:
-        """Nobody but a program writes there."""
+        """Nothing to check: only programs write to the store."""
 
     def check_engine_files(self) -> None:
-        """All of a run is in the same place."""
+        """Nothing to check: all of a run is in the store."""
 
     def check_lease(self) -> None:
-        """Raises LeaseLost where this process held the run and has lost it."""
+        """Raises LeaseLost if this process held the run and has lost it."""
         self.lease.check()
 
     def is_sealed(self, program: Program, state: State, project: Path) -> bool:  # noqa: ARG002 (the store vouches)
         return True
 
     def sealing_key(self) -> None:
-        """The store vouches for its runs."""
+        """No key: the store vouches for its runs."""
 
     # what is in it
 
@@ -126,55 +125,54 @@ class PostgresRun:
         return self.open_journal()
 
     def open_journal(self) -> Journal:
-        """The journal, for who holds the run. Raises JournalDamaged, StoreUnavailable."""
+        """Open the journal, for the holder of the run. Raises JournalDamaged, StoreUnavailable."""
         return PostgresJournal.open(self._row, body_fits)
 
     def read_only_journal(self) -> MemoryJournal:
         return self.journal_snapshot()
 
     def journal_snapshot(self) -> MemoryJournal:
-        """The journal for who only looks, as far as it has come. Raises JournalDamaged, StoreUnavailable."""
+        """Return the journal so far, for reading only. Raises JournalDamaged, StoreUnavailable."""
         return read_journal(self._row, body_fits)
 
     def data(self, journal: Journal | None = None, *, shared: bool = False) -> RunData:  # noqa: ARG002 (no owners)
-        """Artifacts, summaries and state; without a journal they can be looked at."""
+        """Return artifacts, summaries and state; read-only without a journal."""
         return RunData(self._files(), journal)
 
     def state(self) -> State:
-        """The state that `state.md` holds. Raises SkillrunError."""
+        """Return the state in `state.md`. Raises SkillrunError."""
         return self.data().state.read()[0]
 
     def status(self, state: State) -> str:
-        """The status; `queued` and `cancelled` are the store's to say."""
+        """Return the status; `queued`, `cancelled` and `failed` come from the run's row."""
         ((status, is_held),) = self._row.database.rows(_STATUS, self._row.values())
         if status in ("queued", "cancelled", "failed"):
             return str(status)
         return "interrupted" if state.status == "running" and not is_held else state.status
 
     def copy_files(self, target: Files) -> None:
-        """Copy all files."""
         self._files().copy(target)
 
     def edits(self) -> RunEdits:
-        """Its files as a person takes them out and brings them back."""
+        """Return the files for users to edit."""
         return RunEdits(self._row)
 
     def open_transcript(self) -> PostgresTranscript:
         return PostgresTranscript(self._row)
 
     def transcript_lines(self) -> Iterator[str]:
-        """The events so far, as they are kept."""
+        """Yield the stored lines of the events so far."""
         return read_lines(self._row, self.lease.is_held)
 
     def events(self, *, follow: bool = False) -> Iterator[Record]:
-        """The events so far, and with `follow` those that come until the run is let go."""
+        """Yield the events so far; with `follow`, continue until the run is released."""
         return read_events(self._row, self.lease.is_held, follow=follow)
 
-    # while it is begun, or gone on with
+    # starting and resuming
 
     @contextmanager
     def rollback_on_failure(self) -> Iterator[None]:
-        """Where beginning a run fails before it has a state, nothing of it stays."""
+        """Remove the run if starting it fails before it has a state."""
         try:
             yield
         except BaseException:
@@ -184,24 +182,24 @@ class PostgresRun:
             raise
 
     def apply_permissions(self, *, shared: bool) -> None:
-        """Who may read a store is the store's to say."""
+        """Nothing to do: the store controls access."""
 
     def _files(self) -> PostgresFiles:
         return PostgresFiles(self._row, lambda name: _open_copy(self._row.database, name))
 
     def _release_status(self) -> str:
-        """What the run is when nobody holds it any more."""
+        """Return the status of the run after its release."""
         try:
             status = self.state().status
         except StoreUnavailable:
-            raise  # nobody knows; the lease ends, and whoever takes it up finds out
+            raise  # unknown: the lease expires, and the next holder finds out
         except SkillrunError:
             return "new"
         return "interrupted" if status == "running" else status
 
 
 class PostgresStore:
-    """The `Runs` in a store."""
+    """The `Store` in Postgres."""
 
     def __init__(self, database: Database, lease: float = LEASE) -> None:
         self._database, self._lease = database, lease
@@ -211,60 +209,60 @@ class PostgresStore:
         return self._database.location
 
     def create_run(self, name: str, *, shared: bool) -> PostgresRun:  # noqa: ARG002 (no owners)
-        """A run that begins: its row is made where it is not there."""
+        """Return a run to start; its row is inserted if missing."""
         require_slug(name)
         row = RunRow.find(self._database, name, self._lease)
         return PostgresRun(row if row is not None else RunRow.create(self._database, name, self._lease))
 
     def open_run(self, name: str) -> PostgresRun:
-        """A run that has begun. Raises UsageError where there is none."""
+        """Return a run that has started. Raises UsageError if it does not exist."""
         row = RunRow.find(self._database, require_slug(name), self._lease)
         run = PostgresRun(row) if row is not None else None
         if run is None or not run.has_state:
             self._check_submitted(name)
             known = [each for (each,) in self._database.rows(_LISTED)]
-            hint = did_you_mean(name, known) or "`skillrun runs` lists them"
+            hint = did_you_mean(name, known) or "`skillrun runs` lists the runs"
             raise UsageError(f"there is no run `{name}` in {self.location}", hint)
         return run
 
     def _check_submitted(self, name: str) -> None:
-        """Raises RunNotStarted for a run that was submitted and waits for a worker, UsageError for one that is over."""
+        """Raises RunNotStarted for a submitted run that waits for a worker, UsageError for one that has ended."""
         for status, queue, reason, owner in self._database.rows(_UNBEGUN, {"name": name}):
             why = f": {reason}" if reason else ""
             match status:
                 case "queued":
-                    message = f"`{name}` has not begun, and waits for a worker of the queue `{queue}`{why}"
-                    raise RunNotStarted(message, "`skillrun workers` lists who is there")
+                    message = f"`{name}` has not started; it waits for a worker of the queue `{queue}`{why}"
+                    raise RunNotStarted(message, "`skillrun workers` lists the workers")
                 case "running":
-                    raise RunNotStarted(f"`{name}` is being begun by {owner}", "look again in a moment")
+                    raise RunNotStarted(f"`{name}` is being started by {owner}", "try again in a moment")
                 case _:
-                    raise UsageError(f"`{name}` has never begun, and is {status}{why}", "submit it under another name")
+                    raise UsageError(f"`{name}` never started and is {status}{why}", "submit it under another name")
 
     def list_runs(self) -> Iterator[tuple[str, PostgresRun | Exception]]:
-        """The runs that have begun; or why one cannot be looked at."""
+        """Yield the runs that have started."""
         for (name,) in self._database.rows(_LISTED):
             row = RunRow.find(self._database, name, self._lease)
             if row is not None:
                 yield name, PostgresRun(row)
 
     def overview(self, status: str = "", most: int = 0) -> list[RunListing]:
-        """The newest runs, by one statement; also those that wait for a worker to begin them."""
+        """Return the newest runs with one statement, including those that wait for a worker to start them."""
         among = ["running", "interrupted"] if status == "interrupted" else [status]
         values = {"status": status, "among": among, "most": most or None}
         return [_run_listing(*row) for row in self._database.rows(_OVERVIEW, values)]
 
     def reserve_name(self, request: str, *, shared: bool = False) -> str:  # noqa: ARG002 (no owners)
-        """A name that no run has yet, made from the request; its row is made too."""
+        """Insert a row under a free name made from the request, and return the name."""
         base = slug_from_request(request)
         for number in count(1):
             name = base if number == 1 else f"{base}-{number}"
             with suppress(StoreRefused):
                 RunRow.create(self._database, name, self._lease)
                 return name
-        raise AssertionError("numbers have ended")
+        raise AssertionError("unreachable")
 
     def release_name(self, name: str) -> None:
-        """Remove the row of a name that no run was begun under."""
+        """Remove the row of a name under which no run has started."""
         row = RunRow.find(self._database, name, self._lease)
         if row is not None:
             self._database.rows(_FORGET, row.values())
@@ -280,7 +278,7 @@ class PostgresStore:
 
 
 def _run_listing(name: str, status: str, workflow: str, created_at: datetime, content: bytes | None) -> RunListing:
-    if content is None:  # nobody has begun it
+    if content is None:  # it has not started
         return RunListing(name, status, workflow, started_at=created_at.astimezone(UTC).isoformat(timespec="seconds"))
     try:
         state, _ = parse_state(Path(name) / STATE, content)
@@ -294,7 +292,7 @@ def describe_location(database: Database, name: str) -> str:
 
 
 class _RunCopy(ConfinedFolder):
-    """A folder with what another run holds, for as long as it is open."""
+    """A temporary folder with the files of another run, removed on close."""
 
     def __init__(self, folder: tempfile.TemporaryDirectory[str]) -> None:
         self._copied = folder
@@ -306,11 +304,11 @@ class _RunCopy(ConfinedFolder):
 
 
 def _open_copy(database: Database, name: str) -> ConfinedFolder:
-    """What another run holds, open. Raises SkillrunError where there is none."""
+    """Open a copy of another run's files. Raises SkillrunError if the run does not exist."""
     row = RunRow.find(database, name)
     if row is None:
         known = [each for (each,) in database.rows(_LISTED)]
-        raise SkillrunError(f"there is no run `{name}` beside this one; {did_you_mean(name, known)}".rstrip("; "))
+        raise SkillrunError(f"there is no run `{name}` in the same store; {did_you_mean(name, known)}".rstrip("; "))
     copy = _RunCopy(tempfile.TemporaryDirectory(prefix="skillrun-"))
     PostgresRun(row).copy_files(LocalFiles(copy))
     return copy

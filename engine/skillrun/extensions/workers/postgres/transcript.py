@@ -1,6 +1,6 @@
-"""The transcript of a run in Postgres: every event is a row, kept within a moment, and by the run's holder only.
+"""The transcript of a run in Postgres: one row per event, written shortly after it and only by the run's holder.
 
-The disk is not waited for: no evaluation reads it, and a server that loses its power may lose its last moment.
+Commits do not wait for the disk: no evaluation reads the transcript, so a power failure may lose the last events.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from skillrun.store.event_lines import Record, format_event_line, parse_event_li
 from skillrun.syntax.diagnostics import SkillrunError
 
 FLUSH: Final = 0.1  # seconds
-POLL: Final = 0.5  # seconds between two looks at a transcript that grows
-SIZE: Final = 1000  # events that are read at once
+POLL: Final = 0.5  # seconds between reads of a growing transcript
+SIZE: Final = 1000  # events per read
 
 _KEEP: Final = """
     WITH quick AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
@@ -32,7 +32,7 @@ _READ: Final = """
 
 
 class PostgresTranscript:
-    """What hears every event of a run and has it in the store within a moment."""
+    """Writes every event of a run to the store within `FLUSH` seconds."""
 
     what = "the transcript"
 
@@ -44,7 +44,7 @@ class PostgresTranscript:
         self._away: Exception | None = None
 
     def write_event(self, event: Event) -> None:
-        """Raises why an earlier event could not be kept."""
+        """Raises the error of an earlier event that could not be written."""
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event))
@@ -52,18 +52,18 @@ class PostgresTranscript:
             self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
 
     def close(self) -> Exception | None:
-        """Keep what is left; why not all of it was kept, where it was not."""
+        """Write the remaining events; returns the error if some could not be written."""
         if self._flush is not None:
             self._flush.cancel()
         self._write()
         return self._error or (self._away if self._lines else None)
 
     def restore(self, lines: Iterable[str]) -> None:
-        """Take over the lines of another transcript."""
+        """Add the lines of another transcript."""
         self._lines += lines
 
     def _write(self) -> None:
-        """Keep what was heard; while the store is away it waits for the next time."""
+        """Write the pending events; while the store is unavailable, they wait for the next write."""
         self._flush = None
         lines, self._lines = self._lines, []
         if not lines or self._error is not None:
@@ -78,12 +78,12 @@ class PostgresTranscript:
 
 
 def read_events(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[Record]:
-    """The transcript, oldest first, and with `follow` what comes until the run is let go."""
+    """Yield the transcript, oldest first; with `follow`, continue until the run is released."""
     return filter(None, map(parse_event_line, read_lines(row, is_held, follow=follow)))
 
 
 def read_lines(row: RunRow, is_held: Callable[[], bool], *, follow: bool = False) -> Iterator[str]:
-    """The same as it is kept."""
+    """Yield the stored lines of the transcript, like `read_events`."""
     after = 0
     while True:
         is_followed = follow and is_held()

@@ -1,1 +1,1 @@
-"""Spans and metrics of a run for OpenTelemetry, made from its events."""
+"""OpenTelemetry spans and metrics, made from the events of a run."""

@@ -1,7 +1,7 @@
-"""Spans of a run, its phases, their steps and the calls of models, made of events; with two measures of calls.
+"""Records spans for a run, its phases, steps and model calls from events, and two metrics of calls.
 
-Names follow the semantic conventions for generative models (version 1.41, in development there). Without `content` no
-text of a prompt, a reply or a reason is told: what is told are names, numbers and statuses.
+Names follow the semantic conventions for generative AI (version 1.41, in development). Without `content`, spans carry
+names, numbers and statuses, but no text of prompts, replies or reasons.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROVIDERS: Final = MappingProxyType(
         "xai": "x_ai",
     }
 )
-"""Providers that the conventions call otherwise."""
+"""Providers with another name in the conventions."""
 FINISH_REASONS: Final = MappingProxyType({"end": "stop", "tool": "tool_call"})
 USAGE: Final = MappingProxyType(
     {
@@ -44,12 +44,12 @@ USAGE: Final = MappingProxyType(
     }
 )
 FAILED: Final = frozenset({"failed", "interrupted"})
-OTHER: Final = "_OTHER"  # of an error without a kind that the conventions know
+OTHER: Final = "_OTHER"  # an error without a type in the conventions
 
 
 @dataclass
 class _OpenSpan:
-    """A span that has begun; `last` is when something of it was heard of, in nanoseconds."""
+    """An open span; `last_event_ns` is the time of its last event, in nanoseconds."""
 
     span: Span
     last_event_ns: int
@@ -57,7 +57,7 @@ class _OpenSpan:
 
 
 class SpanRecorder(RunListener):
-    """Makes the spans of one evaluation of a run."""
+    """Records the spans of one evaluation of a run."""
 
     what = "the trace"
 
@@ -65,7 +65,7 @@ class SpanRecorder(RunListener):
         self.content = self.observes_requests = content
         self._tracer = tracer
         self._tokens = meter.create_histogram("gen_ai.client.token.usage", "{token}", "Tokens of a call.")
-        self._seconds = meter.create_histogram("gen_ai.client.operation.duration", "s", "Time of a call.")
+        self._seconds = meter.create_histogram("gen_ai.client.operation.duration", "s", "Duration of a call.")
         self._run: _OpenSpan | None = None
         self._workflow = ""
         self._phases: dict[str, _OpenSpan] = {}
@@ -98,7 +98,7 @@ class SpanRecorder(RunListener):
         self._prompts[address] = request.to_dict()
 
     def close(self) -> None:
-        """End what has not ended: the evaluation has, in whatever way."""
+        """End all open spans: the evaluation is over."""
         for call in self._calls.values():
             call.set_attribute("error.type", OTHER)
             call.end()
@@ -133,7 +133,7 @@ class SpanRecorder(RunListener):
 
     def _on_phase_ended(self, event: events.PhaseEnded) -> None:
         phase = self._phases.get(event.phase)
-        if phase is None:  # it was over before
+        if phase is None:  # it has already ended
             return
         phase.span.set_attributes({"skillrun.status": event.status, "skillrun.calls.replayed": phase.replayed_calls})
         self._record_error(phase.span, event.status, event.reason)
@@ -151,7 +151,7 @@ class SpanRecorder(RunListener):
             span.set_status(Status(StatusCode.ERROR, reason if self.content else None))
 
     def _parent_span(self, phase: str) -> _OpenSpan | None:
-        """What a phase is in: the run, or for one of an inline workflow the step that runs it."""
+        """Return the parent of a phase: the run, or for an inline workflow the step that runs it."""
         outer, _, _ = phase.rpartition("/")
         above, _, step = outer.rpartition("/")
         if above in self._phases:
@@ -161,7 +161,7 @@ class SpanRecorder(RunListener):
     # steps and calls
 
     def _step(self, address: str, phase: str) -> _OpenSpan | None:
-        """The step that an address is of, begun where it was not."""
+        """Return the span of the step at an address, started if necessary."""
         if phase not in self._phases:
             return self._run
         below = address.partition("/")[2].removeprefix(f"{phase}/")
@@ -189,7 +189,7 @@ class SpanRecorder(RunListener):
                 phase.replayed_calls += 1
             return
         span = self._calls.pop(event.address, None)
-        if span is None:  # it was held back
+        if span is None:  # it was not sent
             span = self._call(event.address, event.phase, event.member, event.model)
         self._step(event.address, event.phase)
         metric_attributes: dict[str, str] = _call_attributes(event.model)
@@ -221,13 +221,13 @@ class SpanRecorder(RunListener):
     def _start_span(
         self, name: str, parent: _OpenSpan | None, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
     ) -> _OpenSpan:
-        """A span below another one; that of a run is below whatever this process is in."""
+        """Start a child of a span; without a parent, a child of the current context."""
         above = set_span_in_context(parent.span, context.Context()) if parent is not None else None
         return _OpenSpan(self._tracer.start_span(name, above, kind, attributes), time.time_ns())
 
 
 def _call_attributes(model: str) -> dict[str, str]:
-    """What a call is told by everywhere."""
+    """Return the attributes that spans and metrics of a call share."""
     provider, _, name = model.partition(":")
     return {
         "gen_ai.operation.name": "chat",
@@ -237,7 +237,7 @@ def _call_attributes(model: str) -> dict[str, str]:
 
 
 def _add_content(span: Span, prompt: Mapping[str, Any] | None, event: events.CallEnded) -> None:
-    """The texts of a call, as messages of the conventions."""
+    """Add the texts of a call, in the message format of the conventions."""
     if prompt is not None:
         system = [_part(block) for block in prompt["system"]]
         messages = [

@@ -26,7 +26,7 @@ def open_spans(context: RunContext) -> SpanRecorder | None:
     from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
     provider = get_tracer_provider()
-    if isinstance(provider, ProxyTracerProvider):  # nobody has set one
+    if isinstance(provider, ProxyTracerProvider):  # none is configured
         return None
     from skillrun.extensions.workers.telemetry.spans import SCHEMA_URL, SpanRecorder
     from skillrun.version import __version__

@@ -1,4 +1,4 @@
--- The run's own row is queue entry, lock, fence and witness: every statement that writes for a run names its epoch.
+-- The run's row is queue entry, lock, fence and witness: every statement that writes for a run names its epoch.
 CREATE TABLE runs (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE,
@@ -29,7 +29,7 @@ CREATE TABLE blobs (
     content bytea NOT NULL
 );
 
--- A folder that was made has no content.
+-- A row without a hash is a folder.
 CREATE TABLE files (
     run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,
     path text NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE files (
     PRIMARY KEY (run, path)
 );
 
--- What was heard of a run, for people; no evaluation reads it.
+-- The transcript, for users; no evaluation reads it.
 CREATE TABLE events (
     run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,
     number bigint GENERATED ALWAYS AS IDENTITY,

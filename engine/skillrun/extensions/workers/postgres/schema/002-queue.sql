@@ -1,4 +1,4 @@
--- What a run needs so that any machine can work on it, and when it may.
+-- What any worker needs to execute a run, and when it may start.
 ALTER TABLE runs
     ADD COLUMN workflow text NOT NULL DEFAULT '',
     ADD COLUMN bundle text REFERENCES blobs,
@@ -9,7 +9,7 @@ ALTER TABLE runs
     ADD COLUMN reason text NOT NULL DEFAULT '',
     ADD COLUMN ended_at timestamptz;
 
--- What the sweep looks for: runs that may be worked on, and runs whose holder is gone.
+-- For the sweep: runs that may be executed, and runs whose lease has expired.
 CREATE INDEX runs_queued ON runs (priority DESC, id) WHERE status = 'queued';
 CREATE INDEX runs_running ON runs (lease_until) WHERE status = 'running';
 

@@ -1,11 +1,11 @@
--- How many calls a provider gets at a time over all workers; without `most`, only until when nobody asks it.
+-- The limit of parallel calls to a provider over all workers; without `most`, the row only records a pause.
 CREATE TABLE limits (
     provider text PRIMARY KEY,
     most integer CHECK (most > 0),
     paused_until timestamptz NOT NULL DEFAULT '-infinity'
 );
 
--- Who holds a slot, and who waits for one in which order. A ticket that its holder does not keep is nobody's.
+-- The held slots, and the waiting tickets in order. A ticket that its holder does not renew expires.
 CREATE TABLE tickets (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     provider text NOT NULL,
@@ -16,10 +16,10 @@ CREATE TABLE tickets (
 CREATE INDEX tickets_waiting ON tickets (provider, id) WHERE NOT is_held;
 CREATE INDEX tickets_held ON tickets (provider) WHERE is_held;
 
--- Every change of a provider's tickets locks its row of `limits` first; so numbers are in the order of asking, and what
--- is counted is so. Times are of the clock: a transaction may have waited for the lock.
+-- Every change of a provider's tickets locks its row of `limits` first, so that numbers are in order of request and counts
+-- are exact. Times are from the clock, since a transaction may have waited for the lock.
 
--- Give the free slots to those who have waited longest, and tell them; `told` knows without.
+-- Grant free slots to the oldest tickets, and notify their holders, except for the ticket `told`.
 CREATE FUNCTION grant_slots(wanted text, told bigint DEFAULT 0) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     asked limits;
@@ -44,7 +44,7 @@ BEGIN
     END LOOP;
 END $$;
 
--- A ticket, and whether it is a slot already; nothing where the provider has no limit and no pause.
+-- Take a ticket: returns it and whether it is a slot already; no row if the provider has no limit and no pause.
 CREATE FUNCTION take_slot(wanted text, asker text, seconds double precision)
 RETURNS TABLE (ticket bigint, granted boolean) LANGUAGE plpgsql AS $$
 DECLARE
@@ -70,7 +70,7 @@ BEGIN
     PERFORM grant_slots(wanted);
 END $$;
 
--- Keep tickets for longer; those that are still there, whether each is a slot, and for how long its provider pauses.
+-- Renew tickets: returns those that still exist, whether each is a slot, and the seconds of its provider's pause.
 CREATE FUNCTION keep_slots(numbers bigint[], seconds double precision)
 RETURNS TABLE (ticket bigint, granted boolean, pause double precision) LANGUAGE plpgsql AS $$
 DECLARE
@@ -87,7 +87,7 @@ BEGIN
     FROM tickets JOIN limits USING (provider) WHERE id = ANY (numbers);
 END $$;
 
--- Have nobody ask a provider for so long; those who wait for it are told.
+-- Pause a provider for so many seconds, and notify the holders of waiting tickets.
 CREATE FUNCTION pause_provider(wanted text, seconds double precision) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO limits (provider, paused_until)

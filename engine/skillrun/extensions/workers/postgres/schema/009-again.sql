@@ -1,5 +1,5 @@
--- That a run was answered while somebody held it: it does not wait then, once it is let go.
+-- The run was answered while a worker held it, so it is queued when it is released.
 ALTER TABLE runs ADD COLUMN again boolean NOT NULL DEFAULT false;
 
--- When something last came of it: a reply, or that it was taken up for the first time.
+-- The time of the last reply, or of the first claim.
 ALTER TABLE runs ADD COLUMN fruitful_at timestamptz NOT NULL DEFAULT now();

@@ -1,8 +1,8 @@
--- Which workers a run is for: those that serve its queue.
+-- Only workers that serve a run's queue execute it.
 ALTER TABLE runs ADD COLUMN queue text NOT NULL DEFAULT 'default';
 ALTER TABLE workers ADD COLUMN queues text[] NOT NULL DEFAULT ARRAY['default'];
 
--- What the sweep looks for, in each queue of its worker, however much waits in others.
+-- For the sweep, per queue of its worker, however many runs wait in others.
 CREATE INDEX runs_queued_in ON runs (queue, priority DESC, id) WHERE status = 'queued';
 CREATE INDEX runs_running_in ON runs (queue, lease_until) WHERE status = 'running';
 DROP INDEX runs_queued;
