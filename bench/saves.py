@@ -62,7 +62,7 @@ def measure(folder: Path, arguments: list[str], file: Path) -> dict[str, float]:
                 line = _read_result(dev)
                 durations.append(time.perf_counter() - started)
                 cpu_times.append(_cpu_seconds(dev.pid) - cpu_before)
-                if " 0 asked" not in line:
+                if " 0 made" not in line:
                     raise SystemExit(f"a save made calls: {line}")
         finally:
             dev.terminate()

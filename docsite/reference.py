@@ -66,7 +66,7 @@ def files() -> str:
         parts.append(f"### {_capital(name)}\n\n([more](../language.md#{anchor}))")
         parts.append(_definition_table(part))
     parts.append(
-        "## Config\n\nYou choose the keys of `config/<name>.yaml`, except in these entries ([more](../language.md#config))."
+        "## Config\n\nThe keys of `config/<name>.yaml` are free, except these ([more](../language.md#config))."
     )
     parts.append("### An entry of `breakers`\n\n([more](../language.md#breakers))\n\n" + key_table(BREAKER_KEYS))
     parts.append("### An entry of `features`\n\n([more](../language.md#features))\n\n" + key_table(FEATURE_KEYS))
@@ -151,7 +151,7 @@ def index() -> str:
         ["[JSON](../running.md#json)", "the output of `--json`"],
         ["[`config/skillrun.yaml`](../../config/skillrun.yaml)", "budgets and limits, with comments"],
     ]
-    return page("Reference", ["Lists to look things up. Each page links to explanations.", table([], rows)])
+    return page("Reference", ["Tables and lists. Each page links to explanations.", table([], rows)])
 
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {

@@ -116,27 +116,25 @@ class _Page:
 
     def link(self, match: re.Match[str]) -> str:
         """A link for the site; a linked file that is not a page becomes a file of the site."""
-        target_path = os.path.normpath(self.source.parent / match["path"])
-        place = self.places.get(target_path)
-        if place is None and target_path == "docs/decisions":
+        linked = os.path.normpath(self.source.parent / match["path"])
+        place = self.places.get(linked)
+        if place is None and linked == "docs/decisions":
             place = DECISIONS
-        if place is None and (TOP / target_path).is_file():
-            place = self.file(target_path)
+        if place is None and (TOP / linked).is_file():
+            place = self.file(linked)
         if place is None:
-            if not target_path.endswith(".md"):  # the generator reports those, with line numbers
-                self.broken.append(f"{self.source}: {match['path']} is not a page or file")
+            if not linked.endswith(".md"):  # the generator reports those, with line numbers
+                self.broken.append(f"{self.source}: {match['path']} leads to no page or file")
             return match[0]
         relative = os.path.relpath(place, self.place.parent)
         return f"{match['before']}{relative}{match['anchor'] or ''}{match['after']}"
 
-    def file(self, target_path: str) -> str:
+    def file(self, linked: str) -> str:
         """The path of a file in the site; markdown files become text files."""
-        place = f"files/{target_path.removeprefix('docs/')}" + (
-            ".txt" if target_path.endswith((".md", ".yaml")) else ""
-        )
+        place = f"files/{linked.removeprefix('docs/')}" + (".txt" if linked.endswith((".md", ".yaml")) else "")
         target = self.docs / place
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(TOP / target_path, target)
+        shutil.copy(TOP / linked, target)
         return place
 
 

@@ -1,4 +1,4 @@
-"""What every test starts from: no network, a home of its own, no provider keys, the same terminal and environment."""
+"""The environment of every test: no network, an empty home, no provider keys, a fixed terminal and environment."""
 
 import gc
 import os
@@ -31,15 +31,14 @@ embedded = Catalogue.from_config(open_library().config("models").data).embedded
 asyncio.run(fetch_weights(embedded, cache_folder(), os.environ, print))
 """
 
-# What a test would see differently on a developer's machine, in an editor's terminal and in CI; and what would make
-# each process that a test starts compile all that it imports.
+# Variables that differ between developers' machines, editors and CI, or that make each process compile its imports.
 AMBIENT = re.compile(
     r".*_API_KEY|ANTHROPIC_.*|OPENAI_.*|SKILLRUN_.*|XDG_.*|CI|GITHUB_ACTIONS|TERM_PROGRAM|VSCODE_.*|NO_COLOR|FORCE_COLOR"
     r"|PYTHONDONTWRITEBYTECODE"
 )
 
-# Machines and runs differ in speed, so no example is failed for being slow. The examples are the same every time, until
-# more of them are wanted.
+# Examples have no deadline, because machines differ in speed, and are the same in every run unless
+# SKILLRUN_EXAMPLES asks for more.
 TIMES = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)
 hypothesis.settings.register_profile("times", deadline=None, max_examples=30 * TIMES, derandomize=TIMES == 1)
 hypothesis.settings.load_profile("times")
@@ -57,7 +56,7 @@ def cpu_seconds() -> float:
 
 
 class SharedSetUp:
-    """A plugin that measures fixtures that outlive a test; no single test is charged for them.
+    """A plugin that measures fixtures that outlive a test, so that no single test is charged for them.
 
     pytest calls the hooks of this file only for what is in its folder, and a fixture of the scope `session` is not.
     """
@@ -84,7 +83,7 @@ SHARED_SET_UP = SharedSetUp()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure fixtures everywhere."""
+    """Register the plugin that measures fixtures."""
     config.pluginmanager.register(SHARED_SET_UP)
 
 
@@ -144,7 +143,7 @@ def find_rows_without_fast_test(items: list[pytest.Item]) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse markers that name no row or finding, and rows that `make test` would not try.
+    """Refuse markers that name no row or finding, and rows whose tests are all slow.
 
     Tests of the embedded model may use the loopback interface.
     """
@@ -159,7 +158,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(*wrong)
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and (rows := find_rows_without_fast_test(items)):
         raise pytest.UsageError(
-            f"every test of these rows is marked `slow`, so `make test` tries none: {', '.join(rows)}"
+            f"every test of these rows is marked `slow`, so `make test` runs none: {', '.join(rows)}"
         )
     for item in items:
         if item.get_closest_marker("embedded"):
@@ -168,13 +167,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Make the garbage collector skip the objects that exist now: thousands of tests and the modules they import."""
+    """Exclude existing objects from garbage collection: thousands of tests and their imports."""
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _first_examples_of_hypothesis(request: pytest.FixtureRequest) -> None:
-    """Hypothesis collects garbage and makes its table of characters before its first example."""
+def _warm_up_hypothesis(request: pytest.FixtureRequest) -> None:
+    """Run an example, because Hypothesis collects garbage and builds its character table before the first one."""
     if any(item.get_closest_marker("hypothesis") for item in request.session.items):
         hypothesis.given(strategies.text())(lambda _: None)()
 
@@ -187,14 +186,13 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def weights() -> None:
-    """The embedded model's weights, in the user's cache; fetched in a process of its own, as a test may only ask this
-    machine."""
+    """The weights of the embedded model in the user's cache, fetched in a separate process with network access."""
     subprocess.run([sys.executable, "-c", FETCH], check=True, stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="session")
 def postgres() -> None:
-    """Starts the Postgres server of this process, so that no single test is charged for it."""
+    """Start the Postgres server of this process, so that no single test is charged for it."""
     from tests.servers.postgres import shared
 
     shared()
@@ -202,13 +200,13 @@ def postgres() -> None:
 
 @pytest.fixture
 def home(surroundings: Path) -> Path:
-    """The test's own home. A fixture of this name elsewhere takes nothing away from what is set up below."""
+    """The home of the test. Overriding this fixture does not disable `surroundings`."""
     return surroundings
 
 
 @pytest.fixture(autouse=True)
 def surroundings(homes: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """The test's own empty home, with its config and cache folders; keys and the caller's environment are gone."""
+    """The empty home of the test, with keys and variables of the caller removed from the environment."""
     folder = homes / str(next(HOMES))
     folder.mkdir()
     embedded = request.node.get_closest_marker("embedded")

@@ -1,8 +1,8 @@
 """Starts `python -m skillrun` quickly: forks it from a process that has imported everything and read the library.
 
-What is started here is a real process and a child of the caller: it has its own id, streams, signals and exit code.
-It only saves the start, which takes most of the time of a short command. On other systems than Linux, and under
-coverage, which measures the processes that Python starts, it is started as usual.
+The result is a real child process of the caller, with its own id, streams, signals and exit code. Only the start-up is
+saved, which takes most of the time of a short command. On systems other than Linux, and under coverage, which measures
+the processes that Python starts, processes start as usual.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.shipped import share_shipped_library
 ROOT: Final = Path(__file__).parents[1]
 FORKS: Final = sys.platform == "linux" and "coverage" not in sys.modules
 PR_SET_CHILD_SUBREAPER: Final = 36
-# What commands import late, as few of them need it.
+# Libraries that commands import lazily.
 IMPORTED_LATE: Final = ("pydantic_ai.models.openai", "questionary")
 
 
@@ -61,10 +61,10 @@ def start_python(*arguments: str, **options: Any) -> subprocess.Popen[Any]:
 
 
 class _ForkedProcess(subprocess.Popen[Any]):
-    """A process that the launcher has forked."""
+    """A process forked by the launcher."""
 
     def _execute_child(self, *values: Any) -> None:
-        """Replaces the method of `Popen` that forks and executes."""
+        """Ask the launcher to fork, in place of the method of `Popen` that forks and executes."""
         given = inspect.signature(subprocess.Popen._execute_child).bind(self, *values).arguments  # type: ignore[attr-defined]
         assert given["preexec_fn"] is None
         ends = given["p2cread"], given["c2pwrite"], given["errwrite"]
@@ -92,7 +92,7 @@ class _Launcher:
             )
 
     def fork(self, request: dict[str, Any], streams: Sequence[int]) -> int:
-        """The id of a new process with these streams. It becomes a child of this process."""
+        """Fork a process with these streams, and return its id. It becomes a child of this process."""
         message = json.dumps(request).encode()
         with self._lock, _adopting_orphans():
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * len(message) + 4096)
@@ -113,7 +113,7 @@ def _start_launcher() -> _Launcher:
 
 @contextmanager
 def _adopting_orphans() -> Iterator[None]:
-    """A process that is orphaned meanwhile becomes a child of this one."""
+    """A context in which orphaned descendants become children of this process."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
     try:
@@ -123,13 +123,13 @@ def _adopting_orphans() -> Iterator[None]:
 
 
 def _umask() -> int:
-    """The umask of this process, which is not changed even for a moment."""
+    """The umask of this process, read without changing it."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("Umask:")[1].split()[0], 8)
 
 
 def _serve(requests: socket.socket) -> dict[str, Any] | None:
-    """Fork a process for each request; returns in each of them what it was asked to do, and here in the end None."""
+    """Fork a process for each request. Returns the request in each forked process, and None here at the end."""
     while True:
         message, streams, _, _ = socket.recv_fds(requests, 1 << 20, 3)
         if not message:
@@ -151,14 +151,14 @@ def _serve(requests: socket.socket) -> dict[str, Any] | None:
             request: dict[str, Any] = json.loads(message)
             return request
         os.close(writer)
-        os.waitpid(parent, 0)  # its child is an orphan now, and goes to the process that asked
+        os.waitpid(parent, 0)  # its child is an orphan now, and becomes a child of the caller
         requests.send(os.read(reader, 64))
         for fd in (reader, *streams):
             os.close(fd)
 
 
 def _run(request: dict[str, Any]) -> None:
-    """Become what a new Python would be."""
+    """Run a request as a new Python process would."""
     from skillrun.store import checkpoints
 
     os.chdir(request["folder"])
@@ -192,14 +192,14 @@ def _run(request: dict[str, Any]) -> None:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
         if isinstance(end.code, str):
             sys.stderr.write(f"{end.code}\n")
-    except BaseException:  # noqa: BLE001 (what Python does with what nothing else catches)
+    except BaseException:  # noqa: BLE001 (as Python does for uncaught exceptions)
         sys.excepthook(*sys.exc_info())
         code = 1
     _exit(code)
 
 
 def _exit(code: int) -> NoReturn:
-    """End as Python ends, but leave the memory to the system: it is that of everything that was imported."""
+    """Exit as Python does, but leave the memory of all imports to the operating system."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -223,7 +223,7 @@ if __name__ == "__main__":
         _import_all()
         share_shipped_library(pytest.MonkeyPatch())
         gc.collect()
-        gc.freeze()  # the collector of a forked process skips what exists now, so that its pages stay shared
-        asked = _serve(from_tests)
-    if asked is not None:
-        _run(asked)
+        gc.freeze()  # forked processes do not collect existing objects, so their pages stay shared
+        job = _serve(from_tests)
+    if job is not None:
+        _run(job)

@@ -17,7 +17,7 @@ SHIPPED = Root(package_library(), "skillrun:", "library")
 
 @cache
 def checked_library() -> Library:
-    """The shipped library alone, checked. Pass it to `Library` as `earlier`, and only files that differ are read.
+    """The shipped library alone, checked. With it as `earlier`, `Library` reads only files that differ.
 
     The first call takes a second, so tests get it from a fixture of the scope `session`.
     """
@@ -27,10 +27,11 @@ def checked_library() -> Library:
 
 
 def share_shipped_library(patch: pytest.MonkeyPatch) -> None:
-    """Let every command of this process start from the checked library, as `dev` does from one save to the next.
+    """Let every command of this process start from the checked library, as `dev` does after a save.
 
-    A workflow is checked once as long as there are no files but the shipped ones.
+    Each workflow is checked once while there are only shipped files.
     """
+
     shipped = checked_library()
     checked: dict[tuple[str, tuple[str, ...]], tuple[Library, Program | None]] = {}
 

@@ -13,8 +13,8 @@ dry run  evaluates over a journal in memory, and refuses every request that woul
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -25,19 +25,22 @@ Body = dict[str, Any]
 
 EffectName = Literal["pure", "reads", "writes", "asks", "calls", "executes"]
 REFUSED_IN_DRY_RUN: Final[frozenset[EffectName]] = frozenset({"executes"})
-"""A dry run writes to memory, asks nobody and calls a scripted model. It cannot simulate a command."""
+"""A dry run writes to memory, answers questions itself and calls a scripted model. It cannot simulate a command."""
 
 
 class Effect(NamedTuple):
-    """What a kind of request does outside the process, and the kind of record that holds its result."""
+    """A kind of request: what it does outside the process, and the kind of record that holds its result."""
 
     name: EffectName
     record: Literal["reply", "answer", "tool"]
+    made_by: Literal["step", "member"] = "step"
 
 
 CALLS: Final = Effect("calls", "reply")
 ASKS: Final = Effect("asks", "answer")
 READS: Final = Effect("reads", "tool")
+TOOL_CALLS: Final = Effect("reads", "tool", "member")
+"""A tool call of a model. Its result is part of a conversation, so `dev` does not repeat it when files change."""
 EXECUTES: Final = Effect("executes", "tool")
 
 
@@ -47,7 +50,12 @@ class RequestFailed(SkillrunError):
     Any other failure is not recorded, so `resume` makes the request again.
     """
 
-    is_final = True
+    is_replayed = False
+    """Whether the journal had this failure."""
+
+    @property
+    def is_final(self) -> bool:
+        return True
 
     def to_dict(self) -> Body:
         """Return the body of its record."""
@@ -85,8 +93,6 @@ class Replay:
     is_repeated: Callable[[Effect, str], bool] = lambda _effect, _address: False
     """Whether a request is made again although the journal has its result: files in `dev`, calls of a rerun step."""
     is_dry_run: bool = False
-    failed_attempts: dict[str, int] = field(default_factory=dict)
-    """By address: how many attempts of a request have failed in this evaluation."""
 
     def find(self, effect: Effect, address: str, fingerprint: str) -> Body | None:
         """Return the recorded result of a request, or None if it has to be made."""
@@ -94,23 +100,30 @@ class Replay:
             return None
         return self.journal.find(effect.record, address, fingerprint)
 
-    def find_failure(self, effect: Effect, address: str, fingerprint: str) -> Body | None:
-        """Return the recorded final failure of a request, or None."""
-        return None if self.is_repeated(effect, address) else self.journal.find("failed", address, fingerprint)
-
     async def once(
-        self, effect: Effect, address: str, fingerprint: str, perform: Callable[[], Awaitable[Body]]
+        self,
+        effect: Effect,
+        address: str,
+        fingerprint: str,
+        perform: Callable[[], Awaitable[Body]],
+        load_failure: Callable[[Body], RequestFailed] | None = None,
     ) -> Result:
         """Return the recorded result of a request, or make the request with `perform` and record its result.
 
-        `perform` raises RequestFailed for a request without a result. A caller that can replay a failure looks it up
-        with `find_failure` first.
+        `perform` raises RequestFailed for a request without a result. With `load_failure`, a recorded final failure is
+        raised again. Raises RefusedInDryRun, and what `perform` and the journal raise.
         """
         recorded = self.find(effect, address, fingerprint)
         if recorded is not None:
             return Result(recorded, is_replayed=True)
-        if self.is_dry_run and effect.name in REFUSED_IN_DRY_RUN:
-            raise RefusedInDryRun(f"{address} executes something, which a dry run does not do")
+        if load_failure is not None and not self.is_repeated(effect, address):
+            failure = self.journal.find("failed", address, fingerprint)
+            if failure is not None:
+                error = load_failure(failure)
+                error.is_replayed = True
+                raise error
+        if self.is_dry_run:
+            refuse_in_dry_run(effect.name, address)
         try:
             body = await perform()
         except RequestFailed as error:
@@ -122,10 +135,16 @@ class Replay:
         return Result(body, is_replayed=False)
 
 
+def refuse_in_dry_run(effect: EffectName, address: str) -> None:
+    """Raise RefusedInDryRun for an effect that a dry run cannot have."""
+    if effect in REFUSED_IN_DRY_RUN:
+        raise RefusedInDryRun(f"{address} executes something, which a dry run does not do")
+
+
 def round_address(path: str, round_path: str) -> str:
     """Return the address of a request that every round makes anew: questions and files.
 
-    `path` consists of names from the workflow down (`plan/draft/review`), never of positions, so a step that is inserted
+    `path` consists of names from the workflow down (`plan/draft/review`), never of positions, so inserting a step
     changes no other address. `round_path` is the round, such as `2`, or `2.1` in an inline workflow.
     """
     return f"{path}@{round_path}"
@@ -151,7 +170,7 @@ def fingerprint_json(value: object) -> str:
     return sha256(_canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def fingerprint_questions(questions: list[Mapping[str, Any]]) -> str:
+def fingerprint_questions(questions: Sequence[Mapping[str, Any]]) -> str:
     """Return the SHA-256 of questions as JSON with sorted keys, in hex."""
     return fingerprint_text(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
 

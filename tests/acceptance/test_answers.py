@@ -165,7 +165,7 @@ def test_a_file_that_holds_no_answers_is_named(waiting: Path, skillrun: Call, co
     assert json.loads(file.read_text())["answers"] == [{"answer": "right", "answered_by": "prepared"}]
     file.write_text(content, encoding="latin-1")
     done = skillrun("resume", "tea", "--script", "script.yaml")
-    assert (done.code, "holds no answers to `pair/choice/which@1`" in done.out) == (75, True), done.out
+    assert (done.code, "contains no valid answers to `pair/choice/which@1`" in done.out) == (75, True), done.out
     assert "next: remove it, answer again, and resume with `skillrun resume tea --script script.yaml`" in done.out
     file.unlink()
     assert skillrun("answers", "tea", "--answers", "answers.yaml").code == 0

@@ -70,16 +70,16 @@ def calls(run: Path, skillrun: Call) -> int:
 
 
 MOVED: dict[str, tuple[Callable[[Path], object], str]] = {
-    "the lock": (lambda run: (run / ".run/lock").unlink(), "was removed or exchanged while the run went on"),
-    "the lock, exchanged": (lambda run: exchanged(run / ".run/lock"), "was removed or exchanged"),
-    ".run, moved": (lambda run: (run / ".run").rename(run.parent / "aside"), ".run was moved while the run went on"),
-    "the folder": (lambda run: run.rename(run.with_name("eve")), "it is {runs}/eve now"),
+    "the lock": (lambda run: (run / ".run/lock").unlink(), "was removed or replaced during the run"),
+    "the lock, exchanged": (lambda run: exchanged(run / ".run/lock"), "was removed or replaced"),
+    ".run, moved": (lambda run: (run / ".run").rename(run.parent / "aside"), ".run was moved during the run"),
+    "the folder": (lambda run: run.rename(run.with_name("eve")), "was moved during the run, to {runs}/eve"),
     "its records": (lambda run: shutil.rmtree(run / "summaries"), "draft.md was removed during the run"),
 }
 GONE: dict[str, tuple[Callable[[Path], object], str]] = {
     ".run": (lambda run: shutil.rmtree(run / ".run"), "its journal with it"),
-    "the folder": (shutil.rmtree, "ada was removed while the run went on"),
-    "the journal": (lambda run: (run / ".run/journal.db").unlink(), "journal.db was removed or exchanged"),
+    "the folder": (shutil.rmtree, "ada was removed during the run"),
+    "the journal": (lambda run: (run / ".run/journal.db").unlink(), "journal.db was removed or replaced"),
 }
 
 
@@ -131,7 +131,7 @@ def test_a_run_whose_journal_is_removed_stops_and_says_what_is_left(
     meddle(lambda: action(run), "call: after")
     done = skillrun(*GREET)
     assert (done.code, message in done.out, "goes on" in done.out) == (1, True, False), done
-    assert ("begin the run again" in done.out or "start a new one" in done.out) is True
+    assert ("start the run again" in done.out or "start a new one" in done.out) is True
     assert skillrun("resume", "ada").code in (1, 2)
     assert skillrun(*GREET, "--name", "new").code == 0
 
@@ -145,7 +145,7 @@ def test_a_log_or_witness_that_is_removed_loses_nothing(
     meddle((run / ".run" / name).unlink, "call: after")
     done = skillrun(*GREET)
     if name == "journal.db-wal":
-        assert (done.code, f"{name} was removed or exchanged" in done.out) == (1, True), done
+        assert (done.code, f"{name} was removed or replaced" in done.out) == (1, True), done
         done = skillrun("resume", "ada")
     assert done.code == 0, done
     assert calls(run, skillrun) == 2
@@ -299,7 +299,7 @@ def test_what_is_under_way_beside_a_file_that_cannot_be_written_is_heard_and_rec
 
     monkeypatch.setattr(checkpoints, "hook", reached)
     done = skillrun("pair", "--script", "script.yaml")
-    assert (done.code, "No space left on device" in done.out, "make room" in done.out) == (1, True, True), done
+    assert (done.code, "No space left on device" in done.out, "free disk space" in done.out) == (1, True, True), done
     monkeypatch.setattr(checkpoints, "hook", None)
     shown = skillrun("show", "pair", "--json").json
     assert shown["unanswered"] == []

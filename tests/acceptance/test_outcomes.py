@@ -100,7 +100,7 @@ def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_i
     assert done.code == 1
     assert "failed: one: stopped by the user: `note` was not answered (clerk: busy)" in done.out
     assert done.out.endswith(
-        "next: fix what is wrong; then resume with `skillrun resume desk --answers answers.yaml --script busy.yaml`\n"
+        "next: fix the problem; then resume with `skillrun resume desk --answers answers.yaml --script busy.yaml`\n"
     )
     assert len(sent(desk / "runs" / "desk")) == 1, "the phase's own breaker does not try it again"
     done = skillrun("resume", "desk", "--script", "busy.yaml")

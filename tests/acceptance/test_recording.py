@@ -235,6 +235,6 @@ def test_a_case_of_a_run_that_reads_another_run_has_what_it_read(noted: Path, sk
     assert "+# Another one\n" in done.out
     case = noted / "tests" / "notes" / "other.md"
     case.write_text(case.read_text().replace("runs: other/.runs\n", ""))
-    assert "there is no run `first` beside this one" in skillrun("test").out
+    assert "no run is named `first`" in skillrun("test").out
     case.write_text(case.read_text().replace("replies:", "runs: other/.gone\nreplies:"))
     assert skillrun("test").code == 2

@@ -463,8 +463,8 @@ def test_a_run_of_a_newer_skillrun_is_refused_with_a_clear_word(visited: Path, s
     state.write_text(state.read_text().replace("schema_version: 2", "schema_version: 3"))
     done = skillrun("report", "visit")
     assert done.code == 1
-    assert "has the schema version 3; this skillrun knows 2" in done.err
-    assert "use the skillrun that wrote it" in done.err
+    assert "has schema version 3; this skillrun supports version 2" in done.err
+    assert "use the skillrun version that wrote it" in done.err
     assert not (visited / "runs" / "visit" / "report.html").exists()
 
 

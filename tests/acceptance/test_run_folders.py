@@ -426,7 +426,7 @@ def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home:
     finally:
         os.seteuid(0)
     assert (show.code, "only the run's owner can read its journal" in show.out) == (0, True), show
-    assert (logs.code, "the transcript of this run is its owner's" in logs.out) == (0, True), logs
+    assert (logs.code, "only the owner of this run may read its transcript" in logs.out) == (0, True), logs
     assert [one["phase"] for one in json_.json["phases"]] == ["draft", "send"]
     assert (runs.code, "ada" in runs.out) == (0, True), runs
     assert (private.code, "draft" in private.out) == (1, False), private
@@ -490,7 +490,7 @@ def test_models_of_a_run_from_elsewhere_are_paid_for_only_when_they_are_taken_ov
         done = skillrun(*words)
         assert done.code == 1
         assert "is from another source, or from an older version of skillrun:" in done.err
-        assert "`dear` is the model openai:gpt-9 there, and " in done.err
+        assert "`dear` means the model openai:gpt-9 in the run, and " in done.err
         assert "skillrun resume ada --adopt" in done.err
     assert everything(dearer) == before
     done = skillrun(*resume, "--adopt")
@@ -539,9 +539,9 @@ def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
     shutil.rmtree(home / ".local")
     done = skillrun("resume", "eve", "--answers", "answers.yaml")
     assert (done.code, "`place` is `/`, which is outside of this project" in done.err) == (1, True)
-    assert ("change the path below `inputs`" in done.err, "--no-adopt" in done.err) == (True, False)
+    assert ("change the path under `inputs`" in done.err, "--no-adopt" in done.err) == (True, False)
     done = skillrun("resume", "eve", "--answers", "answers.yaml", "--no-adopt")
-    assert (done.code, "change the path below `inputs`" in done.err) == (1, True)
+    assert (done.code, "change the path under `inputs`" in done.err) == (1, True)
     assert skillrun("resume", "eve", "--preview", "--adopt").code == 0
     assert skillrun("resume", "eve", "--answers", "answers.yaml", "--adopt").code == 0
 
@@ -750,7 +750,7 @@ def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Cal
         os.chown(path, 12345, -1)
     assert skillrun("show", "ada").code == 0
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
-    assert (done.code, "belongs to another user (number 12345)" in done.err) == (1, True)
+    assert (done.code, "belongs to another user (uid 12345)" in done.err) == (1, True)
 
 
 @pytest.mark.slow

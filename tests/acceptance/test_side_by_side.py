@@ -117,7 +117,7 @@ def test_no_run_stands_where_the_one_around_it_keeps_its_own(here: Path, skillru
     before = sorted(path.relative_to(here) for path in (here / "runs").rglob("*"))
     for command in (("--out", "runs/outer", "--name", name), ("--out", f"runs/outer/{name}")):
         done = skillrun("w", "inner", *SCRIPTED, *command)
-        assert (done.code, f"`{name}` in {here / 'runs/outer'} is kept for the run there" in done.err) == (2, True)
+        assert (done.code, f"`{name}` in {here / 'runs/outer'} is reserved for that run" in done.err) == (2, True)
     assert sorted(path.relative_to(here) for path in (here / "runs").rglob("*")) == before
 
 

@@ -54,7 +54,7 @@ def test_a_run_that_there_is_not_is_named(library: Library, skillrun: Call) -> N
     (folder / "runs" / "storms").mkdir(parents=True)
     done = skillrun("ask", "x", "--unattended", "--name", "a")
     assert done.code == 1
-    assert "there is no run `storm` beside this one; did you mean `storms`?" in done.out
+    assert "no run is named `storm`; did you mean `storms`?" in done.out
     assert "findings.md" not in done.out
 
 

@@ -1,8 +1,7 @@
-"""A headless Chromium for the tests that look at pages: the machine's own, which `.ci/browser` installs.
+"""A headless Chromium for tests of pages, installed by `.ci/browser`.
 
-`SKILLRUN_TEST_BROWSER` names another. Where there is none the tests are skipped, or fail with
-`SKILLRUN_TEST_BROWSER_REQUIRED=1`, as in CI. Pictures are kept in the folder `SKILLRUN_TEST_SCREENSHOTS`, where it is
-set.
+`SKILLRUN_TEST_BROWSER` names a different browser. Without one the tests are skipped, or fail with
+`SKILLRUN_TEST_BROWSER_REQUIRED=1`, as in CI. `SKILLRUN_TEST_SCREENSHOTS` names a folder that keeps the screenshots.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Final
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-# A test has an environment of its own, without these.
+# Read on import: the environment of a test does not have these variables.
 NAMED: Final = os.environ.get("SKILLRUN_TEST_BROWSER")
 IS_REQUIRED: Final = os.environ.get("SKILLRUN_TEST_BROWSER_REQUIRED", "") not in ("", "0")
 PICTURES: Final = os.environ.get("SKILLRUN_TEST_SCREENSHOTS")
@@ -24,14 +23,14 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-
 PATH: Final = NAMED or next(filter(None, map(shutil.which, NAMES)), None)
 PATIENCE: Final = 180_000  # milliseconds: a machine may be busy
 MISSING: Final = (
-    "there is no Chromium on this machine: `.ci/browser` installs it (on Debian `apt-get install chromium`), and "
-    "SKILLRUN_TEST_BROWSER names one that stands elsewhere"
+    "Chromium is not installed: run `.ci/browser` (on Debian `apt-get install chromium`), or set "
+    "SKILLRUN_TEST_BROWSER to the path of a browser"
 )
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The browser, which the tests of a module share: while it is there no other test could run a loop."""
+    """The browser, shared by a module only: while it is open, no other test can run an event loop."""
     if PATH is None:
         (pytest.fail if IS_REQUIRED else pytest.skip)(MISSING)
     with sync_playwright() as playwright:
@@ -42,7 +41,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which pictures are kept."""
+    """The folder of the screenshots."""
     folder = Path(PICTURES) if PICTURES else tmp_path_factory.mktemp("pictures")
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -1,4 +1,4 @@
-"""Runs of each family of workflows, on the scripted model, and one whose texts are hostile; and the reports of them."""
+"""Reports of runs of each family of workflows on the scripted model, and of one run with hostile texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNS: Final[Mapping[str, Sequence[str]]] = {
     "brainstorm": ("brainstorm", "A box of seeds", *SCRIPTED),
     "several-plans": ("implementation-plan", "Add reminders", "--planning-mode", "multi-model-deep", *NOISE),
 }
-"""What is typed for a run, by its name; the finished run of the documentation and the hostile one come beside them."""
+"""The arguments of each run, by name; the finished run of the documentation and the hostile run are separate."""
 HOSTILE: Final = """# <script>document.title = 'taken'</script>
 
 <img src="https://evil.example/a.png" onerror="document.title = 'taken'"> <svg onload="document.title = 'taken'">
@@ -42,7 +42,7 @@ code </code></pre><script>document.title = 'taken'</script>
 |---|--:|
 | {{ 7 * 7 }} | {% include "/etc/passwd" %} |
 """
-TYPED: Final[Mapping[str, Sequence[str]]] = {
+ARGUMENTS: Final[Mapping[str, Sequence[str]]] = {
     **RUNS,
     "hostile": ("w", HOSTILE, "--unattended", "--script", "script.yaml", *SCRIPTED),
 }
@@ -75,33 +75,33 @@ Write.
 
 
 class Reports:
-    """The reports in a project of their own, each with its run made when it is wanted first."""
+    """The reports in a separate project, each with its run made on first use."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._made: dict[str, Path] = {}
+        self._paths: dict[str, Path] = {}
         shutil.copytree(FINISHED, folder)
         (folder / "runs" / "reminders" / ".run").chmod(0o755)  # as in a clone
         _hostile_project(folder)
 
     def __getitem__(self, name: str) -> Path:
-        if name not in self._made:
-            arguments = TYPED.get(name)
+        if name not in self._paths:
+            arguments = ARGUMENTS.get(name)
             if arguments is not None:
                 code, _, err = self._skillrun(*arguments, "--name", name)
                 assert code in (0, 75), err
             code, out, err = self._skillrun("report", name, "--json")
             assert code == 0, err
-            self._made[name] = Path(json.loads(out)["path"])
-        return self._made[name]
+            self._paths[name] = Path(json.loads(out)["path"])
+        return self._paths[name]
 
     def _skillrun(self, *arguments: str) -> tuple[int, str, str]:
-        """In a process of its own: the browser's event loop has this one."""
+        """Run in a separate process, because the event loop of the browser occupies this one."""
         home = self._folder.parent / "home"
         environment = {"PATH": os.environ["PATH"], "HOME": str(home), "COLUMNS": "120", "TERM": "dumb"}
         streams = {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE, "text": True}
-        done = run_skillrun(*arguments, cwd=self._folder, env=environment, **streams)
-        return done.returncode, done.stdout, done.stderr
+        process = run_skillrun(*arguments, cwd=self._folder, env=environment, **streams)
+        return process.returncode, process.stdout, process.stderr
 
 
 def _hostile_project(folder: Path) -> None:

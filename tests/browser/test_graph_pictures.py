@@ -1,4 +1,4 @@
-"""The pictures of `skillrun graph --svg` in a browser: no text overlaps another, and all of it can be read."""
+"""The pictures of `skillrun graph --svg` in a browser: texts are readable and do not overlap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.browser.conftest import PATIENCE
 
 GALLERY: Final = Path(__file__).parents[1] / "examples" / "valid" / "gallery"
 WORKFLOWS: Final = [path.stem for path in (Path(__file__).parents[2] / "workflows").glob("*.md")]
-FONTS: Final = ("", 'text{font-family:"DejaVu Sans","Verdana",sans-serif!important}')  # the usual one, and a wide one
+FONTS: Final = ("", 'text{font-family:"DejaVu Sans","Verdana",sans-serif!important}')  # the default, and a wide font
 TROUBLES: Final = """() => {
   const texts = [...document.querySelectorAll("text")].map(text => ({
     words: text.textContent, box: text.getBoundingClientRect(), size: parseFloat(getComputedStyle(text).fontSize)}));

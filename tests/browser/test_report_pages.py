@@ -1,4 +1,4 @@
-"""Reports in a real browser: nothing is loaded, nothing runs, nothing is in the way of whoever reads them."""
+"""Reports in a real browser: they load nothing, run no scripts and are accessible."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import PATIENCE
-from tests.browser.reports import TYPED, Reports
+from tests.browser.reports import ARGUMENTS, Reports
 
-NAMES: Final = ("reminders", *TYPED)
+NAMES: Final = ("reminders", *ARGUMENTS)
 OF_EACH_KIND: Final = ("reminders", "two-rounds", "waiting", "deliberation", "hostile")
-"""Reports that between them have all that there is to look at closely, which takes long."""
+"""A selection of reports with all kinds of content, for slow checks."""
 WIDTHS: Final = (360, 768, 1280)
 SCHEMES: Final[tuple[Literal["light"], Literal["dark"]]] = ("light", "dark")
 OPEN: Final = "document.querySelectorAll('details').forEach(details => details.open = true)"
@@ -42,34 +42,34 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
 
 
 @dataclass
-class Opened:
-    """A page, and what it has asked for and complained of."""
+class ReportPage:
+    """A page, with its requests and console messages."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    """Those of them that the page's policy stopped."""
+    """The requests that the content security policy blocked."""
     complaints: list[str] = field(default_factory=list)
 
 
 @pytest.fixture
-def opened(browser: Browser) -> Iterator[Any]:
-    """Opens a report; whatever it wants from elsewhere is on record."""
+def open_report(browser: Browser) -> Iterator[Any]:
+    """A function that opens a report and records its requests and messages."""
     contexts = []
 
-    def open_page(path: Path, width: int = 1280, scheme: Literal["light", "dark"] = "light", **more: Any) -> Opened:
+    def open_page(path: Path, width: int = 1280, scheme: Literal["light", "dark"] = "light", **more: Any) -> ReportPage:
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **more)
         context.set_default_timeout(PATIENCE)
         contexts.append(context)
-        seen = Opened(context.new_page())
-        seen.page.on("request", lambda request: seen.requests.append(request.url))
-        seen.page.on(
-            "requestfailed", lambda request: seen.refused.append(request.url) if request.failure == "csp" else None
+        report = ReportPage(context.new_page())
+        report.page.on("request", lambda request: report.requests.append(request.url))
+        report.page.on(
+            "requestfailed", lambda request: report.refused.append(request.url) if request.failure == "csp" else None
         )
-        seen.page.on("console", lambda message: seen.complaints.append(f"{message.type}: {message.text}"))
-        seen.page.on("pageerror", lambda error: seen.complaints.append(str(error)))
-        seen.page.goto(path.as_uri())
-        return seen
+        report.page.on("console", lambda message: report.complaints.append(f"{message.type}: {message.text}"))
+        report.page.on("pageerror", lambda error: report.complaints.append(str(error)))
+        report.page.goto(path.as_uri())
+        return report
 
     yield open_page
     for context in contexts:
@@ -77,26 +77,26 @@ def opened(browser: Browser) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_request_leaves_and_the_browser_has_nothing_to_complain_of(name: str, reports: Reports, opened: Any) -> None:
-    seen = opened(reports[name])
-    seen.page.evaluate(OPEN)
-    seen.page.wait_for_timeout(100)
-    assert seen.requests == [reports[name].as_uri()]
-    assert seen.complaints == []
-    assert seen.page.title().startswith(f"{name} · ")
+def test_a_report_sends_no_request_and_causes_no_browser_message(name: str, reports: Reports, open_report: Any) -> None:
+    report = open_report(reports[name])
+    report.page.evaluate(OPEN)
+    report.page.wait_for_timeout(100)
+    assert report.requests == [reports[name].as_uri()]
+    assert report.complaints == []
+    assert report.page.title().startswith(f"{name} · ")
 
 
 @pytest.mark.parametrize(
     ("name", "scheme"), [*((name, "light") for name in OF_EACH_KIND), ("waiting", "dark"), ("hostile", "dark")]
 )
-def test_axe_finds_no_serious_fault(name: str, scheme: Literal["light", "dark"], reports: Reports, opened: Any) -> None:
-    seen = opened(reports[name], 360 if scheme == "light" else 1280, scheme)
-    if reports[name].stat().st_size < 60_000:  # what is folded is looked at too, where that does not take minutes
-        seen.page.evaluate(OPEN)
-    left_out = {
-        "color-contrast": {"enabled": name != "two-rounds"}
-    }  # of 50 calls: it takes a minute, and finds nothing new
-    response = Axe().run(seen.page, options={"resultTypes": ["violations"], "rules": left_out}).response
+def test_axe_finds_no_serious_fault(
+    name: str, scheme: Literal["light", "dark"], reports: Reports, open_report: Any
+) -> None:
+    report = open_report(reports[name], 360 if scheme == "light" else 1280, scheme)
+    if reports[name].stat().st_size < 60_000:  # larger reports take minutes with all folds open
+        report.page.evaluate(OPEN)
+    rules = {"color-contrast": {"enabled": name != "two-rounds"}}  # a minute for 50 calls, without new findings
+    response = Axe().run(report.page, options={"resultTypes": ["violations"], "rules": rules}).response
     faults = [
         (fault["id"], fault["impact"], fault["nodes"][0]["html"])
         for fault in response["violations"]
@@ -107,10 +107,8 @@ def test_axe_finds_no_serious_fault(name: str, scheme: Literal["light", "dark"],
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_pictures_at_three_widths_and_nothing_is_wider_than_the_screen(
-    name: str, reports: Reports, opened: Any, pictures: Path
-) -> None:
-    page = opened(reports[name]).page
+def test_a_report_fits_three_screen_widths(name: str, reports: Reports, open_report: Any, pictures: Path) -> None:
+    page = open_report(reports[name]).page
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         for scheme in SCHEMES:
@@ -123,8 +121,8 @@ def test_pictures_at_three_widths_and_nothing_is_wider_than_the_screen(
     assert len(list(pictures.glob(f"report-{name}-*.png"))) == 6
 
 
-def test_hostile_texts_are_seen_as_they_were_written(reports: Reports, opened: Any) -> None:
-    page = opened(reports["hostile"]).page
+def test_hostile_texts_are_shown_unchanged(reports: Reports, open_report: Any) -> None:
+    page = open_report(reports["hostile"]).page
     page.evaluate(OPEN)
     page.wait_for_timeout(100)
     assert page.title() == "hostile · w · completed"
@@ -144,17 +142,17 @@ def test_hostile_texts_are_seen_as_they_were_written(reports: Reports, opened: A
     assert page.locator("footer").is_visible()
 
 
-def test_the_policy_would_stop_what_got_through(reports: Reports, opened: Any) -> None:
-    seen = opened(reports["hostile"])
-    blocked = seen.page.evaluate(VIOLATIONS)
+def test_the_content_security_policy_blocks_injected_elements(reports: Reports, open_report: Any) -> None:
+    report = open_report(reports["hostile"])
+    blocked = report.page.evaluate(VIOLATIONS)
     assert {"img-src", "script-src-elem", "style-src-elem", "frame-src", "connect-src"} <= set(blocked)
-    assert seen.page.title() == "hostile · w · completed"
-    assert seen.page.locator("main").is_visible()
-    assert {url for url in seen.requests if url.startswith("http")} <= set(seen.refused)
+    assert report.page.title() == "hostile · w · completed"
+    assert report.page.locator("main").is_visible()
+    assert {url for url in report.requests if url.startswith("http")} <= set(report.refused)
 
 
-def test_it_works_without_scripts_and_a_link_unfolds_what_it_leads_to(reports: Reports, opened: Any) -> None:
-    page = opened(reports["reminders"], java_script_enabled=False).page
+def test_a_link_opens_the_fold_of_its_target_without_scripts(reports: Reports, open_report: Any) -> None:
+    page = open_report(reports["reminders"], java_script_enabled=False).page
     target = page.locator("#texts pre").first
     assert not target.is_visible()
     place = target.get_attribute("id")
@@ -163,8 +161,8 @@ def test_it_works_without_scripts_and_a_link_unfolds_what_it_leads_to(reports: R
     assert target.is_visible()
 
 
-def test_it_is_read_by_keyboard(reports: Reports, opened: Any) -> None:
-    page = opened(reports["reminders"]).page
+def test_a_report_can_be_read_with_the_keyboard(reports: Reports, open_report: Any) -> None:
+    page = open_report(reports["reminders"]).page
     page.keyboard.press("Tab")
     focus = "document.activeElement.className + ' ' + getComputedStyle(document.activeElement).outlineStyle"
     assert page.evaluate(focus) == "skip solid"
@@ -177,8 +175,8 @@ def test_it_is_read_by_keyboard(reports: Reports, opened: Any) -> None:
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
-def test_what_is_folded_is_printed(reports: Reports, opened: Any) -> None:
-    page = opened(reports["deliberation"]).page
+def test_folded_content_is_printed(reports: Reports, open_report: Any) -> None:
+    page = open_report(reports["deliberation"]).page
     folded = page.locator(".call details.prompt .parts").first
     assert not folded.is_visible()
     page.emulate_media(media="print")
@@ -191,8 +189,8 @@ def test_what_is_folded_is_printed(reports: Reports, opened: Any) -> None:
     assert page.pdf()[:5] == b"%PDF-"
 
 
-def test_the_person_sees_the_plan_without_scrolling_past_anything_else(reports: Reports, opened: Any) -> None:
-    page = opened(reports["reminders"]).page
+def test_the_result_comes_first_and_is_visible_without_scrolling(reports: Reports, open_report: Any) -> None:
+    page = open_report(reports["reminders"]).page
     box = page.locator("#result h2").bounding_box()
     assert box is not None
     assert box["y"] < 500

@@ -1,7 +1,7 @@
-"""A fuzzer that is guided by what it reaches: `make fuzz`. No bytes in a file or reply may make the language raise.
+"""A coverage-guided fuzzer, `make fuzz`: no bytes in a file or reply may make the parsers raise.
 
-The first byte of an input says what reads the rest: a reply's parser, or a markdown file's with the check of its
-templates and their rendering. What fails is written to `.chaos/`; `make fuzz INPUT=.chaos/crash-…` runs it again.
+The first byte of an input selects the parser of the rest: that of replies, or one of markdown files, which also checks
+and renders their templates. Failures are written to `.chaos/`; `make fuzz INPUT=.chaos/crash-…` repeats one.
 """
 
 from __future__ import annotations
@@ -51,37 +51,37 @@ SCHEMA: Final[dict[str, Any]] = {
 }
 
 
-def one(data: bytes) -> None:
-    """What the fuzzer calls for each input."""
+def fuzz_one(data: bytes) -> None:
+    """Test fuzz_one input; the fuzzer calls this."""
     text = data[1:].decode("utf-8", "replace")
     if data[:1] == b"r":
-        reply(text)
+        check_reply(text)
     else:
-        file(text, READERS[data[0] % len(READERS)] if data else READERS[0])
+        check_file(text, READERS[data[0] % len(READERS)] if data else READERS[0])
 
 
-def reply(text: str) -> None:
+def check_reply(text: str) -> None:
     value, errors = parse_reply(text, SCHEMA)
     assert errors or not Shape(SCHEMA).check(value), "a reply without errors fits"
 
 
-def file(text: str, read: Any) -> None:
+def check_file(text: str, read: Any) -> None:
     source, problems = Source.of(text), Problems()
     try:
         document = parse_document(source, problems)
         if document is not None:
             read(document, "name", problems)
-            templates(document, problems)
+            check_templates(document, problems)
     except ParsingStopped:
-        assert problems.has_errors, "a file is given up for a reason"
+        assert problems.has_errors, "parsing stops only after an error"
     lines = source.text.split("\n")
     for problem in problems:
         assert 1 <= problem.line <= len(lines), problem
         assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1, problem
 
 
-def templates(document: Document, problems: Problems) -> None:
-    """Infers what the sections yield, and renders them."""
+def check_templates(document: Document, problems: Problems) -> None:
+    """Infer the types of the sections, and render them."""
     for text in (document.preface, *(section.text for section in document.sections)):
         template = compile_string(text, problems)
         if template is None:
@@ -92,28 +92,28 @@ def templates(document: Document, problems: Problems) -> None:
             template.render_text(NAMES)
 
 
-def corpus(folder: Path) -> None:
-    """Where it begins: the shipped files, and some replies."""
+def write_corpus(folder: Path) -> None:
+    """Write the initial inputs: the shipped files, and some replies."""
     folder.mkdir(parents=True, exist_ok=True)
     kinds = {"workflows": 0, "skills": 1, "roles": 3}
     for kind, number in kinds.items():
         for path in sorted((REPOSITORY / kind).rglob("*.md")):
-            place = folder / path.relative_to(REPOSITORY).as_posix().replace("/", "-")
-            place.write_bytes(bytes([number]) + path.read_bytes()[:4_000])
+            target = folder / path.relative_to(REPOSITORY).as_posix().replace("/", "-")
+            target.write_bytes(bytes([number]) + path.read_bytes()[:4_000])
     (folder / "reply").write_bytes(b'rHere it is:\n```json\n{"findings": [{"title": "a"}], "score": 3}\n```\n')
     (folder / "list").write_bytes(b'r[{"title": "a"}, {"title": null}] and {"score": 1e3}')
 
 
 def main() -> None:
-    """Run for FUZZ_SECONDS from CHAOS_SEED, or the one input that is named."""
+    """Run for FUZZ_SECONDS with CHAOS_SEED, or run the given input."""
     seconds, seed = os.environ.get("FUZZ_SECONDS", "90"), os.environ.get("CHAOS_SEED", "8")
     sys.stderr.write(f"fuzz: seed {seed}, {seconds} seconds\n")
     limits = [f"-seed={seed}", f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024", "-max_len=4000"]
     inputs = sys.argv[1:]
     if not inputs:
-        corpus(FOUND / "corpus")
+        write_corpus(FOUND / "corpus")
         inputs = [str(FOUND / "corpus")]
-    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={FOUND}/", *inputs], one)
+    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={FOUND}/", *inputs], fuzz_one)
     atheris.Fuzz()
 
 

@@ -1,7 +1,7 @@
-"""The kinds of stores: a test of this folder runs on each, and a new kind is a line in `KINDS`.
+"""The kinds of stores: each test of this folder runs on all of them, and a new kind is a line in `KINDS`.
 
-A `Kind` says how one run's lease, journal and files are had there, and how they are had once more, as by a second
-process or after the first one is gone.
+A `Kind` opens the lease, journal and files of one run, and opens them again as a second process does, or as a later
+process does after the first one has ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.servers.postgres import empty
 
 
 class Store(Protocol):
-    """One run in a store of some kind."""
+    """One run in a store of a kind."""
 
     @property
     def lease(self) -> Lease: ...
@@ -44,11 +44,11 @@ class Store(Protocol):
     def files(self) -> Files: ...
 
     def other_lease(self) -> Lease:
-        """The lease as a second process has it."""
+        """The lease as a second process sees it."""
         ...
 
     def lose(self) -> None:
-        """Have somebody else take the run from who holds it."""
+        """Take the run from its holder, as another process does."""
         ...
 
     def close(self) -> None: ...
@@ -123,7 +123,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def points(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The checkpoints that are reached, as they come."""
+    """The names of the checkpoints, in the order in which they are reached."""
     reached: list[str] = []
     monkeypatch.setattr(checkpoints, "hook", reached.append)
     return reached

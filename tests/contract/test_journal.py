@@ -1,4 +1,4 @@
-"""What every journal promises, wherever it keeps its records; how durable they are, each kind has tests of its own."""
+"""The contract of every journal. Durability has separate tests for each kind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def journal(store: Store) -> Journal:
 
 
 def record(journal: Journal, *records: Record) -> None:
-    """One after the other."""
+    """Append records, one after the other."""
 
     async def each() -> None:
         for one in records:
@@ -42,14 +42,14 @@ def record(journal: Journal, *records: Record) -> None:
     asyncio.run(each())
 
 
-def test_a_new_journal_is_empty_until_something_is_recorded(journal: Journal) -> None:
+def test_a_new_journal_is_empty_until_a_record_is_added(journal: Journal) -> None:
     assert (journal.is_empty, journal.call_count, journal.pending_calls(), journal.warning) == (True, 0, [], "")
     assert [list(journal.entries(kind)) for kind in ALL] == [[]] * len(ALL)
     record(journal, ("note", "a", "1", {}))
     assert not journal.is_empty
 
 
-def test_a_record_is_found_by_its_kind_address_and_fingerprint_and_by_nothing_less(journal: Journal) -> None:
+def test_a_record_is_found_only_by_kind_address_and_fingerprint_together(journal: Journal) -> None:
     record(journal, ("reply", "a/b", "1", {"text": "yes"}))
     assert journal.find("reply", "a/b", "1") == {"text": "yes"}
     assert [journal.find("reply", "a/b", "2"), journal.find("reply", "a", "1"), journal.find("tool", "a/b", "1")] == [
@@ -57,13 +57,13 @@ def test_a_record_is_found_by_its_kind_address_and_fingerprint_and_by_nothing_le
     ] * 3
 
 
-def test_duplicates_stay_in_their_order_and_the_latest_is_found(journal: Journal) -> None:
+def test_duplicates_keep_their_order_and_the_latest_is_found(journal: Journal) -> None:
     record(journal, *(("reply", "a", "1", {"n": number}) for number in range(3)), ("reply", "b", "1", {"n": "other"}))
     assert journal.find("reply", "a", "1") == {"n": 2}
     assert [entry.body["n"] for entry in journal.entries("reply")] == [0, 1, 2, "other"]
 
 
-def test_entries_are_of_one_kind_and_numbered_over_all(journal: Journal) -> None:
+def test_entries_of_a_kind_are_numbered_across_all_kinds(journal: Journal) -> None:
     record(journal, ("sent", "a", "1", {}), ("note", "x", "", {}), ("reply", "a", "1", {}), ("note", "y", "", {}))
     assert [(entry.seq, entry.address, entry.fingerprint) for entry in journal.entries("note")] == [
         (2, "x", ""),
@@ -71,7 +71,7 @@ def test_entries_are_of_one_kind_and_numbered_over_all(journal: Journal) -> None
     ]
 
 
-def test_what_is_recorded_while_entries_are_read_is_left_out_of_them(journal: Journal) -> None:
+def test_entries_exclude_records_added_while_they_are_read(journal: Journal) -> None:
     record(journal, ("note", "a", "", {}), ("note", "b", "", {}))
     entries = journal.entries("note")
     first = next(entries)
@@ -79,7 +79,7 @@ def test_what_is_recorded_while_entries_are_read_is_left_out_of_them(journal: Jo
     assert [first.address, *(entry.address for entry in entries)] == ["a", "b"]
 
 
-def test_a_body_comes_back_as_it_was_whoever_changes_it_meanwhile(journal: Journal) -> None:
+def test_a_recorded_body_does_not_change_with_its_source_or_its_copies(journal: Journal) -> None:
     body: dict[str, Any] = {"z": 1, "a": [1, {"b": None}], "text": "long " * 2000, "half": "\ud800", "\0key": ("t", 2)}
     before = {**body, "a": [1, {"b": None}], "\0key": ["t", 2]}
     record(journal, ("reply", "a", "1", body))
@@ -92,20 +92,18 @@ def test_a_body_comes_back_as_it_was_whoever_changes_it_meanwhile(journal: Journ
 
 
 @pytest.mark.parametrize("wrong", [{1, 2}, object(), float])
-def test_a_body_that_is_no_json_is_refused_and_nothing_is_recorded(journal: Journal, wrong: Any) -> None:
+def test_a_body_that_is_not_json_is_refused_and_not_recorded(journal: Journal, wrong: Any) -> None:
     with pytest.raises(TypeError):
         record(journal, ("reply", "a", "1", {"value": wrong}))
     assert journal.find("reply", "a", "1") is None
 
 
-def test_an_unknown_kind_is_a_bug(journal: Journal) -> None:
+def test_an_unknown_kind_fails_an_assertion(journal: Journal) -> None:
     with pytest.raises(AssertionError, match="guess"):
         record(journal, ("guess", "a", "1", {}))  # type: ignore[arg-type]
 
 
-def test_a_call_is_unanswered_until_something_comes_of_it_and_counts_once_when_it_is_tried_again(
-    journal: Journal,
-) -> None:
+def test_a_call_is_pending_until_its_result_and_a_retry_does_not_count_again(journal: Journal) -> None:
     record(journal, ("sent", "a", "1", {}), ("sent", "b", "1", {}), ("sent", "c", "1", {}))
     assert journal.pending_calls() == [("a", "1"), ("b", "1"), ("c", "1")]
     record(journal, ("reply", "b", "1", {}), ("failed", "c", "1", {}), ("tried", "a", "1", {}))
@@ -116,28 +114,28 @@ def test_a_call_is_unanswered_until_something_comes_of_it_and_counts_once_when_i
     assert (journal.pending_calls(), journal.call_count) == ([("a", "1")], 4)
 
 
-def test_records_of_one_turn_are_kept_together_in_the_order_of_their_calls(journal: Journal, points: list[str]) -> None:
-    async def together() -> None:
+def test_concurrent_records_share_one_commit_in_call_order(journal: Journal, points: list[str]) -> None:
+    async def record_concurrently() -> None:
         await asyncio.gather(*(journal.record("note", str(number), "", {}) for number in range(5)))
 
-    asyncio.run(together())
+    asyncio.run(record_concurrently())
     assert [entry.address for entry in journal.entries("note")] == list("01234")
     assert points == ["commit: before", "commit: after", "commit: witnessed"]
 
 
-def test_what_is_cancelled_while_it_is_recorded_is_on_record(journal: Journal) -> None:
-    async def cancelled() -> None:
+def test_a_record_survives_the_cancellation_of_its_task(journal: Journal) -> None:
+    async def record_and_cancel() -> None:
         task = asyncio.create_task(journal.record("reply", "a", "1", {"text": "paid for"}))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(cancelled())
+    asyncio.run(record_and_cancel())
     assert journal.find("reply", "a", "1") == {"text": "paid for"}
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+def fail_commits(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def hook(name: str) -> None:
         if name == "commit: before":
             raise error
@@ -145,12 +143,12 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(checkpoints, "hook", hook)
 
 
-def test_once_a_record_could_not_be_written_nothing_new_is_taken_and_what_came_is_kept(
+def test_after_a_failed_write_the_journal_keeps_replies_and_refuses_new_records(
     journal: Journal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(journal, ("sent", "a", "1", {}))
     with monkeypatch.context() as patch:
-        failing(patch, OSError("no room"))
+        fail_commits(patch, OSError("no room"))
         records: list[Record] = [
             ("reply", "a", "1", {"text": "paid for"}),
             ("sent", "b", "1", {}),
@@ -163,27 +161,25 @@ def test_once_a_record_could_not_be_written_nothing_new_is_taken_and_what_came_i
             journal.check()
         lost = journal.write_error()
         assert isinstance(lost, JournalUnwritable)
-        assert "1 answer that came could not be kept" in lost.message
+        assert "1 reply could not be stored" in lost.message
     lost = journal.write_error()
     assert isinstance(lost, JournalUnwritable)
-    assert "all that was answered is on record" in lost.message
+    assert "all replies are recorded" in lost.message
     assert journal.find("reply", "a", "1") == {"text": "paid for"}
     assert [entry.address for kind in ("sent", "note") for entry in journal.entries(kind)] == ["a"]
     with pytest.raises(JournalUnwritable):
         record(journal, ("sent", "b", "1", {}))
 
 
-def test_a_journal_that_could_be_written_has_nothing_unwritten(journal: Journal) -> None:
+def test_a_journal_without_failed_writes_has_no_write_error(journal: Journal) -> None:
     record(journal, ("reply", "a", "1", {}))
     journal.check()
     assert journal.write_error() is None
 
 
-def test_after_an_interrupt_in_a_commit_nothing_is_written_any_more(
-    journal: Journal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_commit_stops_all_further_writes(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        failing(patch, KeyboardInterrupt())
+        fail_commits(patch, KeyboardInterrupt())
         with pytest.raises(KeyboardInterrupt):
             record(journal, ("reply", "a", "1", {}))
     with pytest.raises(JournalUnwritable, match="KeyboardInterrupt"):
@@ -191,39 +187,39 @@ def test_after_an_interrupt_in_a_commit_nothing_is_written_any_more(
     assert list(journal.entries("reply")) == []
 
 
-def test_a_body_that_no_run_writes_is_damage_when_it_is_read() -> None:
+def test_a_body_of_the_wrong_shape_is_reported_as_damage() -> None:
     def fits(_kind: str, body: dict[str, Any]) -> bool:
         return "text" in body
 
     journal = MemoryJournal(fits=fits)
-    assert isinstance(journal, ChainedJournal)  # where the check is made, for every kind
+    assert isinstance(journal, ChainedJournal)  # the check is the same for every kind
     record(journal, ("reply", "a", "1", {"text": ""}), ("reply", "b", "1", {}))
     assert journal.find("reply", "a", "1") == {"text": ""}
-    with pytest.raises(JournalDamaged, match="record 2 of the journal is no `reply`"):
+    with pytest.raises(JournalDamaged, match="record 2 of the journal is not a valid `reply`"):
         journal.find("reply", "b", "1")
 
 
-def observed(journal: Journal) -> Any:
+def observe(journal: Journal) -> Any:
     return [list(journal.entries(kind)) for kind in ALL], journal.pending_calls(), journal.call_count, journal.is_empty
 
 
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(RECORDS, max_size=12))
-def test_all_kinds_of_journals_say_the_same_of_the_same_records(
+def test_all_kinds_of_journals_agree_on_the_same_records(
     tmp_path_factory: pytest.TempPathFactory, records: list[Record]
 ) -> None:
-    seen = []
+    results = []
     for kind in KINDS.values():
         store = kind(tmp_path_factory.mktemp("run"))
         record(store.journal, *records)
-        seen.append(observed(store.journal))
+        results.append(observe(store.journal))
         store.close()
-    assert all(one == seen[0] for one in seen)
+    assert all(result == results[0] for result in results)
     latest = {(kind, address, fingerprint): body for kind, address, fingerprint, body in records}
-    assert [len(entries) for entries in seen[0][0]] == [sum(one[0] == kind for one in records) for kind in ALL]
+    assert [len(entries) for entries in results[0][0]] == [sum(entry[0] == kind for entry in records) for kind in ALL]
     assert all(
-        next(entry.body for entry in reversed(seen[0][0][ALL.index(kind)]) if entry[1:3] == (address, fingerprint))
+        next(entry.body for entry in reversed(results[0][0][ALL.index(kind)]) if entry[1:3] == (address, fingerprint))
         == body
         for (kind, address, fingerprint), body in latest.items()
     )

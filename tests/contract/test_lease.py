@@ -1,4 +1,4 @@
-"""What every lease promises: one holder at a time, and nothing written by who has lost the run."""
+"""The contract of every lease: one holder at a time, and no writes by a process that has lost the run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skillrun.syntax.diagnostics import SkillrunError
 from tests.contract.conftest import Store
 
 
-def test_a_run_is_held_by_one_at_a_time_and_let_go_at_the_end_also_by_an_error(store: Store) -> None:
+def test_a_run_has_one_holder_and_is_released_even_after_an_error(store: Store) -> None:
     other = store.other_lease()
     assert not other.is_held()
 
-    def fails() -> None:
+    def hold_and_fail() -> None:
         with store.lease.hold():
             assert other.is_held()
             with pytest.raises(SkillrunError, match=r"is held|is being run by"), other.hold():
@@ -24,13 +24,13 @@ def test_a_run_is_held_by_one_at_a_time_and_let_go_at_the_end_also_by_an_error(s
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        fails()
+        hold_and_fail()
     assert not other.is_held()
     with other.hold():
         assert store.lease.is_held()
 
 
-def test_who_holds_a_run_may_write(store: Store) -> None:
+def test_the_holder_of_a_run_can_write(store: Store) -> None:
     with store.lease.hold() as guard:
         guard.check()
         guard.check(verify_path=False)
@@ -40,13 +40,13 @@ def test_who_holds_a_run_may_write(store: Store) -> None:
     assert store.journal.find("reply", "a", "1") == {}
 
 
-def test_who_has_lost_a_run_writes_nothing_more_and_sends_nothing(store: Store) -> None:
+def test_a_former_holder_cannot_write_or_send(store: Store) -> None:
     store.files.write("a.md", "before")
     with store.lease.hold() as guard:
         store.lose()
-        for here in (True, False):
+        for verify_path in (True, False):
             with pytest.raises(LeaseLost):
-                guard.check(verify_path=here)
+                guard.check(verify_path=verify_path)
         for write in (
             lambda: store.files.write("a.md", "after"),
             lambda: store.files.write_new("b.md", "after"),

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from skillrun.replay import EffectName
+
 KeyKind = Literal[
     "text",  # a string, rendered as a template
     "value",  # anything; strings in it are templates
@@ -81,9 +83,13 @@ def _keys(**keys: Key) -> Keys:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb of the language: its main value, its other keys, and the fields of its result."""
+    """A verb of the language: its main value, its effects, its other keys, and the fields of its result.
+
+    Steps within a step have their own effects; `each` and `run` count as calls, since their steps usually make some.
+    """
 
     main: Key
+    effects: tuple[EffectName, ...]
     keys: Keys = field(default_factory=_keys)
     result_fields: tuple[str, ...] = ()
     section: bool = False
@@ -109,6 +115,7 @@ QUESTION_KEYS: Final = _keys(text=Key("text", "the text of the question", True),
 VERBS: Final[Mapping[str, Verb]] = {
     "agent": Verb(
         Key("value", "a member or a list of members"),
+        ("calls",),
         _keys(
             output=_OUTPUT,
             schema=_SCHEMA,
@@ -127,6 +134,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "panel": Verb(
         Key("value", "the members, in order or by seat"),
+        ("calls",),
         _keys(
             protocol=Key("text", "the name of the protocol", required=True),
             with_=_WITH,
@@ -140,6 +148,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "ask": Verb(
         Key("questions", "a question, or a list of them"),
+        ("asks",),
         _keys(
             **_OF_QUESTIONS,
             confidence=Key("list", "the confidence levels of an answer, highest first", least=1),
@@ -152,6 +161,7 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "read": Verb(
         Key("text", "a file or a pattern"),
+        ("reads",),
         _keys(
             from_=Key("text", "`project`, or the slug of another run"),
             shape=Key("shape", "the shape of the frontmatter"),
@@ -160,11 +170,13 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "find": Verb(
         Key("value", "paths or patterns, or records with a `path`"),
+        ("reads",),
         _keys(show=Key("integer", "also return the texts, up to this many lines in total", least=1)),
         result_fields=("found", "missing", "withheld", "texts", "left_out"),
     ),
     "write": Verb(
         Key("text", "the artifact's path"),
+        ("writes",),
         _keys(
             template=Key("text", "the template to use instead of the step's section"),
             frontmatter=Key("mapping", "the artifact's frontmatter"),
@@ -175,21 +187,25 @@ VERBS: Final[Mapping[str, Verb]] = {
     ),
     "say": Verb(
         Key("text", "the line to print"),
+        ("pure",),
         _keys(level=Key("choice", "the level; a warning is also added to the summary", values=("info", "warn"))),
     ),
-    "set": Verb(Key("mapping", "the names and their values, in order")),
+    "set": Verb(Key("mapping", "the names and their values, in order"), ("pure",)),
     "decide": Verb(
         Key("rows", "the rows, each with `then`"),
+        ("pure",),
         _keys(order=Key("list", "the values from lowest to highest; the highest applicable row wins", least=1)),
         result_fields=("value", "because"),
     ),
     "repeat": Verb(
         Key("steps", "the steps of one pass"),
+        ("pure",),
         _keys(until=Key("condition", "stop after the first pass in which this holds"), at_most=_AT_MOST),
         result_fields=("times", "exhausted"),
     ),
     "each": Verb(
         Key("list", "the list"),
+        ("calls",),
         _keys(
             steps=Key("steps", "the steps for one item", required=True),
             as_=Key("id", "the name of the current item; default `item`"),
@@ -199,10 +215,11 @@ VERBS: Final[Mapping[str, Verb]] = {
         ),
         result_fields=("done", "failed", "degraded"),
     ),
-    "run": Verb(Key("target", "the workflow"), _keys(with_=_WITH)),
-    "goto": Verb(Key("target", "an earlier phase, or this one"), _keys(at_most=_AT_MOST)),
+    "run": Verb(Key("target", "the workflow"), ("calls",), _keys(with_=_WITH)),
+    "goto": Verb(Key("target", "an earlier phase, or this one"), ("pure",), _keys(at_most=_AT_MOST)),
     "stop": Verb(
         Key("choice", "how the run ends", values=("failed", "completed")),
+        ("pure",),
         _keys(reason=Key("text", "why")),
     ),
 }

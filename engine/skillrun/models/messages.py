@@ -12,7 +12,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol, get_args
 
-from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.replay import RequestFailed
 from skillrun.syntax.sanitizing import sanitize
 
 MessageRole = Literal["user", "assistant", "tool"]
@@ -32,7 +32,7 @@ FATAL_ERRORS = frozenset({"budget", "missing"})
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
-class ModelError(SkillrunError):
+class ModelError(RequestFailed):
     """A call without a reply. `retryable`: the same request may succeed later; `given_up`: the gateway used up its
     attempts, so callers must not retry immediately."""
 
@@ -52,6 +52,11 @@ class ModelError(SkillrunError):
         """Seconds that the provider asks to wait before the next attempt."""
         self.is_unreachable = False
         """No connection was established, so nothing was sent."""
+
+    @property
+    def is_final(self) -> bool:
+        """False for failures that a user can fix: after `resume`, the request is sent again."""
+        return self.kind not in FATAL_ERRORS | CONFIGURATION_ERRORS
 
     def to_dict(self) -> dict[str, Any]:
         record = {"kind": self.kind, "message": self.message, "retryable": self.retryable, "next_step": self.next_step}

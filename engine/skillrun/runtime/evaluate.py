@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from jinja2.exceptions import UndefinedError
 
+from skillrun.definitions import verbs
 from skillrun.definitions.definitions import Step
 from skillrun.events import Said, Tripped
+from skillrun.replay import refuse_in_dry_run
 from skillrun.repository.paths import PathRefused
 from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, failure_value
@@ -22,8 +24,9 @@ from skillrun.runtime.steps.partial_result import PartialResult
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError, Template
 
-UNCOUNTED_VERBS = frozenset({"repeat", "goto", "stop", "set", "say", "decide"})
-MODEL_VERBS = frozenset({"agent", "panel", "run", "each"})  # a fallback for one of these degrades the phase
+PURE_VERBS = frozenset(name for name, verb in verbs.VERBS.items() if verb.effects == ("pure",))
+MODEL_VERBS = frozenset(name for name, verb in verbs.VERBS.items() if "calls" in verb.effects)
+"""A fallback for one of these degrades the phase."""
 ATTEMPTS = 2  # of an agent without a breaker: the first, and one retry
 TRY_AGAIN: Final = "again"
 FAILURE: Final = "failure"
@@ -119,7 +122,7 @@ async def _run_fallback(step: Step, fallback: Step, frame: Frame) -> None:
 async def _run_attempts(step: Step, frame: Frame) -> Any:
     """Attempt a step until nothing is missing or the breaker trips, then apply the breaker's action."""
     act = VERBS[step.verb]
-    if step.verb in UNCOUNTED_VERBS:
+    if step.verb in PURE_VERBS:
         with convert_template_errors(frame, step):
             return await act(step, frame)
     most = ATTEMPTS if step.verb == "agent" else 1
@@ -152,6 +155,9 @@ class StepAttempt:
 
 async def _attempt(act: StepHandler, step: Step, frame: Frame) -> StepAttempt:
     try:
+        if frame.run.session.is_dry_run:
+            for effect in verbs.VERBS[step.verb].effects:
+                refuse_in_dry_run(effect, frame.at(step))
         with convert_template_errors(frame, step):
             result = await act(step, frame)
     except StepFailed as failure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +15,7 @@ from skillrun.library.configuration import Feature, resolve_features
 from skillrun.library.modes import MODES
 from skillrun.library.reply_sizes import ReplySize
 from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
+from skillrun.replay import CALLS, READS, Effect, Replay
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.phase_record import Attempts, Omission, PhaseRecord
 from skillrun.runtime.rerun import Rerun
@@ -86,6 +88,7 @@ class Session:
     budget: Mapping[str, float] = field(default_factory=dict)
     cache: Path | None = None
     reuse_reads: bool = True
+    is_dry_run: bool = False  # nothing outside is executed
     estimate: Mapping[str, Any] | None = None
     sizes: Mapping[str, ReplySize] = field(default_factory=dict)  # sizes of generated replies, by step
     ignore_gotos: bool = False  # skip `goto`: generated replies do not show whether a real run goes back
@@ -126,6 +129,16 @@ class Run:
     key: bytes | None = None  # seals the state; None: the state is not sealed
     has_sent: bool = False  # whether this evaluation has sent anything
     has_saved: bool = False
+
+    @cached_property
+    def replay(self) -> Replay:
+        """Makes every request of this evaluation to the outside."""
+        return Replay(self.journal, self._is_repeated, self.session.is_dry_run)
+
+    def _is_repeated(self, effect: Effect, address: str) -> bool:
+        if effect == CALLS:
+            return self.session.rerun.is_pending(address)
+        return effect == READS and not self.session.reuse_reads
 
     def resolve_model(self, name: str) -> ResolvedModel:
         """Return the model that a name means. Pinned names never change; new pins are saved before the first call."""

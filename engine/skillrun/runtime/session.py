@@ -130,6 +130,7 @@ def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:
     """Return what `reevaluate_run` would do, in memory, even while another process holds the run."""
+    session = replace(session, is_dry_run=True)
     files, journal = MemoryFiles(runs=session.runs), stored.journal_snapshot()
     stored.copy_files(files)
     state, log = _initial_state_and_log(session, stored, inputs)
@@ -155,6 +156,7 @@ async def simulate_run(
 
     The simulation writes to `files`. A new run begins with `state`, if given, and journals its calls in `journal`.
     """
+    session = replace(session, is_dry_run=True)
     files, journal = files or MemoryFiles(runs=session.runs), journal or MemoryJournal()
     if base is not None:
         base.copy_files(files)

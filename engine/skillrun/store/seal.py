@@ -46,7 +46,7 @@ def is_sealed(program: Program, state: State, project: Path, key: bytes | None) 
 
 @dataclass(frozen=True)
 class Claims:
-    """What the state of a run folder from another user or machine would decide if it were this user's own.
+    """What the state of a run folder from another source would decide if it were this user's own.
 
     `paths`: inputs outside of the project. `models`: names with another meaning here, as (name, there, here).
     """
@@ -101,7 +101,7 @@ def revoke_claims(state: State, program: Program, claims: Claims, project: Path)
     if claims.paths:
         names = ", ".join(f"`{name}`" for name in claims.paths)
         raise SkillrunError(
-            f"the run is from another user or machine, and {names} would let it read outside of this project",
+            f"the run is from another source, and {names} would let it read outside of this project",
             f"{CHANGE_INPUT_HINT}, or adopt the run with `--adopt`",
         )
     for name, _, _ in claims.models:

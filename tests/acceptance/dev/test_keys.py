@@ -171,7 +171,7 @@ def test_while_it_is_stopped_the_terminal_is_as_it_was(dev: Keyed) -> None:
 @pytest.mark.slow
 def test_the_terminal_is_as_it_was_when_the_run_is_lost(dev: Keyed, folder: Path) -> None:
     (folder / "runs" / "dev-pair" / ".run" / "lock").unlink()
-    assert "was removed or exchanged" in dev.press("s", "was removed or exchanged")
+    assert "was removed or replaced" in dev.press("s", "was removed or replaced")
     assert dev.process.wait(20) == 1
     assert dev.reads_lines()
     dev.end()

@@ -84,7 +84,7 @@ def test_a_run_that_is_lost_is_not_watched_any_longer(project: Call) -> None:
         send = folder / "skills" / "greeting" / "send.md"
         send.write_text(send.read_text().replace("To ", "For "))
         said = run.communicate()[0]
-    assert (run.returncode, "lock was removed or exchanged" in said, "Traceback" in said) == (1, True, False), said
+    assert (run.returncode, "lock was removed or replaced" in said, "Traceback" in said) == (1, True, False), said
     assert (folder / "runs" / "dev-greeting" / "state.md").read_text() == state
 
 

@@ -81,7 +81,7 @@ def test_a_state_of_a_newer_version_is_refused_and_left_alone(plan: Plans) -> No
             "`round` is `one`\n  round: one\n         ^\nhint: it is a whole number from 1 to 10,000\n",
         ),
         ("---\nschema_version: 2", "", "has no frontmatter with a `schema_version`"),
-        ("round: 1", "round: [", "mend or restore the file; nothing was changed"),
+        ("round: 1", "round: [", "fix or restore the file; nothing was changed"),
     ],
 )
 def test_a_state_that_was_spoilt_by_hand_is_refused_and_left_alone(

@@ -126,8 +126,8 @@ def test_an_old_state_is_brought_forward_by_the_mapping_and_a_copy_is_kept(
     old_run(refine, current_phase=phase, mode="standard")
     before = (refine.folder / "state.md").read_bytes()
     done = refine.resume()
-    assert "state.md was of schema version 1 and is now 2" in done.out
-    assert f"it is in {now}" in done.out
+    assert "state.md was migrated from schema version 1 to 2" in done.out
+    assert f"the run is in the phase {now}" in done.out
     assert (refine.folder / "state.v1.md").read_bytes() == before
     state = refine.state()
     assert (state["schema_version"], state["inputs"]["idea"], state["inputs"]["mode"]) == (2, IDEA, "standard")
@@ -186,7 +186,7 @@ def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refine
     before = (refine.folder / "state.md").read_bytes()
     done = refine.resume()
     assert done.code == 1
-    assert "the old state is in `PARTY`, which no phase has been called" in done.err
+    assert "the old state is in `PARTY`, which is not the name of a phase" in done.err
     old = {key: value for key, value in OLD.items() if key != "idea"}
     assert (refine.folder / "state.md").read_bytes() == before
     assert [path.name for path in refine.folder.iterdir() if path.suffix == ".md"] == ["state.md"]
@@ -195,7 +195,7 @@ def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refine
     assert "idea" not in old
     done = refine.resume()
     assert (done.code, "`idea` is missing" in done.err) == (1, True)
-    assert "` brings the run forward" in skillrun("show", NAME).err
+    assert "` migrates the run" in skillrun("show", NAME).err
 
 
 @pytest.mark.slow

@@ -160,12 +160,12 @@ def test_what_has_a_higher_priority_is_worked_on_earlier(notes: Path, skillrun: 
 
 
 def test_limits_that_cannot_be_are_refused(skillrun: Call, store: str) -> None:
-    assert skillrun("limits").out.startswith("no provider has a limit over all workers")
+    assert skillrun("limits").out.startswith("no provider has a shared limit")
     for wrong in ("anthropic", "anthropic=0", "anthropic=-1", "anthropic=many", "=3"):
         done = skillrun("limits", wrong)
         assert done.code == 2
-        assert f"`{wrong}` is no limit" in done.err
+        assert f"`{wrong}` is not a valid limit" in done.err
     near = skillrun("limits", "antropic=3")
     assert near.code == 0
-    assert "no provider here is called `antropic`; did you mean `anthropic`?" in near.err
-    assert skillrun("limits", "antropic=none").out.startswith("no provider has a limit")
+    assert "no provider is named `antropic`; did you mean `anthropic`?" in near.err
+    assert skillrun("limits", "antropic=none").out.startswith("no provider has a shared limit")

@@ -79,7 +79,7 @@ def test_a_worker_whose_lease_is_over_in_a_call_writes_nothing_once_another_has_
         os.kill(first.pid, signal.SIGCONT)
         out, err = first.communicate(timeout=60)
     assert first.returncode == 1
-    assert "ada: failed: the run `ada` was taken up by" in out, (out, err)
+    assert "ada: failed: the run `ada` was taken over by" in out, (out, err)
     assert open_database(store).rows("SELECT seq, chain, epoch FROM records ORDER BY seq") == whole
     assert sorted(number for _, number in replies(store)) == [1] * CALLS
     assert status(store, "ada") == "completed"
@@ -172,7 +172,7 @@ def test_what_is_pushed_has_a_worker_go_on_where_that_is_typed(
     assert skillrun("push", "trip", "here").out.endswith("pushed 1 file to trip\n")
     assert status(store, "trip") == "waiting"
     (folder / "here/more.md").write_text("Mine too.\n")
-    assert skillrun("push", "trip", "here", "--go-on").out.endswith("a worker goes on with the run\n")
+    assert skillrun("push", "trip", "here", "--go-on").out.endswith("queued the run for a worker\n")
     ((before,),) = open_database(store).rows("SELECT epoch FROM runs")
     assert status(store, "trip") == "queued"
     start()  # type: ignore[operator]
@@ -181,7 +181,7 @@ def test_what_is_pushed_has_a_worker_go_on_where_that_is_typed(
     assert skillrun("cancel", "trip").code == 0
     (folder / "here/last.md").write_text("And this.\n")
     late = skillrun("push", "trip", "here", "--go-on")
-    assert "is being run, is over, or was not submitted" in late.err
+    assert "it is running, has ended, or was not submitted" in late.err
     assert status(store, "trip") == "cancelled"
 
 

@@ -97,7 +97,7 @@ def test_a_store_that_is_away_for_too_long_loses_the_run_and_says_nothing_of_it(
     with pytest.raises(StoreUnavailable):
         row.retry(away)
     lease = PostgresLease(row, lambda: "failed")
-    with pytest.raises(LeaseLost, match="was left: it does not answer"), lease.hold():
+    with pytest.raises(LeaseLost, match="was interrupted: it does not answer"), lease.hold():
         row.retry(away)
     assert status(submitted) == "running"
 

@@ -106,4 +106,4 @@ def test_without_a_host_it_is_this_machine_alone(skillrun: Call, store: str) -> 
     with pytest.raises(UsageError):
         parse_address("everywhere")
     refused = skillrun("worker", "--metrics", "everywhere")
-    assert (refused.code, refused.err.splitlines()[0]) == (2, "error: `everywhere` is no address")
+    assert (refused.code, refused.err.splitlines()[0]) == (2, "error: `everywhere` is not a valid address")

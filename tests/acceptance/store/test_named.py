@@ -40,7 +40,7 @@ def test_the_users_own_config_names_the_store_behind_the_environment_and_the_opt
     assert (folder / "runs/ada/state.md").exists()
     with empty() as other:
         monkeypatch.setenv(STORE_VARIABLE, other)
-        assert "is no store of skillrun yet" in skillrun("runs").err
+        assert "is not a skillrun store yet" in skillrun("runs").err
     monkeypatch.delenv(STORE_VARIABLE)
     told(own, "store: postgresql://nobody@127.0.0.1:9/none\n")
     assert "does not answer" in skillrun("runs").err
@@ -57,7 +57,7 @@ def test_a_project_names_no_store(project: Make, skillrun: Call, own: Path, monk
     for command in (("validate",), ("greeting", "Ada", *SCRIPTED)):
         refused = skillrun(*command)
         assert (refused.code, line in refused.out + refused.err) == (1, True)
-    assert "is no store of" not in skillrun("runs").err
+    assert "is not a skillrun store" not in skillrun("runs").err
     assert skillrun("runs").code == 0
     told(folder, 'store: ""\n')
     assert skillrun("validate").code == 0

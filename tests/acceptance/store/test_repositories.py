@@ -79,12 +79,12 @@ def test_a_repository_that_a_worker_cannot_have_leaves_the_run_to_others_and_say
     assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{wanted.url}@{wanted.sha}", *SCRIPTED).code == 0
     start()  # type: ignore[operator]
     left = until(lambda: skillrun("workers", "--json").json["left"])
-    assert "nothing is fetched from files here" in left["x"]
-    assert "`x` was left to others by " in skillrun("workers").err
+    assert "file:// URLs are not allowed here" in left["x"]
+    assert "`x` was declined by " in skillrun("workers").err
     shown = skillrun("show", "x")
     assert shown.code == 2
-    assert "`x` has not begun, and waits for a worker of the queue `default`: " in shown.err
-    assert "nothing is fetched from files here" in shown.err
+    assert "`x` has not started; it waits for a worker of the queue `default`: " in shown.err
+    assert "file:// URLs are not allowed here" in shown.err
     assert status(store, "x") == "queued"
     assert skillrun("work", "x", "--file-urls").out == "x: completed\n"
     assert skillrun("workers", "--json").json["left"] == {}
@@ -99,7 +99,7 @@ def test_a_commit_that_is_not_there_fails_the_run_with_a_word(
     url = committed(origin).url
     assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{url}@{COMMIT}", *SCRIPTED).code == 0
     assert skillrun("work", "x", "--file-urls").out == f"x: failed: {url} has no commit {COMMIT}\n"
-    assert f"`x` has never begun, and is failed: {url} has no commit {COMMIT}" in skillrun("show", "x").err
+    assert f"`x` never started and is failed: {url} has no commit {COMMIT}" in skillrun("show", "x").err
     assert status(store, "x") == "failed"
     assert skillrun("work", "x", "--file-urls").out == "x: nothing to do\n"
 
@@ -116,12 +116,12 @@ def test_a_path_that_does_not_travel_is_refused_before_anything_is_sent(
         (project / name).mkdir()
         (project / name / "a.txt").write_text(name)
     for typed, message in {
-        str(origin): "lies outside of the project and stays here",
-        "../origin": "lies outside of the project and stays here",
-        "built": "of which nothing travels",
+        str(origin): "is outside of the project and is not sent",
+        "../origin": "is outside of the project and is not sent",
+        "built": "which has no files to send",
         "none": "does not exist",
-        "https://host/x.git@main": "names no commit of a repository in full",
-        f"https://me:hush@host/x.git@{COMMIT}": "may hold no key",
+        "https://host/x.git@main": "is not a repository URL with a full commit hash",
+        f"https://me:hush@host/x.git@{COMMIT}": "must not contain credentials",
     }.items():
         refused = skillrun("submit", "look", "x", "--repo", typed, *SCRIPTED)
         assert (refused.code, message in refused.err) == (2, True), refused.err

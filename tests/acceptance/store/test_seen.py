@@ -28,8 +28,8 @@ def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
     start: Start,  # noqa: F811
 ) -> None:
     assert skillrun("workers").out.splitlines() == [
-        "there is no worker",
-        "0 runs queued, 0 running, 0 waiting for a person",
+        "no workers",
+        "0 runs queued, 0 running, 0 waiting for a user",
     ]
     worker = start("--runs", "3")
     (listed,) = until(lambda: skillrun("workers", "--json").json["workers"])
@@ -56,7 +56,7 @@ def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with start_skillrun("logs", "-f", "ada", cwd=folder, text=True, **pipes) as follower:
         assert follower.stderr is not None
-        assert "`ada` has not begun, and waits for a worker of the queue `default`" in follower.stderr.readline()
+        assert "`ada` has not started; it waits for a worker of the queue `default`" in follower.stderr.readline()
         assert skillrun("work", "ada").code == 0
         out, _ = follower.communicate(timeout=60)
     assert follower.returncode == 0
@@ -65,7 +65,7 @@ def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun
     assert skillrun("logs", "bob").code == 2
     assert skillrun("cancel", "bob").code == 0
     over = skillrun("logs", "-f", "bob")
-    assert (over.code, "`bob` has never begun, and is cancelled" in over.err) == (2, True)
+    assert (over.code, "`bob` never started and is cancelled" in over.err) == (2, True)
 
 
 @pytest.mark.row("W6")
@@ -79,7 +79,9 @@ def test_a_worker_that_was_not_heard_of_for_a_lease_is_said_to_be_lost(skillrun:
         ["a-1", "there"],
         ["b-2", "lost"],
     ]
-    assert called.err == "not heard of: b-2; what they had goes to others, and `skillrun worker` starts one\n"
+    assert (
+        called.err == "no heartbeat: b-2; other workers take over their runs, and `skillrun worker` starts a worker\n"
+    )
     open_database(store).rows("UPDATE workers SET seen_at = now() - interval '8 d' WHERE name = 'b-2'")
     roster.remove_worker("a-1")
     assert roster.list_workers() == []

@@ -150,9 +150,9 @@ def test_a_database_becomes_a_store_once_and_a_newer_one_is_left_unchanged(
     project("greeting")
     refused = skillrun("greeting", "Ada", *SCRIPTED)
     assert refused.code == 1
-    assert "is no store of skillrun yet" in refused.err
+    assert "is not a skillrun store yet" in refused.err
     assert "skillrun store migrate" in refused.err
-    assert "brought to version" in skillrun("store", "migrate").out
+    assert "applied version" in skillrun("store", "migrate").out
     assert "is up to date" in skillrun("store", "migrate").out
     assert "0 runs" in skillrun("store", "check").out
     from skillrun.extensions.workers.commands.open_store import open_store
@@ -165,14 +165,14 @@ def test_a_database_becomes_a_store_once_and_a_newer_one_is_left_unchanged(
     for command in (("greeting", "Ada", *SCRIPTED), ("store", "migrate"), ("store", "check"), ("runs",)):
         refused = skillrun(*command)
         assert refused.code == 1
-        assert "is of version 99" in refused.err
+        assert "has version 99" in refused.err
     assert open_database(database).rows("SELECT count(*) FROM runs") == [(0,)]
 
 
 @pytest.mark.parametrize(
     ("url", "code", "message"),
     [
-        ("sqlite:///runs.db", 2, "the store is no Postgres"),
+        ("sqlite:///runs.db", 2, "the store URL is not a Postgres URL"),
         ("postgresql://nobody@127.0.0.1:9/none", 1, "does not answer"),
     ],
 )
@@ -198,7 +198,7 @@ def test_a_store_that_is_away_at_the_start_is_said_by_all_that_works_on_it(
     done = skillrun(*command)
     assert (done.code, done.out) == (1, "")
     assert "the store none at 127.0.0.1:9 does not answer" in done.err
-    assert "look whether it runs, and at its URL" in done.err
+    assert "check that it is running, and check its URL" in done.err
 
 
 def test_a_user_without_rights_is_refused_and_nothing_is_changed(
@@ -213,12 +213,12 @@ def test_a_user_without_rights_is_refused_and_nothing_is_changed(
         url = database.replace("//skillrun@", f"//{role}@")
         monkeypatch.setenv(STORE_VARIABLE, url)
         refused = skillrun("store", "migrate")
-        assert (refused.code, "refuses: permission denied for schema" in refused.err) == (1, True)
-        assert "look at the user of its URL and at what it may do" in refused.err
+        assert (refused.code, "denied access: permission denied for schema" in refused.err) == (1, True)
+        assert "check the user in its URL, and that user's privileges" in refused.err
         migrate(owner)
         for command in (("greeting", "Ada", *SCRIPTED), ("submit", "greeting", "Ada", *SCRIPTED), ("worker",)):
             refused = skillrun(*command)
-            assert (refused.code, "refuses: permission denied for table" in refused.err) == (1, True), refused.err
+            assert (refused.code, "denied access: permission denied for table" in refused.err) == (1, True), refused.err
         assert owner.rows("SELECT count(*) FROM runs") == [(0,)]
         open_database(url).close()
     finally:
@@ -231,8 +231,8 @@ def test_a_user_without_rights_is_refused_and_nothing_is_changed(
     [
         ("9.6.24", "PostgreSQL 9.6.24 on x86_64", "is PostgreSQL 9.6.24, which is too old"),
         ("13.23", "PostgreSQL 13.23 on x86_64", "is PostgreSQL 13.23, which is too old"),
-        ("15.2", "PostgreSQL 15.2-YB-2.25.1.0-b0 on x86_64", "is no PostgreSQL: PostgreSQL 15.2-YB"),
-        ("13.0.0", "CockroachDB CCL v23.1.11", "is no PostgreSQL: CockroachDB CCL v23.1.11"),
+        ("15.2", "PostgreSQL 15.2-YB-2.25.1.0-b0 on x86_64", "is not PostgreSQL: PostgreSQL 15.2-YB"),
+        ("13.0.0", "CockroachDB CCL v23.1.11", "is not PostgreSQL: CockroachDB CCL v23.1.11"),
     ],
 )
 def test_a_server_that_is_too_old_or_only_speaks_as_one_is_refused_with_what_is_needed(
@@ -258,7 +258,7 @@ def test_a_server_of_something_else_is_said_to_be_no_store(
         monkeypatch.setenv(STORE_VARIABLE, url + more)
         refused = skillrun("runs")
         assert refused.code == 1
-        assert "is no PostgreSQL" in refused.err
+        assert "is not PostgreSQL" in refused.err
 
 
 def test_a_password_is_never_shown(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:

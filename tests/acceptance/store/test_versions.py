@@ -34,7 +34,7 @@ def test_runs_in_flight_on_the_version_before_go_on_to_their_end(left: str, skil
     missing = [number for number in load_migrations() if number > BEFORE]
     assert f"lacks version {', '.join(map(str, missing))}, which this skillrun needs" in refused.err
     assert database.rows(RECORDS) == before
-    assert f"brought to version {', '.join(map(str, missing))}\n" in skillrun("store", "migrate").out
+    assert f"applied version {', '.join(map(str, missing))}\n" in skillrun("store", "migrate").out
     assert skillrun("work", "ada").out.endswith("ada: completed\n")
     answers = tmp_path / "answers.yaml"
     answers.write_text("choose/where: the lake\n")

@@ -53,7 +53,7 @@ def test_an_edit_is_in_the_store_and_counts_as_one_by_hand(
     assert _content(artifact).endswith("mine\n")
     assert artifact in str(skillrun("show", "ada", "--json").json["changed_by_hand"])
     _editor(tmp_path, "true", monkeypatch)
-    assert skillrun("edit", "ada", artifact).out == f"{artifact} is as it was\n"
+    assert skillrun("edit", "ada", artifact).out == f"{artifact} is unchanged\n"
     assert skillrun("edit", "ada", "nothing.md").code == 2
     _editor(tmp_path, 'echo "x: 1" > "$1"', monkeypatch)
     assert "belongs to the run itself" in skillrun("edit", "ada", "state.md").err
@@ -73,8 +73,8 @@ def test_what_somebody_else_has_changed_meanwhile_stays_and_ones_own_is_kept_her
     monkeypatch.setattr(RunEdits, "put", late)
     refused = skillrun("edit", "ada", artifact)
     assert refused.code == 1
-    assert "was changed by somebody else meanwhile" in refused.err
-    kept = Path(refused.err.rsplit("yours is in ", 1)[1].strip())
+    assert "was changed by another user meanwhile" in refused.err
+    kept = Path(refused.err.rsplit("your version is in ", 1)[1].strip())
     assert kept.read_text() == "mine\n"
     assert _content(artifact) == "theirs\n"
 
@@ -109,7 +109,7 @@ def test_where_both_sides_changed_nothing_is_written_and_the_others_gets_a_name_
     (Path("copy") / artifact).write_text("mine\n")
     (Path("copy") / "new.md").write_text("new\n")
     refused = skillrun("push", "ada", "copy")
-    assert (refused.code, "changed by somebody else since" in refused.err) == (1, True)
+    assert (refused.code, "changed by another user meanwhile:" in refused.err) == (1, True)
     assert _content(artifact) == "theirs\n"
     assert "new.md" not in _edits().list_files()
     pulled = skillrun("pull", "ada", "copy", "--json")
@@ -129,8 +129,8 @@ def test_where_both_sides_changed_nothing_is_written_and_the_others_gets_a_name_
 def test_a_folder_that_is_something_else_is_left_alone(artifact: str, skillrun: Call) -> None:
     Path("mine").mkdir()
     (Path("mine") / "a.md").write_text("a")
-    assert "no copy of a run" in skillrun("pull", "ada", "mine").err
-    assert "`skillrun pull ada` makes one" in skillrun("push", "ada").err
+    assert "is not a copy of a run" in skillrun("pull", "ada", "mine").err
+    assert "`skillrun pull ada` creates one" in skillrun("push", "ada").err
     assert [path.name for path in Path("mine").iterdir()] == ["a.md"]
 
 
@@ -153,7 +153,7 @@ def test_a_run_in_a_folder_is_said_to_be_there(
     for command in ("edit", "pull", "push"):
         refused = skillrun(command, "ada")
         assert refused.code == 2
-        assert "`ada` is in a folder, and its files are there" in refused.err
+        assert "`ada` is a run in a local folder" in refused.err
         assert "runs/ada" in refused.err
     assert skillrun("edit", "nobody").err.startswith("error: no store is configured")
     open_database(store)

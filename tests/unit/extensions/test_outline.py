@@ -294,9 +294,9 @@ def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
     program.write_text(dies)
     monkeypatch.setattr(parser_process, "__file__", str(program))
     first, _, failed, *_ = shown = ask(tmp_path, "Outline").split("\n")
-    assert (first, failed) == ("a.py (1 line)", "b.py (1 line): no outline, the parser failed on it")
+    assert (first, failed) == ("a.py (1 line)", "b.py (1 line): no outline, the parser failed on this file")
     assert shown[3:] == ["c.py (1 line)", "  1 def c()"]
-    only = "error: `b.py` has 1 line and no outline: the parser failed on it; use Read or Grep"
+    only = "error: `b.py` has 1 line and no outline: the parser failed on this file; use Read or Grep"
     assert ask(tmp_path, "Outline", path="b.py") == only
     assert ask(tmp_path, "Grep", pattern="def b") == "b.py\n1:def b(): ..."
 
@@ -309,9 +309,9 @@ def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often(monkeypat
         with monkeypatch.context() as patch:
             patch.setitem(_BY_EXTENSION, "py", Grammar("tree_sitter_python", "(no query"))
             for _ in range(3):
-                with pytest.raises(NoOutline, match="failed on it"):
+                with pytest.raises(NoOutline, match="failed on this file"):
                     parser.definitions("a.py", b"")
-        with pytest.raises(NoOutline, match="failed on 3 files before it"):
+        with pytest.raises(NoOutline, match="already failed on 3 files"):
             parser.definitions("a.py", b"")
 
 
@@ -322,7 +322,10 @@ def test_a_file_that_takes_too_long_has_no_outline(tmp_path: Path, monkeypatch: 
         Path(parser_process.__file__).read_text().replace("SECONDS: Final = 2.0", "SECONDS: Final = 0.02")
     )
     monkeypatch.setattr(parser_process, "__file__", str(program))
-    with DefinitionParser(time.monotonic() + 30) as parser, pytest.raises(NoOutline, match="the parser failed on it"):
+    with (
+        DefinitionParser(time.monotonic() + 30) as parser,
+        pytest.raises(NoOutline, match="the parser failed on this file"),
+    ):
         parser.definitions("a.py", b"(" * 5_000)
 
 

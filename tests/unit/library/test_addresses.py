@@ -1,4 +1,4 @@
-"""Addresses: what is on this machine, what can be read on its way, and what is no address."""
+"""Provider addresses: local, insecure and invalid ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.finding("FZ2", "FZ10"), pytest.mark.row("Z2")]
         "http://[::1]:80/x",
     ],
 )
-def test_it_is_on_this_machine(url: str) -> None:
+def test_a_loopback_address_is_local(url: str) -> None:
     address = parse_address(url)
     assert address.is_local
     assert not address.is_insecure
@@ -30,7 +30,7 @@ def test_it_is_on_this_machine(url: str) -> None:
     ["10.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.1.example.org", "localhost.example.org",
      "localhost.", "a.localhost", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[::2]", "example.org"],
 )  # fmt: skip
-def test_every_other_spelling_is_another_machine(host: str) -> None:
+def test_any_other_spelling_of_a_host_is_remote(host: str) -> None:
     assert parse_address(f"http://{host}/v1").is_insecure
     address = parse_address(f"https://{host}:8443/v1/a.b~c/%20")
     assert not address.is_local
@@ -45,7 +45,7 @@ def test_every_other_spelling_is_another_machine(host: str) -> None:
      "http://h?x=secret", "http://h/v1#secret", "http://h\u3002org", "http://ho st", "http://h%2e", "http://h/\u00e4",
      " http://h", "http://h ", "http:\\\\h", "http://h/\\evil"],
 )  # fmt: skip
-def test_what_is_no_address_is_refused_and_not_repeated(url: str) -> None:
+def test_an_invalid_address_is_rejected_and_not_repeated_in_the_message(url: str) -> None:
     with pytest.raises(AddressError) as caught:
         parse_address(url)
     assert "secret" not in str(caught.value)

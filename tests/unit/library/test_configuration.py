@@ -1,4 +1,4 @@
-"""Config merges key by key; only collections are open; features resolve by mode and by what they require."""
+"""Config layers merge key by key; only collections accept new keys; features depend on modes and requirements."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ parts: [{name: first, required: true}, {name: second, note: short}]
 
 def layer(text: str) -> Mapping:
     problems = Problems()
-    found = parse_config(Source.of(text), problems)
-    assert found is not None
+    mapping = parse_config(Source.of(text), problems)
+    assert mapping is not None
     assert not len(problems)
-    return found
+    return mapping
 
 
-def merged(*texts: str) -> tuple[dict[str, Any], list[str]]:
+def merge_layers(*texts: str) -> tuple[dict[str, Any], list[str]]:
     problems = Problems()
     data = merge([layer(text) for text in (*texts, SHIPPED)], problems)
-    return data, [f"{one.severity} {one.line} {one.message}; {one.hint}" for one in problems]
+    return data, [f"{problem.severity} {problem.line} {problem.message}; {problem.hint}" for problem in problems]
 
 
-def test_a_layer_changes_single_keys_and_the_strongest_comes_first() -> None:
-    data, problems = merged("threshold: 7\n", "threshold: 6\nlimits: {calls: 3}\nwords: [three]\nweight: 1\n")
+def test_a_layer_overrides_single_keys_and_the_first_layer_wins() -> None:
+    data, problems = merge_layers("threshold: 7\n", "threshold: 6\nlimits: {calls: 3}\nwords: [three]\nweight: 1\n")
     assert problems == []
     assert (data["threshold"], data["limits"], data["words"]) == (7, {"calls": 3, "note": "text"}, ["three"])
     assert data["weight"] == 1
 
 
 def test_a_list_of_records_is_replaced_as_a_whole() -> None:
-    data, problems = merged("parts:\n- {name: only, note: long, required: false}\n")
+    data, problems = merge_layers("parts:\n- {name: only, note: long, required: false}\n")
     assert problems == []
     assert data["parts"] == [{"name": "only", "note": "long", "required": False}]
 
 
-def test_a_key_that_is_left_empty_changes_nothing() -> None:
-    data, problems = merged("presets:\nlimits: {calls: }\nwords:\n")
+def test_an_empty_key_changes_nothing() -> None:
+    data, problems = merge_layers("presets:\nlimits: {calls: }\nwords:\n")
     assert problems == []
     assert data == yaml.safe_load(SHIPPED)
 
@@ -86,8 +86,8 @@ def test_a_key_that_is_left_empty_changes_nothing() -> None:
         ("parts: [{name: [x]}]\n", "error 1 `parts[].name` is a list; the shipped config has text; "),
     ],
 )
-def test_what_does_not_fit_is_a_problem_and_left_out(text: str, problem: str) -> None:
-    data, problems = merged(text)
+def test_an_invalid_value_is_reported_and_ignored(text: str, problem: str) -> None:
+    data, problems = merge_layers(text)
     assert problems == [problem]
     if problem.startswith("error"):
         assert data == yaml.safe_load(SHIPPED)
@@ -96,8 +96,8 @@ def test_what_does_not_fit_is_a_problem_and_left_out(text: str, problem: str) ->
 @pytest.mark.parametrize(
     "entry", ["presets: {mine: {members: [z]}}", "lists: {green: [z]}", "texts: {green: z}", "numbers: {green: 30}"]
 )
-def test_a_collection_takes_new_entries(entry: str) -> None:
-    data, problems = merged(entry)
+def test_a_collection_accepts_new_entries(entry: str) -> None:
+    data, problems = merge_layers(entry)
     assert problems == []
     name, added = next(iter(yaml.safe_load(entry).items()))
     assert data[name] == {**yaml.safe_load(SHIPPED)[name], **added}
@@ -112,9 +112,9 @@ VALUES = st.recursive(
 
 @pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), VALUES), st.dictionaries(st.sampled_from(["a", "b"]), VALUES))
-def test_merging_keeps_every_key_and_every_type_of_the_shipped_file(base: dict[str, Any], over: dict[str, Any]) -> None:
+def test_merging_keeps_every_key_and_every_type_of_the_shipped_file(base: dict[str, Any], top: dict[str, Any]) -> None:
     problems = Problems()
-    data = merge([layer(yaml.safe_dump(over)), layer(yaml.safe_dump(base))], problems)
+    data = merge([layer(yaml.safe_dump(top)), layer(yaml.safe_dump(base))], problems)
     assert data.keys() == base.keys()
     assert {key: type(value) for key, value in data.items()} == {key: type(value) for key, value in base.items()}
     assert merge([layer("{}"), layer(yaml.safe_dump(base))], problems) == base
@@ -133,11 +133,11 @@ FEATURES: dict[str, Any] = {
 
 
 @pytest.mark.row("P15")
-def test_a_feature_is_on_when_enabled_in_this_mode_and_with_all_it_requires() -> None:
+def test_a_feature_is_on_when_it_and_its_requirements_are_enabled_in_the_mode() -> None:
     rapid, advanced = resolve_features(FEATURES, "rapid"), resolve_features(FEATURES, "advanced")
-    assert [name for name, one in advanced.items() if one.on] == ["basic", "deep", "wide"]
-    assert [name for name, one in rapid.items() if one.on] == ["basic"]
-    assert {name: one.because for name, one in rapid.items() if one.because} == {
+    assert [name for name, feature in advanced.items() if feature.on] == ["basic", "deep", "wide"]
+    assert [name for name, feature in rapid.items() if feature.on] == ["basic"]
+    assert {name: feature.because for name, feature in rapid.items() if feature.because} == {
         "deep": "not in rapid mode",
         "wide": "needs deep",
         "off": "not enabled",
@@ -150,11 +150,11 @@ def test_a_feature_is_on_when_enabled_in_this_mode_and_with_all_it_requires() ->
 
 
 @pytest.mark.row("P15")
-def test_cycles_and_unknown_names_of_features_are_found_where_they_stand() -> None:
+def test_feature_cycles_and_unknown_features_are_reported_at_their_lines() -> None:
     problems = Problems()
     config = layer(yaml.safe_dump({"features": FEATURES}, sort_keys=False))
     check_switches(config, {"features": FEATURES}, problems)
-    assert [(one.code, one.source_line.strip(), one.message) for one in problems] == [
+    assert [(problem.code, problem.source_line.strip(), problem.message) for problem in problems] == [
         ("cycle", "- right", "`left` requires itself through `right`"),
         ("cycle", "- left", "`right` requires itself through `left`"),
         ("unknown-feature", "- nowhere", "there is no feature `nowhere`"),
@@ -172,21 +172,21 @@ def test_cycles_and_unknown_names_of_features_are_found_where_they_stand() -> No
         "2",
     ],
 )
-def test_a_breaker_has_a_limit_and_an_action(breaker: str) -> None:
+def test_a_breaker_needs_a_limit_and_an_action(breaker: str) -> None:
     problems = Problems()
     check_switches(layer(f"breakers:\n  review: {breaker}\n  other: {{limit: 1, then: fall back}}\n"), {}, problems)
-    assert [(one.line, one.severity) for one in problems] == [(2, "error")]
+    assert [(problem.line, problem.severity) for problem in problems] == [(2, "error")]
 
 
 @pytest.mark.row("P14", "P15")
-def test_a_project_changes_one_key_of_a_breaker_or_a_feature() -> None:
+def test_a_project_can_change_one_key_of_a_breaker_or_a_feature() -> None:
     problems = Problems()
     shipped = {"breakers": {"review": {"limit": 2, "then": "skip"}}, "features": {"deep": {"enabled": False}}}
     check_switches(layer("breakers: {review: {then: ask}}\nfeatures: {deep: {modes: [rapid]}}\n"), shipped, problems)
     assert list(problems) == []
 
 
-def test_dollars_and_minutes_of_the_shipped_config_may_be_fractions() -> None:
+def test_budgets_in_dollars_and_minutes_accept_fractions() -> None:
     problems = Problems()
     shipped = layer((package_library() / "config" / "skillrun.yaml").read_text(encoding="utf-8"))
     data = merge((layer("budgets: {price: 2.5, minutes: 0.5}\n"), shipped), problems)

@@ -1,4 +1,4 @@
-"""Where files are found, which one wins, and what files from elsewhere come to."""
+"""Where the library finds files, which root wins, and how it reads files of other tools."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def write(root: Root, files: dict[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def found(library: Library) -> list[str]:
-    return [f"{one.severity} {one.path}:{one.line} {one.code}" for one in library.problems]
+def list_problems(library: Library) -> list[str]:
+    return [f"{problem.severity} {problem.path}:{problem.line} {problem.code}" for problem in library.problems]
 
 
 def test_the_first_root_that_has_a_file_wins(roots: tuple[Root, ...]) -> None:
@@ -48,7 +48,7 @@ def test_names_come_from_every_root(roots: tuple[Root, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", ["../secret", "a/../../secret", "/etc/passwd", "."])
-def test_nothing_outside_the_folders_is_found(roots: tuple[Root, ...], name: str) -> None:
+def test_a_name_cannot_reach_outside_the_library_folders(roots: tuple[Root, ...], name: str) -> None:
     write(roots[0], {"secret.md": "---\nname: secret\n---\n", "skills/a/one.md": ""})
     assert Library(roots).role(name) is None
     assert Library(roots).text(name) is None
@@ -57,35 +57,35 @@ def test_nothing_outside_the_folders_is_found(roots: tuple[Root, ...], name: str
 CONFIGS = {path.stem for path in (package_library() / "config").glob("*.yaml")}
 
 
-@pytest.mark.parametrize("name", sorted(CONFIGS - {"models"}))  # whose providers are for users alone to name
-def test_a_whole_copy_of_a_shipped_config_has_no_problem(tmp_path: Path, name: str) -> None:
-    """It is how people begin to change one."""
+@pytest.mark.parametrize("name", sorted(CONFIGS - {"models"}))  # only users may name providers
+def test_an_unchanged_copy_of_a_shipped_config_has_no_problems(tmp_path: Path, name: str) -> None:
+    """Authors start from such a copy."""
     shipped, copy = package_library(), Root(tmp_path, "", "project")
     write(copy, {f"config/{name}.yaml": (shipped / f"config/{name}.yaml").read_text(encoding="utf-8")})
     library = Library((copy, Root(shipped, "skillrun:", "library")))
-    config, alone = library.config(name), Library((Root(shipped, "skillrun:", "library"),)).config(name)
+    config, original = library.config(name), Library((Root(shipped, "skillrun:", "library"),)).config(name)
     assert config is not None
-    assert alone is not None
-    assert (config.data, config.modes, found(library)) == (alone.data, alone.modes, [])
+    assert original is not None
+    assert (config.data, config.modes, list_problems(library)) == (original.data, original.modes, [])
 
 
-def test_a_file_that_cannot_be_read_is_a_problem(roots: tuple[Root, ...]) -> None:
+def test_an_unreadable_file_is_reported(roots: tuple[Root, ...]) -> None:
     write(roots[0], {"workflows/hello.md": WORKFLOW.format(name="hello", text="x"), "skills/hello/say.md": ""})
     (roots[0].path / "skills/hello/say.md").write_bytes(b"---\nkind: \xff\n---\n")
     library = Library(roots[:1])
     assert check_workflow(library, "hello") is None
-    assert found(library) == ["error project:skills/hello/say.md:2 encoding"]
+    assert list_problems(library) == ["error project:skills/hello/say.md:2 encoding"]
 
 
 @pytest.mark.slow
-def test_one_shipped_phase_can_be_overridden(tmp_path: Path) -> None:
+def test_a_project_can_override_one_shipped_phase(tmp_path: Path) -> None:
     shipped = Root(package_library(), "skillrun:", "library")
     project = Root(tmp_path, "", "project")
     text = (shipped.path / "skills/plan/setup.md").read_text(encoding="utf-8")
-    write(project, {"skills/plan/setup.md": text.replace("# Request", "# What is wanted")})
+    write(project, {"skills/plan/setup.md": text.replace("# Request", "# Goal")})
     library = Library((project, shipped))
     program = check_workflow(library, "plan")
-    assert found(library) == []
+    assert list_problems(library) == []
     assert program is not None
     assert program.phases["setup"].document.source.label == "skills/plan/setup.md"
     assert program.phases["research"].document.source.label == "skillrun:skills/plan/research.md"
@@ -93,15 +93,15 @@ def test_one_shipped_phase_can_be_overridden(tmp_path: Path) -> None:
     write(project, {"skills/plan/setup.md": text.replace("suggested_mode:", "mode_suggested:")})
     library = Library((project, shipped))
     check_workflow(library, "plan")
-    assert found(library) == []  # nobody reads it
+    assert list_problems(library) == []  # nothing reads this output
 
     write(project, {"skills/plan/setup.md": text.replace("state.mode", "state.mod", 1)})
     library = Library((project, shipped))
     check_workflow(library, "plan")
-    assert [one.split()[1].split(":")[0] for one in found(library)] == ["skills/plan/setup.md"]
+    assert [problem.split()[1].split(":")[0] for problem in list_problems(library)] == ["skills/plan/setup.md"]
 
 
-def test_what_has_not_changed_is_taken_from_an_earlier_reading(roots: tuple[Root, ...]) -> None:
+def test_unchanged_files_are_reused_from_an_earlier_library(roots: tuple[Root, ...]) -> None:
     workflow = {"workflows/hello.md": WORKFLOW.format(name="hello", text="x")}
     write(roots[0], {**workflow, "skills/hello/say.md": PHASE.format(text="Good morning")})
     earlier = Library(roots)
@@ -110,16 +110,16 @@ def test_what_has_not_changed_is_taken_from_an_earlier_reading(roots: tuple[Root
     library = Library(roots, earlier)
     assert library.workflow("hello") is earlier.workflow("hello")
     check_workflow(library, "hello")
-    assert found(library) == ["error project:skills/hello/say.md:4 unknown-name"]
-    again = Library(roots, library)
-    check_workflow(again, "hello")
-    assert found(again) == found(library)
+    assert list_problems(library) == ["error project:skills/hello/say.md:4 unknown-name"]
+    unchanged = Library(roots, library)
+    check_workflow(unchanged, "hello")
+    assert list_problems(unchanged) == list_problems(library)
     write(roots[0], {"skills/hello/say.md": PHASE.format(text="Good night")})
-    assert check_workflow(mended := Library(roots, again), "hello")
-    assert found(mended) == []
+    assert check_workflow(fixed := Library(roots, unchanged), "hello")
+    assert list_problems(fixed) == []
 
 
-def test_a_subagent_file_from_elsewhere_is_a_role(roots: tuple[Root, ...]) -> None:
+def test_a_subagent_file_of_another_tool_is_a_role(roots: tuple[Root, ...]) -> None:
     text = (
         "---\nname: reviewer\ndescription: Reviews code. Use it proactively: after every change.\n"
         "tools: Read, Grep, Bash\ncolor: purple\npermissionMode: plan\nmemory: user\n---\n"
@@ -132,11 +132,11 @@ def test_a_subagent_file_from_elsewhere_is_a_role(roots: tuple[Root, ...]) -> No
     assert role is not None
     assert (list(role.tools), role.model, list(role.skills)) == (["Read", "Grep", "Bash"], "strong", [])
     assert role.body.startswith("You review {{ code }}.")
-    assert [(one.severity, one.code, one.line) for one in library.problems] == [("warning", "unknown-tool", 4)]
+    assert [(item.severity, item.code, item.line) for item in library.problems] == [("warning", "unknown-tool", 4)]
 
 
 @pytest.mark.row("P18")
-def test_an_agent_skill_from_elsewhere_is_a_skill(roots: tuple[Root, ...]) -> None:
+def test_an_agent_skill_of_another_tool_is_a_skill(roots: tuple[Root, ...]) -> None:
     skill = (
         "---\nname: knots\ndescription: Which knot holds what.\nlicense: Apache-2.0\nallowed-tools: Read Bash(git:*)\n"
         "metadata:\n  version: '2'\n---\n# Knots\n\n{{ braces }} and {% tags %} are text.\n\n## Example\n\n## Example\n"
@@ -145,7 +145,7 @@ def test_an_agent_skill_from_elsewhere_is_a_skill(roots: tuple[Root, ...]) -> No
     write(roots[0], {"roles/sailor.md": "---\nname: sailor\ndescription: Sails.\nskills: [knots]\n---\nYou sail.\n"})
     library = Library(roots)
     check_library(library)
-    assert found(library) == []
-    known = library.agent_skill("knots")
-    assert known is not None
-    assert known.body.startswith("# Knots")
+    assert list_problems(library) == []
+    agent_skill = library.agent_skill("knots")
+    assert agent_skill is not None
+    assert agent_skill.body.startswith("# Knots")

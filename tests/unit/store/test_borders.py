@@ -1,4 +1,4 @@
-"""Who may touch the database and the paths of a run: `runtime/store` alone. Imports are a matter of the linter."""
+"""Only `store` and `postgres` may access the database and the paths of a run. The linter checks imports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN = (".run", "journal.db", "witness", "owner.json", "transcript.ndjson", "stat
 
 
 def paths_of_a_run(source: str) -> Iterator[str]:
-    """Where a path is joined from the name of a run's own file, or such a name is opened, asked for or read."""
+    """Return the lines that join a path with the name of a run's own file, or that open or read such a name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             asked: list[ast.expr] = [node.right]
@@ -32,7 +32,9 @@ def paths_of_a_run(source: str) -> Iterator[str]:
 
 
 MODULES = sorted(
-    path.relative_to(ENGINE).as_posix() for path in ENGINE.rglob("*.py") if not path.is_relative_to(ENGINE / "store") and "postgres" not in path.parts
+    path.relative_to(ENGINE).as_posix()
+    for path in ENGINE.rglob("*.py")
+    if not path.is_relative_to(ENGINE / "store") and "postgres" not in path.parts
 )
 
 

@@ -1,4 +1,4 @@
-"""A file is the old one or the new one, with the mode that was asked for."""
+"""A file is either the old or the new one, and has the requested mode."""
 
 import hashlib
 import os

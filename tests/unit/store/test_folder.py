@@ -1,4 +1,4 @@
-"""The folder of a run: which names an artifact may have, and what a summary from elsewhere cannot move."""
+"""The folder of a run: the names that an artifact may have, and the files that an untrusted summary cannot move."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_what_belongs_to_the_run_is_no_artifact_on_any_file_system(tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["a\nb.md", "a\x1b[31m.md", "a\u202eb.md"])
 def test_a_name_with_characters_that_are_not_seen_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(SkillrunError, match="not seen"):
+    with pytest.raises(SkillrunError, match="non-printable"):
         open_run_data(tmp_path).artifacts.name(name)
 
 
@@ -37,7 +37,7 @@ def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> No
     files.end_round(1, ["one"], [])
     assert mine.read_text() == "mine"
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]
-    assert files.refusals.lines == ["summaries/one.md:4:13: `../mine.md` is no artifact of this run"]
+    assert files.refusals.lines == ["summaries/one.md:4:13: `../mine.md` is not a valid artifact name"]
 
 
 def test_a_disk_that_is_full_as_the_folder_of_runs_is_made_leaves_none_that_git_would_see(

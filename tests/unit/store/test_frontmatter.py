@@ -1,4 +1,4 @@
-"""Every text through every file that a run writes and reads again."""
+"""Every text survives every file that a run writes and reads again."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ pytestmark = [pytest.mark.finding("FZ9", "FM3"), pytest.mark.row("Z4")]
 
 
 def chunks() -> Iterator[str]:
-    """All characters there are."""
+    """All Unicode characters."""
     for start in range(0, 0x110000, 0x1000):
         yield "".join(chr(code) for code in range(start, start + 0x1000) if not 0xD800 <= code < 0xE000)
 

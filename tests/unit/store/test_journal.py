@@ -1,4 +1,4 @@
-"""What a journal promises while it is open, and again after it was closed and opened."""
+"""A journal while it is open, and after it was closed and opened again."""
 
 import asyncio
 import resource
@@ -113,7 +113,7 @@ def test_any_records_come_back_the_same_after_closing_and_opening(records: list[
 
 
 def observed(journal: Journal) -> dict[str, Any]:
-    """Everything that can be asked of a journal."""
+    """Return everything that can be read from a journal."""
     entries = [(kind, entry) for kind in ALL for entry in journal.entries(kind)]
     return {
         "unanswered": journal.pending_calls(),
@@ -184,7 +184,7 @@ def test_an_interrupted_commit_ends_the_journal(tmp_path: Path, monkeypatch: pyt
 
 @contextmanager
 def full_disk(room: int) -> Iterator[None]:
-    """Files grow to `room` bytes and no further."""
+    """Limit the size of files to `room` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
     try:
@@ -229,10 +229,10 @@ def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: 
                 record(journal, "reply", address, "1", {"text": address * 5000})
         told = journal.write_error()
         assert told is not None
-        assert "; 2 answers that came could not be kept" in told.message
+        assert "; 2 replies could not be stored" in told.message
     told = journal.write_error()
     assert told is not None
-    assert told.message.endswith("; all that was answered is on record")
+    assert told.message.endswith("; all replies are recorded")
     with pytest.raises(JournalUnwritable):
         record(journal, "sent", "c", "1", {})
     journal.close()

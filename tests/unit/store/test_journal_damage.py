@@ -1,4 +1,4 @@
-"""A damaged, shortened or newer journal is refused in plain words, and nothing is changed."""
+"""A damaged, shortened or newer journal is refused with a clear message, and nothing is changed."""
 
 import asyncio
 import shutil
@@ -37,7 +37,7 @@ def contents(journal: Journal) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """A run whose journal was closed, and what it holds."""
+    """A run whose journal was closed, and the journal's contents."""
     run = tmp_path_factory.mktemp("closed")
     with closing(SqliteJournal.create(run)) as journal:
         fill(journal)
@@ -46,7 +46,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """A run as a kill leaves it: the second half of the records is in the log only."""
+    """A run after a kill: the second half of the records is only in the log."""
     run, live = tmp_path_factory.mktemp("killed"), tmp_path_factory.mktemp("live")
     with closing(SqliteJournal.create(live)) as journal:
         fill(journal, 0, RECORDS // 2)
@@ -61,7 +61,7 @@ def files(run: Path) -> dict[str, bytes]:
 
 
 def refused(run: Path, error: type[SkillrunError], match: str) -> None:
-    """Opening is refused, with what to do next, and leaves every file as it is."""
+    """Assert that opening is refused with a hint, and leaves every file unchanged."""
     before = files(run)
     with pytest.raises(error, match=match) as caught:
         SqliteJournal.open(run)
@@ -159,7 +159,7 @@ def test_a_damaged_witness_is_told_of_and_made_anew_where_the_journal_is_whole(
         assert (contents(journal), "witness was damaged" in journal.warning) == (closed[1], True)
     assert witness.read_bytes() != whole
     with closing(SqliteJournal.open(run)) as journal:
-        assert (contents(journal), "that these are all is not known" in journal.warning) == (closed[1], True)
+        assert (contents(journal), "later ones may be missing" in journal.warning) == (closed[1], True)
     assert witness.read_bytes() == whole
     with closing(SqliteJournal.open(run)) as journal:
         assert journal.warning == ""
@@ -217,7 +217,7 @@ def test_a_journal_with_a_foreign_trigger_is_refused(run: Path) -> None:
     refused(run, JournalDamaged, "TRIGGER")
 
 
-@pytest.mark.parametrize(("version", "error", "way"), [(7, JournalNewer, "Upgrade"), (1, JournalOlder, "Go on with")])
+@pytest.mark.parametrize(("version", "error", "way"), [(7, JournalNewer, "Upgrade"), (1, JournalOlder, "Resume with")])
 def test_a_journal_of_another_version_is_refused(run: Path, version: int, error: type[Exception], way: str) -> None:
     changed(run, f"PRAGMA user_version={version}")
     before = files(run)
@@ -258,7 +258,7 @@ def test_records_that_are_only_sent_are_not_witnessed_before_they_are_synced(tmp
 
 
 def detected_or_harmless(source: Path, expected: list[Any], name: str, damage: Callable[[bytes], bytes]) -> None:
-    """Refused and untouched; or the same records are there, and still are after another write."""
+    """Assert that it is refused and unchanged, or has the same records, also after another write."""
     with TemporaryDirectory() as folder:
         run = Path(shutil.copytree(source, Path(folder) / "run"))
         target = run / ".run" / name

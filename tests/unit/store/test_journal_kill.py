@@ -1,4 +1,4 @@
-"""A run that is killed at any point of its journal loses nothing that was acknowledged, and goes on."""
+"""A run that is killed at any point of its journal loses no acknowledged record, and resumes."""
 
 import os
 import signal

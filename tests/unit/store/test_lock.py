@@ -1,4 +1,4 @@
-"""One runner per run, and a second one is told who holds it."""
+"""One process per run; the error for a second one names the holder."""
 
 import errno
 import os

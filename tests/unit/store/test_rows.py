@@ -1,4 +1,4 @@
-"""Bodies survive the way to bytes and back exactly, and shared texts are stored once."""
+"""Bodies are encoded and decoded without change, and shared texts are stored once."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillrun.store.rows import body_from_bytes, body_to_bytes, chain_hash
 
-CHARACTERS = st.characters(exclude_categories=())  # half surrogate pairs and control characters too
+CHARACTERS = st.characters(exclude_categories=())  # including lone surrogates and control characters
 STRINGS = st.text(CHARACTERS, max_size=40) | st.builds(
     str.__mul__, st.text(CHARACTERS, max_size=3), st.integers(0, 3000)
 )
@@ -21,7 +21,7 @@ BODIES = st.dictionaries(STRINGS, VALUES, max_size=5)
 
 
 class Texts:
-    """Where a journal keeps the pieces of long strings."""
+    """The storage for pieces of long strings, as in a journal."""
 
     def __init__(self) -> None:
         self.stored: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Reading a transcript back: every event that a run writes is one that can be read."""
+"""Reading a transcript: every event that a run writes can be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The border for text: what is made of the characters that no text of a run holds."""
+"""Sanitizing: which characters are removed or replaced in every text that enters a run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from skillrun.syntax.sanitizing import sanitize
 ANY = st.text(alphabet=st.characters(codec=None) | st.sampled_from("\ud83d\ude00\udfff\r\n\x1b[]\x07\u2028\u202e"))
 
 WORDS = "\N{FAMILY}\u200d\ufe0f می\u200cخواهم \u200fעברית\t.\n"
-"""Marks that join and part letters."""
+"""Marks that join or separate letters."""
 
 pytestmark = pytest.mark.finding("FZ9", "FM3")
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("text", "expected"),
     [
         ("a smile \ud83d", "a smile \ufffd"),
         ("\udc80\ud83d\ude00\ud83d", "\ufffd\N{GRINNING FACE}\ufffd"),
@@ -29,24 +29,24 @@ pytestmark = pytest.mark.finding("FZ9", "FM3")
         (WORDS, WORDS),
     ],
 )
-def test_what_enters_is_valid_and_steers_nothing(given: str, found: str) -> None:
-    assert sanitize(given) == found
+def test_text_is_made_valid_and_cannot_control_the_terminal(text: str, expected: str) -> None:
+    assert sanitize(text) == expected
 
 
-def test_keys_and_texts_inside_of_data_are_made_valid_too() -> None:
+def test_keys_and_nested_texts_are_sanitized_too() -> None:
     assert sanitize({"k\ud800": ["a\ud800", {"b": ("\r", 1, None, True)}]}) == {
         "k\ufffd": ["a\ufffd", {"b": ("\n", 1, None, True)}]
     }
 
 
 @given(ANY)
-def test_once_is_enough_and_the_result_can_be_written(text: str) -> None:
-    found = sanitize(text)
-    assert sanitize(found) == found
-    assert found.encode("utf-8").decode("utf-8") == found
-    assert not set(found) & {"\x1b", "\r", "\u2028", "\u2029", "\x85", "\u202e", "\x9b", "\0"}
+def test_sanitizing_is_idempotent_and_the_result_can_be_encoded(text: str) -> None:
+    sanitized = sanitize(text)
+    assert sanitize(sanitized) == sanitized
+    assert sanitized.encode("utf-8").decode("utf-8") == sanitized
+    assert not set(sanitized) & {"\x1b", "\r", "\u2028", "\u2029", "\x85", "\u202e", "\x9b", "\0"}
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"]) | st.sampled_from("\n\t")))
-def test_ordinary_text_is_left_as_it_is(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert sanitize(text) is text

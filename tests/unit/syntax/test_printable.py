@@ -1,4 +1,4 @@
-"""What is shown never steers the terminal."""
+"""Printed text cannot control the terminal."""
 
 import unicodedata
 
@@ -12,7 +12,7 @@ BIDI_CONTROLS = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("plain words, été 日本 ✓", "plain words, été 日本 ✓"),
         ("\x1b[31mred\x1b[0m", "red"),
@@ -29,13 +29,13 @@ BIDI_CONTROLS = frozenset(["LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI
         ("\x1b", ""),
     ],
 )
-def test_what_steers_a_terminal_is_taken_out(text: str, shown: str) -> None:
-    assert make_printable(text) == shown
+def test_terminal_controls_are_removed(text: str, expected: str) -> None:
+    assert make_printable(text) == expected
 
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x07\x9d[]\\m0;\r\n\u202e"))))
-def test_nothing_is_left_that_controls_or_reorders(text: str) -> None:
-    shown = make_printable(text)
-    assert all(c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cs", "Zl", "Zp"} for c in shown)
-    assert BIDI_CONTROLS.isdisjoint(unicodedata.bidirectional(c) for c in shown)
-    assert make_printable(shown) == shown
+def test_the_result_has_no_control_or_reordering_characters(text: str) -> None:
+    printable = make_printable(text)
+    assert all(c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cs", "Zl", "Zp"} for c in printable)
+    assert BIDI_CONTROLS.isdisjoint(unicodedata.bidirectional(c) for c in printable)
+    assert make_printable(printable) == printable

@@ -1,4 +1,4 @@
-"""Every character of a YAML string knows where it stands in the file, whatever the style."""
+"""Every character of a YAML string maps to its place in the file, in every style."""
 
 import re
 from collections.abc import Iterator
@@ -35,48 +35,48 @@ def parse(front: str, body: str) -> list[Text]:
 
 
 def assert_exact(text: Text) -> None:
-    """Each character but space is the one at its place, or the escape that stands for it is."""
+    """Assert that the file has each character, or its escape, at its place; spaces may differ."""
     file = text.source.text
     places = [text.at(offset).offset for offset in range(len(text.value) + 1)]
     assert places == sorted(places)
     for character, place in zip(text.value, places, strict=False):
         if character not in SPACE:
             if file[place] == "\\" and character != "\\":
-                assert escaped(file, place) == character
+                assert unescape(file, place) == character
             else:
                 assert file[place] == character
 
 
-def escaped(file: str, place: int) -> object:
-    found = re.compile(r"\\(?:x..|u....|U.{8}|.)", re.DOTALL).match(file, place)
-    assert found
-    return yaml.safe_load(f'"{found[0]}"')
+def unescape(file: str, place: int) -> object:
+    match = re.compile(r"\\(?:x..|u....|U.{8}|.)", re.DOTALL).match(file, place)
+    assert match
+    return yaml.safe_load(f'"{match[0]}"')
 
 
-def joined(*parts: str) -> st.SearchStrategy[str]:
+def text_of(*parts: str) -> st.SearchStrategy[str]:
     return st.lists(st.sampled_from(parts), max_size=40).map("".join)
 
 
-WORDS = joined(*"ab'\"\\#:{}%é😀 \n\t\N{BELL}\N{NO-BREAK SPACE}", "  ", "\n\n", "\n  ", ": ", " #")
+WORDS = text_of(*"ab'\"\\#:{}%é😀 \n\t\N{BELL}\N{NO-BREAK SPACE}", "  ", "\n\n", "\n  ", ": ", " #")
 
 
 @pytest.mark.parametrize("style", ["", "'", '"', "|", ">"])
 @given(value=WORDS, width=st.integers(4, 30), indent=st.integers(2, 5))
 @example(value="a b c d e f", width=4, indent=2)
 @example(value="\n a\n\n  b\nc \n", width=4, indent=2)
-def test_a_written_string_comes_back_with_the_place_of_each_character(
+def test_a_dumped_string_is_parsed_with_the_place_of_each_character(
     style: str, value: str, width: int, indent: int
 ) -> None:
     document = {"key": ["x", {"inner": value}]}
-    written = yaml.dump(document, default_style=style or None, width=width, indent=indent, allow_unicode=True)
-    assume(yaml.safe_load(written) == document)  # the writer breaks a folded string that starts with space
-    found = [text for text in parse(FRONT, written) if text.value == value]
-    assert found
-    for text in found:
+    dumped = yaml.dump(document, default_style=style or None, width=width, indent=indent, allow_unicode=True)
+    assume(yaml.safe_load(dumped) == document)  # PyYAML cannot dump a folded string that starts with a space
+    matches = [text for text in parse(FRONT, dumped) if text.value == value]
+    assert matches
+    for text in matches:
         assert_exact(text)
 
 
-RAW = joined(*"ab'\"\\ #é😀\n\t", "''", '\\"', "\\x41", "\\u00e9", "\\\n", "\n\n", "\n  ", " \n")
+RAW = text_of(*"ab'\"\\ #é😀\n\t", "''", '\\"', "\\x41", "\\u00e9", "\\\n", "\n\n", "\n  ", " \n")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_any_string_that_parses_has_exact_places(form: str, raw: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("source", "value"),
     [
         ("plain", "plain"),
         ("two\n   lines\n\n   three", "two lines\nthree"),
@@ -105,13 +105,13 @@ def test_any_string_that_parses_has_exact_places(form: str, raw: str) -> None:
         ("|\n ab", "ab"),
     ],
 )
-def test_places_of_every_style(written: str, value: str) -> None:
-    found = parse(FRONT, f"k: {written}")
-    assert [text.value for text in found] == ["k", value]
-    assert_exact(found[1])
+def test_places_are_exact_in_every_style(source: str, value: str) -> None:
+    parsed = parse(FRONT, f"k: {source}")
+    assert [text.value for text in parsed] == ["k", value]
+    assert_exact(parsed[1])
 
 
 def test_a_place_in_a_folded_string_is_the_line_and_column_of_the_file() -> None:
-    found = parse(FRONT, "k: >\n    one\n    two {{ x }}\n")[1]
-    place = found.at(found.value.index("{{"))
+    text = parse(FRONT, "k: >\n    one\n    two {{ x }}\n")[1]
+    place = text.at(text.value.index("{{"))
     assert (place.line, place.column) == (6, 9)

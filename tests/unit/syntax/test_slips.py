@@ -1,4 +1,4 @@
-"""Typical slips in YAML are explained in the author's words, at the place of the slip."""
+"""Typical YAML mistakes are explained in the author's terms, at their place."""
 
 import pytest
 
@@ -67,9 +67,9 @@ UNMATCHED, ABOVE = "the indentation of this line", "matches no line above"
         ("  a: b\nc: d\n", (2, 1), f"{UNMATCHED} (column 1) {ABOVE}", f"start it in column 3; {INDENT}"),
     ],
 )
-def test_a_slip_is_explained(text: str, place: tuple[int, int], message: str, hint: str) -> None:
+def test_a_yaml_mistake_is_explained(text: str, place: tuple[int, int], message: str, hint: str) -> None:
     source = Source.of(text)
     problems = Problems()
     assert parse_yaml(source, 0, len(source.text), problems) is None
-    assert [(found.line, found.column) for found in problems] == [place]
-    assert [(found.message, found.hint) for found in problems] == [(message, hint)]
+    assert [(problem.line, problem.column) for problem in problems] == [place]
+    assert [(problem.message, problem.hint) for problem in problems] == [(message, hint)]

@@ -1,4 +1,4 @@
-"""Files are read once, with positions that are the file's own."""
+"""Reading files: encodings, positions, and links that leave a folder."""
 
 import os
 from pathlib import Path
@@ -19,35 +19,35 @@ def read(path: Path, content: bytes) -> tuple[Source | None, list[Problem]]:
     return read_source(path, "shown.md", problems), list(problems)
 
 
-def test_a_file_is_read_with_its_name_in_messages(tmp_path: Path) -> None:
+def test_a_file_is_read_with_its_label_for_messages(tmp_path: Path) -> None:
     source, problems = read(tmp_path / "a.md", "é\n😀x\n".encode())
     assert source
     assert (source.text, source.label, source.path) == ("é\n😀x\n", "shown.md", tmp_path / "a.md")
     assert not problems
 
 
-def test_a_byte_order_mark_and_other_line_ends_are_tolerated(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_other_line_ends_are_accepted(tmp_path: Path) -> None:
     source, _ = read(tmp_path / "a.md", b"\xef\xbb\xbfa\r\nb\rc\n")
     assert source
     assert source.text == "a\nb\nc\n"
     assert source.position(2) == (2, 1)
 
 
-def test_a_missing_file_and_a_folder_are_problems(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_are_reported(tmp_path: Path) -> None:
     problems = Problems()
     assert read_source(tmp_path / "none.md", "none.md", problems) is None
     assert read_source(tmp_path, "folder", problems) is None
-    assert [(found.path, found.code) for found in problems] == [("folder", "unreadable"), ("none.md", "unreadable")]
+    assert [(error.path, error.code) for error in problems] == [("folder", "unreadable"), ("none.md", "unreadable")]
 
 
-def test_bytes_that_are_not_utf_8_are_refused_at_their_place(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf_8_are_reported_at_their_place(tmp_path: Path) -> None:
     source, problems = read(tmp_path / "a.md", "ok\r\né".encode() + b"\xff\n")
     assert source is None
     assert (problems[0].line, problems[0].column, problems[0].code) == (2, 2, "encoding")
     assert "0xff" in problems[0].message
 
 
-def test_a_huge_file_is_refused(tmp_path: Path) -> None:
+def test_a_huge_file_is_rejected(tmp_path: Path) -> None:
     source, problems = read(tmp_path / "a.md", b"x" * (MAX_BYTES + 1))
     assert source is None
     assert problems[0].code == "too-large"
@@ -56,23 +56,23 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
 @given(st.text("ab😀\n"), st.data())
 def test_a_position_is_the_line_and_column_of_the_offset(text: str, data: st.DataObject) -> None:
     offset = data.draw(st.integers(0, len(text)))
-    before = text[:offset].split("\n")
+    lines = text[:offset].split("\n")
     source = Source.of(text)
-    assert source.position(offset) == (len(before), len(before[-1]) + 1)
-    assert source.line(len(before)) == text.split("\n")[len(before) - 1]
+    assert source.position(offset) == (len(lines), len(lines[-1]) + 1)
+    assert source.line(len(lines)) == text.split("\n")[len(lines) - 1]
 
 
-def test_a_text_of_no_file_has_its_own_lines_and_columns() -> None:
+def test_a_text_without_a_file_has_its_own_lines_and_columns() -> None:
     place = Text.of("ab\ncd").at(4)
     assert (place.path, place.line, place.column) == ("<text>", 2, 2)
 
 
 @given(st.text("abc\n", min_size=1), st.data())
-def test_pieces_and_parts_of_a_text_keep_the_places_of_their_characters(text: str, data: st.DataObject) -> None:
-    places = st.integers(0, len(text))
-    cuts = sorted(data.draw(st.lists(places, min_size=2, max_size=8)))
-    pieces = list(zip(cuts[::2], cuts[1::2], strict=False))
-    whole = Text.from_ranges(Source.of(text), pieces)
+def test_ranges_and_substrings_keep_the_places_of_their_characters(text: str, data: st.DataObject) -> None:
+    offsets = st.integers(0, len(text))
+    cuts = sorted(data.draw(st.lists(offsets, min_size=2, max_size=8)))
+    ranges = list(zip(cuts[::2], cuts[1::2], strict=False))
+    whole = Text.from_ranges(Source.of(text), ranges)
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(whole.value))] * 2)))
     for part in (whole, whole.substring(start, end)):
         assert [text[part.at(offset).offset] for offset in range(len(part.value))] == list(part.value)
@@ -80,13 +80,13 @@ def test_pieces_and_parts_of_a_text_keep_the_places_of_their_characters(text: st
 
 
 @pytest.mark.parametrize("offset", [3, 10, -1])
-def test_a_place_outside_a_text_is_its_start_or_its_end(offset: int) -> None:
+def test_an_offset_outside_a_text_is_clamped_to_its_start_or_end(offset: int) -> None:
     assert Text.of("abc").at(offset).offset == (3 if offset > 0 else 0)
 
 
 @pytest.mark.finding("FZ5")
-def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) -> None:
-    """Between the check and the opening: what is opened is looked up from the folder down, without any link."""
+def test_a_folder_that_becomes_a_link_after_the_check_is_not_followed(tmp_path: Path) -> None:
+    """The path is opened folder by folder from the boundary down, without following links."""
     inside, outside = tmp_path / "inside", tmp_path / "outside"
     for folder in (inside / "roles", outside):
         folder.mkdir(parents=True)
@@ -104,13 +104,13 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(tmp_path: Path) 
     with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
         _walk(inside, ("roles", "a.md"))
     with open_file(inside / "roles/a.md") as file:
-        assert file.read() == b"outside", "elsewhere links are followed"
+        assert file.read() == b"outside", "without a boundary, links are followed"
 
 
 @pytest.mark.finding("FZ5")
-@pytest.mark.parametrize("inside", [True, False])
-def test_what_is_no_regular_file_is_not_read_and_makes_nobody_wait(tmp_path: Path, inside: bool) -> None:
+@pytest.mark.parametrize("has_boundary", [True, False])
+def test_a_pipe_is_rejected_without_blocking(tmp_path: Path, has_boundary: bool) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     problems = Problems()
-    assert read_source(tmp_path / "pipe.md", "pipe.md", problems, boundary=tmp_path if inside else None) is None
+    assert read_source(tmp_path / "pipe.md", "pipe.md", problems, boundary=tmp_path if has_boundary else None) is None
     assert [problem.message for problem in problems] == ["this is not a file"]

@@ -1,4 +1,4 @@
-"""YAML becomes nodes; what the language does not accept is refused at its place."""
+"""YAML is parsed to nodes; unsupported YAML is reported at its place."""
 
 from typing import Any
 
@@ -17,19 +17,19 @@ def parse(text: str, start: int = 0) -> tuple[Node | None, list[Problem]]:
     return parse_yaml(source, start, len(source.text), problems), list(problems)
 
 
-def value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     node, problems = parse(text)
     assert not problems
     assert node
     return to_plain(node)
 
 
-def refused(text: str) -> list[tuple[int, int, str]]:
+def problem_places(text: str) -> list[tuple[int, int, str]]:
     return [(problem.line, problem.column, problem.code) for problem in parse(text)[1]]
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("source", "expected"),
     [
         *[(word, None) for word in ("", "~", "null", "Null", "NULL")],
         *[(word, True) for word in ("true", "True", "TRUE")],
@@ -43,13 +43,13 @@ def refused(text: str) -> list[tuple[int, int, str]]:
         *[(word, word) for word in (".inf", ".nan", "0b1", "-0x1", "1.2.3", ".", "--", "+", "=")],
     ],
 )
-def test_plain_scalars_mean_what_yaml_1_2_says(written: str, meant: object) -> None:
-    found = value(f"- {written}")[0]
-    assert (found, type(found)) == (meant, type(meant))
+def test_plain_scalars_follow_yaml_1_2(source: str, expected: object) -> None:
+    parsed = parse_value(f"- {source}")[0]
+    assert (parsed, type(parsed)) == (expected, type(expected))
 
 
 def test_quoted_scalars_are_text() -> None:
-    assert value("""["1", 'true', "null", '']""") == ["1", "true", "null", ""]
+    assert parse_value("""["1", 'true', "null", '']""") == ["1", "true", "null", ""]
 
 
 def test_only_strings_have_a_text() -> None:
@@ -75,13 +75,13 @@ def test_nodes_keep_their_places_in_the_file() -> None:
     assert (items.items[0].span.line, items.items[0].span.column) == (5, 5)
 
 
-def test_nothing_is_a_null() -> None:
-    assert value("") is None
-    assert value("# only a comment\n") is None
+def test_an_empty_text_is_null() -> None:
+    assert parse_value("") is None
+    assert parse_value("# only a comment\n") is None
 
 
-def test_a_key_of_a_flow_mapping_may_lack_its_value() -> None:
-    assert value("{when: a, then: b, c}") == {"when": "a", "then": "b", "c": None}
+def test_a_flow_mapping_key_without_a_value_is_null() -> None:
+    assert parse_value("{when: a, then: b, c}") == {"when": "a", "then": "b", "c": None}
 
 
 def test_duplicate_keys_anchors_tags_and_aliases_are_all_reported() -> None:
@@ -100,9 +100,9 @@ def test_duplicate_keys_anchors_tags_and_aliases_are_all_reported() -> None:
     assert problems[0].hint == "it is first given on line 1"
 
 
-def test_a_second_document_is_refused() -> None:
-    assert refused("a: 1\n---\nb: 2\n") == [(2, 1, "documents")]
-    assert value("---\na: 1\n") == {"a": 1}
+def test_a_second_document_is_rejected() -> None:
+    assert problem_places("a: 1\n---\nb: 2\n") == [(2, 1, "documents")]
+    assert parse_value("---\na: 1\n") == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -119,40 +119,38 @@ def test_a_second_document_is_refused() -> None:
         ("a: 1\na: 2\nc: {{ b }}\n", [(2, 1, "duplicate-key"), (3, 4, "unquoted")]),
     ],
 )
-def test_an_unquoted_template_is_reported_where_it_starts_and_only_there(
-    text: str, places: list[tuple[int, int, str]]
-) -> None:
-    assert refused(text) == places
+def test_an_unquoted_template_is_reported_once_at_its_start(text: str, places: list[tuple[int, int, str]]) -> None:
+    assert problem_places(text) == places
 
 
 @pytest.mark.parametrize(
     "text",
     ["{a: 1}: b", "? [a]\n: b", "? {a: 1}\n: b", "{ {a: 1}: b }"],
 )
-def test_a_list_or_mapping_as_a_key_is_refused(text: str) -> None:
-    assert [code for _, _, code in refused(text)] == ["key"]
+def test_a_list_or_mapping_as_a_key_is_rejected(text: str) -> None:
+    assert [code for _, _, code in problem_places(text)] == ["key"]
 
 
-def test_a_missing_key_is_refused() -> None:
-    assert refused("? \n: b\n") == [(1, 2, "key")]
+def test_a_missing_key_is_rejected() -> None:
+    assert problem_places("? \n: b\n") == [(1, 2, "key")]
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x1b", "\x7f", "\x85", "\u2028", "\ufeff", "\ud800", "\uffff"])
-def test_characters_that_cannot_be_seen_are_refused_at_their_place(character: str) -> None:
-    assert refused(f"a: 1\nb: 😀x{character}y\n") == [(2, 6, "character")]
+def test_invisible_characters_are_reported_at_their_place(character: str) -> None:
+    assert problem_places(f"a: 1\nb: 😀x{character}y\n") == [(2, 6, "character")]
 
 
 @pytest.mark.parametrize(
     "text",
     ["[" * 100_000, "- " * 100_000, "? " * 100_000, "".join(f"{' ' * n}a:\n" for n in range(600))],
 )
-def test_deep_nesting_is_refused_quickly(text: str) -> None:
-    assert "too-deep" in {code for _, _, code in refused(text)}
+def test_deep_nesting_is_rejected_quickly(text: str) -> None:
+    assert "too-deep" in {code for _, _, code in problem_places(text)}
 
 
-def test_nesting_below_the_limit_is_accepted() -> None:
-    assert refused("[" * MAX_DEPTH + "]" * MAX_DEPTH) == []
-    assert refused("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)) == [(1, MAX_DEPTH + 1, "too-deep")]
+def test_nesting_up_to_the_limit_is_accepted() -> None:
+    assert problem_places("[" * MAX_DEPTH + "]" * MAX_DEPTH) == []
+    assert problem_places("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)) == [(1, MAX_DEPTH + 1, "too-deep")]
 
 
 @pytest.mark.slow
@@ -164,7 +162,7 @@ def test_nesting_below_the_limit_is_accepted() -> None:
         ("a: b\n" * 100_000, "too-many"),
     ],
 )
-def test_huge_files_and_alias_bombs_are_refused(text: str, code: str) -> None:
+def test_huge_files_and_alias_bombs_are_rejected(text: str, code: str) -> None:
     node, problems = parse(text)
     assert node is None
     assert code in {problem.code for problem in problems}
@@ -176,7 +174,7 @@ TRICKY = st.lists(
 
 
 @given(TRICKY)
-def test_any_text_is_parsed_or_refused_with_a_place_inside_it(text: str) -> None:
+def test_any_text_is_parsed_or_reported_with_a_place_inside_it(text: str) -> None:
     node, problems = parse(text)
     assert node is not None or problems
     lines = text.split("\n")
@@ -187,17 +185,17 @@ def test_any_text_is_parsed_or_refused_with_a_place_inside_it(text: str) -> None
 
 
 @pytest.mark.finding("FZ19")
-@pytest.mark.parametrize("written", ["1e999", "-1e999", "9" * 5000])
-def test_a_number_that_nothing_can_hold_is_refused(written: str) -> None:
-    _, problems = parse(f"a: {written}\nb: '{written}'\n")
-    assert [(one.line, one.column, one.code) for one in problems] == [(1, 4, "number")]
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 5000])
+def test_a_number_that_is_too_large_is_rejected(number: str) -> None:
+    _, problems = parse(f"a: {number}\nb: '{number}'\n")
+    assert [(problem.line, problem.column, problem.code) for problem in problems] == [(1, 4, "number")]
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ15")
 @pytest.mark.row("Z6")
 @pytest.mark.parametrize("text", ["a: [" + "a," * 200_000 + "]", "a: [" + "{}," * 100_000 + "]", "- - - -\n" * 40_000])
-def test_a_text_with_very_many_values_is_refused_at_its_place(text: str) -> None:
+def test_a_text_with_too_many_values_is_rejected(text: str) -> None:
     problems = Problems()
     assert parse_yaml(Source.of(text), 0, len(text), problems) is None
     assert [problem.code for problem in problems] == ["too-large"]

@@ -1,4 +1,4 @@
-"""Inputs and state as authors declare them."""
+"""Declarations of inputs and state."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ def read(text: str) -> tuple[tuple[Field, ...], list[tuple[int, int, str, str]]]
     node = parse_yaml(source, 0, len(source.text), problems)
     assert node is not None
     fields = parse_fields(node, problems)
-    return fields, [(each.line, each.column, each.message, each.hint) for each in problems]
+    return fields, [(problem.line, problem.column, problem.message, problem.hint) for problem in problems]
 
 
-def one(text: str) -> Field:
+def parse_one(text: str) -> Field:
     (field,), problems = read(text)
     assert not problems
     return field
 
 
 def facts(field: Field) -> dict[str, Any]:
-    found = {name: getattr(field, name) for name in ("name", "required", "is_list", "fallback", "description")}
-    found |= {name: getattr(field.item, name) for name in ("values", "bounds")} | {"type": field.item.word}
+    values = {name: getattr(field, name) for name in ("name", "required", "is_list", "fallback", "description")}
+    values |= {name: getattr(field.item, name) for name in ("values", "bounds")} | {"type": field.item.word}
     empty = {"is_list": False, "values": None, "bounds": None, "fallback": None, "description": ""}
-    return {name: value for name, value in found.items() if value != empty.get(name, ...)}
+    return {name: value for name, value in values.items() if value != empty.get(name, ...)}
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("source", "expected"),
     [
         (
             "request: string, the feature; kept word for word",
@@ -79,40 +79,40 @@ def facts(field: Field) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_declaration_means(written: str, meant: dict[str, Any]) -> None:
-    assert facts(one(written)) == meant
+def test_a_declaration_is_parsed(source: str, expected: dict[str, Any]) -> None:
+    assert facts(parse_one(source)) == expected
 
 
-def test_a_default_is_a_value_whose_templates_can_be_rendered() -> None:
-    field = one('mode: {type: enum, values: "{{ config.modes }}", default: "{{ inputs.mode }}"}')
+def test_a_default_can_contain_templates() -> None:
+    field = parse_one('mode: {type: enum, values: "{{ config.modes }}", default: "{{ inputs.mode }}"}')
     assert field.default is not None
     assert field.default.evaluate({"inputs": {"mode": "deep"}}) == "deep"
     assert isinstance(field.item.choices, Template)
     assert field.item.choices.text.at(0).column == 29
 
 
-def test_a_shape_is_kept() -> None:
-    field = one("gaps(array): {shape: {id: string, round?: integer}, default: []}")
+def test_a_shape_is_converted_to_json_schema() -> None:
+    field = parse_one("gaps(array): {shape: {id: string, round?: integer}, default: []}")
     assert to_json_schema(field.item, None)["required"] == ["id"]
 
 
 @pytest.mark.row("A4")
 @pytest.mark.parametrize("form", ["", "(array 0..3)"])
-def test_a_record_is_written_as_in_a_shape(form: str) -> None:
+def test_a_record_can_be_written_without_the_shape_key(form: str) -> None:
     assert (
-        one(f"gaps{form}: {{id: string, round?: integer}}").type
-        == one(f"gaps{form}: {{shape: {{id: string, round?: integer}}}}").type
+        parse_one(f"gaps{form}: {{id: string, round?: integer}}").type
+        == parse_one(f"gaps{form}: {{shape: {{id: string, round?: integer}}}}").type
     )
 
 
-def test_fields_come_in_the_order_of_the_file_without_those_that_are_wrong() -> None:
+def test_fields_keep_the_order_of_the_file_and_invalid_ones_are_left_out() -> None:
     fields, problems = read("b: string\nx: strng\na?: integer\n")
     assert [field.name for field in fields] == ["b", "a"]
     assert [(line, column) for line, column, _, _ in problems] == [(2, 4)]
 
 
 @pytest.mark.parametrize(
-    ("written", "place", "message", "hint"),
+    ("source", "place", "message", "hint"),
     [
         ("a: strng", (1, 4), "unknown type `strng`", "did you mean `string`?"),
         ("a: {type: modell}", (1, 11), "unknown type `modell`", "did you mean `model`?"),
@@ -171,14 +171,14 @@ def test_fields_come_in_the_order_of_the_file_without_those_that_are_wrong() -> 
         ("a: {shape: {b: string}, default: x}", (1, 34), "`default` is `x`; expected JSON", ""),
     ],
 )
-def test_a_slip_is_reported_where_it_stands(written: str, place: tuple[int, int], message: str, hint: str) -> None:
-    _, problems = read(written)
+def test_a_mistake_is_reported_at_its_place(source: str, place: tuple[int, int], message: str, hint: str) -> None:
+    _, problems = read(source)
     assert [(line, column) for line, column, _, _ in problems] == [place]
     assert problems[0][2].startswith(message), problems
     assert hint in problems[0][3]
 
 
-def test_unknown_keys_are_all_reported_and_nothing_is_said_to_be_missing() -> None:
+def test_all_unknown_keys_are_reported_and_no_missing_key() -> None:
     _, problems = read("a: {tpye: string, defualt: 1}")
     assert [(column, hint) for _, column, _, hint in problems] == [
         (5, "did you mean `type`?"),

@@ -19,13 +19,13 @@ def field(text: str) -> Field:
     source = Source.of(text)
     node = parse_yaml(source, 0, len(source.text), problems)
     assert node is not None
-    (found,) = parse_fields(node, problems)
+    (parsed,) = parse_fields(node, problems)
     assert not problems.has_errors
-    return found
+    return parsed
 
 
 @pytest.mark.parametrize(
-    ("declared", "given_value", "meant"),
+    ("declaration", "value", "expected"),
     [
         ("a: string", "5", "5"),
         ("a: integer 1..10", "7", 7),
@@ -51,15 +51,15 @@ def field(text: str) -> Field:
         ("a: {shape: {b: integer}}", {"b": 1}, {"b": 1}),
     ],
 )
-def test_a_value_is_taken_as_the_fields_type(declared: str, given_value: Any, meant: Any) -> None:
-    got = coerce(field(declared), given_value)
-    assert got == CoercedValue(meant)
-    assert type(got.value) is type(meant)
+def test_a_value_is_coerced_to_the_type_of_its_field(declaration: str, value: Any, expected: Any) -> None:
+    got = coerce(field(declaration), value)
+    assert got == CoercedValue(expected)
+    assert type(got.value) is type(expected)
 
 
 @pytest.mark.row("B1")
 @pytest.mark.parametrize(
-    ("declared", "given_value", "error"),
+    ("declaration", "value", "error"),
     [
         ("rounds: integer 1..10", "12", "`rounds` is `12`; expected a whole number from 1 to 10"),
         ("rounds: integer 1..10", "0", "`rounds` is `0`; expected a whole number from 1 to 10"),
@@ -88,8 +88,8 @@ def test_a_value_is_taken_as_the_fields_type(declared: str, given_value: Any, me
         ("a: {shape: {b: integer}}", "[1]", "`a` is `[1]`; the value is `[1]`; expected an object"),
     ],
 )
-def test_an_error_names_the_value_and_what_is_allowed(declared: str, given_value: Any, error: str) -> None:
-    got = coerce(field(declared), given_value)
+def test_an_error_names_the_value_and_the_allowed_values(declaration: str, value: Any, error: str) -> None:
+    got = coerce(field(declaration), value)
     assert got.value is None
     assert error in got.error
 
@@ -115,30 +115,30 @@ def test_a_fallback_that_is_itself_unknown_is_an_error() -> None:
     assert coerce(preset, "balanced", {"presets": ["a"]}).error == "`preset` is `balanced`; allowed: a"
 
 
-def test_values_that_a_template_gives_are_not_checked_without_it() -> None:
+def test_values_from_a_template_are_not_checked_without_its_names() -> None:
     assert coerce(field('a: {type: enum, values: "{{ x }}"}'), "anything") == CoercedValue("anything")
 
 
 @pytest.mark.row("B12")
 @given(st.text(alphabet="abz09-_A ./\n\0é", max_size=70))
-def test_a_slug_is_what_the_rule_says(text: str) -> None:
-    small = "abcdefghijklmnopqrstuvwxyz0123456789"
-    is_slug = 1 <= len(text) <= 64 and text[0] in small and all(each in small + "-" for each in text)
+def test_slugs_follow_the_documented_rule(text: str) -> None:
+    lower = "abcdefghijklmnopqrstuvwxyz0123456789"
+    is_slug = 1 <= len(text) <= 64 and text[0] in lower and all(character in lower + "-" for character in text)
     assert bool(SLUG.fullmatch(text)) == is_slug
     assert (coerce(field("a: slug"), text).error == "") == is_slug
 
 
 @pytest.mark.parametrize("name", ["judge", "judge:risk", "judge@fast", "a:b@openai:gpt-5", "a@latest Claude Opus"])
-def test_members_are_written_so(name: str) -> None:
+def test_valid_members_match(name: str) -> None:
     assert MEMBER.fullmatch(name)
 
 
 @pytest.mark.parametrize("name", ["", ":", "a:", "a@", "@x", "a b", "a:b:c", "a@ x", "a/b"])
-def test_and_not_so(name: str) -> None:
+def test_invalid_members_do_not_match(name: str) -> None:
     assert not MEMBER.fullmatch(name)
 
 
-DECLARED = [
+DECLARATIONS = [
     "a: string",
     "a: integer 0..5",
     "a: number",
@@ -158,10 +158,10 @@ ANYTHING = st.recursive(
 )
 
 
-@given(st.sampled_from(DECLARED), ANYTHING)
-def test_any_value_is_taken_or_refused_and_taken_again_unchanged(declared: str, value: Any) -> None:
-    got = coerce(field(declared), value)
+@given(st.sampled_from(DECLARATIONS), ANYTHING)
+def test_any_value_is_coerced_or_rejected_and_coercion_is_idempotent(declaration: str, value: Any) -> None:
+    got = coerce(field(declaration), value)
     if got.error:
         assert got.value is None
     else:
-        assert coerce(field(declared), got.value) == got
+        assert coerce(field(declaration), got.value) == got

@@ -1,4 +1,4 @@
-"""Shapes as authors write them: what they mean, and what is said about slips."""
+"""Shapes as authors write them: their JSON Schema and the problems that are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(text: str) -> tuple[ShapeSpec | None, list[tuple[int, int, str, str]]]:
     node = parse_yaml(source, 0, len(source.text), problems)
     assert node is not None
     spec = parse_shape(node, problems)
-    return spec, [(each.line, each.column, each.message, each.hint) for each in problems]
+    return spec, [(problem.line, problem.column, problem.message, problem.hint) for problem in problems]
 
 
 def schema(text: str) -> dict[str, Any]:
@@ -29,12 +29,12 @@ def schema(text: str) -> dict[str, Any]:
     return spec.static_schema
 
 
-def closed(required: list[str], **fields: Any) -> dict[str, Any]:
+def closed_object(required: list[str], **fields: Any) -> dict[str, Any]:
     return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("source", "expected"),
     [
         ("string", {"type": "string"}),
         ("integer", {"type": "integer"}),
@@ -51,30 +51,30 @@ def closed(required: list[str], **fields: Any) -> dict[str, Any]:
             {"type": "integer", "minimum": 0, "maximum": 4, "description": "how sure, in steps"},
         ),
         ("any, whatever", {"description": "whatever"}),
-        ("{a: string}", closed(["a"], a={"type": "string"})),
+        ("{a: string}", closed_object(["a"], a={"type": "string"})),
     ],
 )
-def test_a_type_means(written: str, meant: dict[str, Any]) -> None:
-    assert schema(f"x: {written}") == closed(["x"], x=meant)
+def test_a_type_is_converted_to_json_schema(source: str, expected: dict[str, Any]) -> None:
+    assert schema(f"x: {source}") == closed_object(["x"], x=expected)
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("source", "expected"),
     [
         ("x(array): string", {"type": "array", "items": {"type": "string"}}),
         ("x(array): string, a word", {"type": "array", "items": {"type": "string", "description": "a word"}}),
         ("x(array, all of them): string", {"type": "array", "items": {"type": "string"}, "description": "all of them"}),
-        ("x(array): {y: any}", {"type": "array", "items": closed(["y"], y={})}),
+        ("x(array): {y: any}", {"type": "array", "items": closed_object(["y"], y={})}),
         ("x(enum): [A, B c, '1']", {"type": "string", "enum": ["A", "B c", "1"]}),
         ("x(enum, how bad): [A]", {"type": "string", "enum": ["A"], "description": "how bad"}),
         ("x(enum): [1, 2]", {"enum": [1, 2]}),
         ("x(enum): [on, no]", {"type": "string", "enum": ["on", "no"]}),
-        ("x(object): {y: any}", closed(["y"], y={})),
-        ("x(object, what): {y: any}", {**closed(["y"], y={}), "description": "what"}),
+        ("x(object): {y: any}", closed_object(["y"], y={})),
+        ("x(object, what): {y: any}", {**closed_object(["y"], y={}), "description": "what"}),
     ],
 )  # fmt: skip
-def test_a_form_means(written: str, meant: dict[str, Any]) -> None:
-    assert schema(written) == closed(["x"], x=meant)
+def test_a_form_is_converted_to_json_schema(source: str, expected: dict[str, Any]) -> None:
+    assert schema(source) == closed_object(["x"], x=expected)
 
 
 def test_optional_fields_are_not_required_and_names_stay_as_written() -> None:
@@ -82,13 +82,13 @@ def test_optional_fields_are_not_required_and_names_stay_as_written() -> None:
     assert list(schema("{a-b?: string, c?(array): string, d: any}")["properties"]) == ["a-b", "c", "d"]
 
 
-def test_records_nest() -> None:
+def test_records_can_be_nested() -> None:
     text = "findings(array):\n  title: string\n  parties(array): {member(enum): [x, y], notes?: {by: string}}\n"
-    party = closed(
-        ["member"], member={"type": "string", "enum": ["x", "y"]}, notes=closed(["by"], by={"type": "string"})
+    party = closed_object(
+        ["member"], member={"type": "string", "enum": ["x", "y"]}, notes=closed_object(["by"], by={"type": "string"})
     )
-    finding = closed(["title", "parties"], title={"type": "string"}, parties={"type": "array", "items": party})
-    assert schema(text) == closed(["findings"], findings={"type": "array", "items": finding})
+    finding = closed_object(["title", "parties"], title={"type": "string"}, parties={"type": "array", "items": party})
+    assert schema(text) == closed_object(["findings"], findings={"type": "array", "items": finding})
 
 
 def test_the_callers_shape_is_named_task() -> None:
@@ -103,12 +103,16 @@ TEMPLATED = (
 )
 
 
-def test_templates_are_given_with_their_places_and_rendered_later() -> None:
+def test_templates_keep_their_places_and_are_rendered_later() -> None:
     spec, problems = read(TEMPLATED)
     assert spec is not None
     assert not problems
-    assert [one.text.value for one in spec.templates] == ["{{ inputs.severities }}", "{{ other }}", "for {{ reader }}"]
-    assert [(one.text.at(0).line, one.text.at(0).column) for one in spec.templates] == [(1, 18), (2, 18), (3, 15)]
+    assert [item.text.value for item in spec.templates] == [
+        "{{ inputs.severities }}",
+        "{{ other }}",
+        "for {{ reader }}",
+    ]
+    assert [(item.text.at(0).line, item.text.at(0).column) for item in spec.templates] == [(1, 18), (2, 18), (3, 15)]
     assert spec.static_schema["properties"]["severity"] == {"type": "string"}
     names = {"inputs": {"severities": ["HIGH", "LOW", "HIGH"]}, "other": "you", "reader": "all"}
     fields = spec.resolve(names).schema["properties"]
@@ -117,7 +121,7 @@ def test_templates_are_given_with_their_places_and_rendered_later() -> None:
     assert fields["why"]["description"] == "for all"
 
 
-def test_the_names_of_a_mapping_may_be_the_values() -> None:
+def test_the_keys_of_a_mapping_can_be_the_enum_values() -> None:
     spec, _ = read('team(enum): "{{ teams }}"')
     assert spec is not None
     assert spec.resolve({"teams": {"a": 1, "b": 2}}).schema["properties"]["team"]["enum"] == ["a", "b"]
@@ -132,7 +136,7 @@ def test_a_template_without_values_is_an_error_at_its_place(yielded: Any) -> Non
 
 
 @pytest.mark.parametrize(
-    ("written", "place", "message", "hint"),
+    ("source", "place", "message", "hint"),
     [
         ("a: strng", (1, 4), "unknown type `strng`", "did you mean `string`?"),
         ("a: int", (1, 4), "unknown type `int`", "did you mean `integer`?"),
@@ -173,20 +177,20 @@ def test_a_template_without_values_is_an_error_at_its_place(yielded: Any) -> Non
         ("x(array):\n  - a: string", (2, 3), "this is not a valid type for `x`", ""),
     ],
 )  # fmt: skip
-def test_a_slip_is_reported_where_it_stands(written: str, place: tuple[int, int], message: str, hint: str) -> None:
-    spec, problems = read(written)
+def test_a_mistake_is_reported_at_its_place(source: str, place: tuple[int, int], message: str, hint: str) -> None:
+    spec, problems = read(source)
     assert spec is None
-    assert [(line, column, said) for line, column, said, _ in problems] == [(*place, message)]
+    assert [(line, column, text) for line, column, text, _ in problems] == [(*place, message)]
     if hint:
         assert hint in problems[0][3].replace("write `name(array)", "write `a(array)")
 
 
-def test_every_slip_of_a_shape_is_reported() -> None:
+def test_every_mistake_in_a_shape_is_reported() -> None:
     _, problems = read("a: strng\nb: {c: 5, d: integer 2..1}\ne: string\nf(enum): []\n")
     assert [(line, column) for line, column, _, _ in problems] == [(1, 4), (2, 8), (2, 22), (4, 10)]
 
 
-def flow(entries: dict[str, str]) -> str:
+def flow_mapping(entries: dict[str, str]) -> str:
     return "{" + ", ".join(f"{name!r}: {value}" for name, value in entries.items()) + "}"
 
 
@@ -200,33 +204,33 @@ VALUES = st.recursive(
     | st.sampled_from(["1", "null", "true", "[]", "{}"]),
     lambda inner: (
         st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
-        | st.dictionaries(KEYS, inner, max_size=3).map(flow)
+        | st.dictionaries(KEYS, inner, max_size=3).map(flow_mapping)
     ),
     max_leaves=8,
 )
 
 
 @given(VALUES)
-def test_whatever_is_written_is_a_shape_or_a_problem_but_not_both(written: str) -> None:
-    spec, problems = read(written)
+def test_any_text_is_either_a_shape_or_a_problem(source: str) -> None:
+    spec, problems = read(source)
     assert (spec is None) == bool(problems)
     if spec is not None:
         assert len(spec.templates) == str(spec.type).count("{{")
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "suggestion"),
     [
         ("problems(array): {type: string}", "problems(array): string"),
         ("score: {type: integer}", "score: integer"),
     ],
 )
-def test_a_record_whose_only_field_is_called_type_is_doubted(text: str, meant: str) -> None:
+def test_a_record_whose_only_field_is_named_type_is_reported(text: str, suggestion: str) -> None:
     ((_, _, message, hint),) = read(text)[1]
     assert "is a record with a field `type`" in message
-    assert f"write `{meant}`" in hint
+    assert f"write `{suggestion}`" in hint
 
 
 @pytest.mark.parametrize("text", ["it: {type: 'string, its kind'}", "it: {type: string, name: string}", "type: string"])
-def test_a_field_called_type_may_be_meant(text: str) -> None:
+def test_a_field_can_be_named_type(text: str) -> None:
     assert read(text)[1] == []

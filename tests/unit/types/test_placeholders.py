@@ -1,4 +1,4 @@
-"""Replies that repeat the form they were asked for in, instead of filling it in."""
+"""Replies that repeat the requested form instead of filling it in."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCHEMA: dict[str, Any] = {
 SHAPE = Shape(SCHEMA)
 
 
-def found(**value: Any) -> list[str]:
+def error_paths(**value: Any) -> list[str]:
     return [error.path for error in SHAPE.check_reply({"summary": "It works.", **value})]
 
 
@@ -44,7 +44,7 @@ def found(**value: Any) -> list[str]:
     ("value", "paths"),
     [
         ({"summary": "string, three sentences at most on what it finds"}, ["summary"]),
-        ({"summary": "string, three sentences at most on what,"}, ["summary"]),  # cut off at the longest length
+        ({"summary": "string, three sentences at most on what,"}, ["summary"]),  # cut off at the maximum length
         ({"summary": "Three sentences at most on what it finds."}, ["summary"]),
         ({"summary": "string"}, ["summary"]),
         ({"summary": "Summary"}, ["summary"]),
@@ -53,8 +53,8 @@ def found(**value: Any) -> list[str]:
         ({"decisions": [{"id": "string", "decision": "string"}]}, ["decisions[0].id", "decisions[0].decision"]),
     ],
 )
-def test_texts_that_repeat_the_form_are_wrong(value: dict[str, Any], paths: list[str]) -> None:
-    assert found(**value) == paths
+def test_texts_that_repeat_the_form_are_invalid(value: dict[str, Any], paths: list[str]) -> None:
+    assert error_paths(**value) == paths
 
 
 @pytest.mark.parametrize(
@@ -62,28 +62,28 @@ def test_texts_that_repeat_the_form_are_wrong(value: dict[str, Any], paths: list
     [
         {"summary": "The parser takes a string and gives a tree."},
         {"summary": "Three sentences were too many."},
-        {"notes": ["string", "regex"]},  # words of a list, such as tags
+        {"notes": ["string", "regex"]},  # words in a list, such as tags
         {"columns": [{"name": "name", "type": "string"}]},  # a field about types, and a name next to another word
         {"decisions": [{"id": "D-1", "decision": "Keep the file.", "confidence": "HIGH"}]},
     ],
 )
-def test_answers_that_look_like_it_are_not(value: dict[str, Any]) -> None:
-    assert found(**value) == []
+def test_texts_that_resemble_the_form_are_valid(value: dict[str, Any]) -> None:
+    assert error_paths(**value) == []
 
 
-def test_a_reply_that_repeats_the_form_is_asked_for_again_with_the_reason() -> None:
+def test_a_reply_that_repeats_the_form_is_rejected_with_the_reason() -> None:
     value, errors = parse_reply(skeleton(SCHEMA).replace("?", ""), SCHEMA)
     assert value is not None
     assert "`string` repeats the form instead of filling it in" in [error.message for error in errors]
 
 
-def test_dropping_leaves_what_was_filled_in() -> None:
-    given = {
+def test_only_items_that_repeat_the_form_are_dropped() -> None:
+    reply = {
         "summary": "It works.",
         "decisions": [{"id": "string", "decision": "string"}, {"id": "D-1", "decision": "Keep the file."}],
         "notes": ["string"],
     }
-    value, dropped = SHAPE.drop_invalid(given)
+    value, dropped = SHAPE.drop_invalid(reply)
     assert value == {"summary": "It works.", "decisions": [{"id": "D-1", "decision": "Keep the file."}], "notes": []}
     assert sorted(item.path for item in dropped) == ["decisions[0]", "notes[0]"]
 

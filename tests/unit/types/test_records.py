@@ -1,4 +1,4 @@
-"""What the types of a record's fields allow: of dataclasses and TypedDicts, with the words for it."""
+"""Checks of record fields from the type hints of dataclasses and TypedDicts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Record:
 
 
 @pytest.mark.parametrize(
-    ("kind", "good", "bad"),
+    ("kind", "valid", "invalid"),
     [
         (str, ["", "a"], [None, 1, b"a"]),
         (NonNegativeInt, [0, 7], [-1, 1.0, True, "1"]),
@@ -79,9 +79,9 @@ class Record:
         (Closed, [{}, {"size": 1}], [{"more": 1}]),
     ],
 )
-def test_a_type_allows_these_values_and_not_those(kind: Any, good: list[object], bad: list[object]) -> None:
-    assert [value for value in good if not matches_record(kind, value)] == []
-    assert [value for value in bad if matches_record(kind, value)] == []
+def test_a_type_accepts_valid_and_rejects_invalid_values(kind: Any, valid: list[object], invalid: list[object]) -> None:
+    assert [value for value in valid if not matches_record(kind, value)] == []
+    assert [value for value in invalid if matches_record(kind, value)] == []
 
 
 JUNK = st.sampled_from(
@@ -104,9 +104,9 @@ def values(annotation: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(st.text(max_size=2), values(parts[1]), max_size=2) | JUNK
     if is_dataclass(annotation) or is_typeddict(annotation):
         hints = get_type_hints(annotation, include_extras=True)
-        more = {"more": JUNK}
+        extra = {"more": JUNK}
         return (
-            st.fixed_dictionaries({}, optional={**{name: values(hint) for name, hint in hints.items()}, **more}) | JUNK
+            st.fixed_dictionaries({}, optional={**{name: values(hint) for name, hint in hints.items()}, **extra}) | JUNK
         )
     return {str: st.text(max_size=2), int: st.integers(-1, 9), float: st.floats(-1, 9)}.get(annotation, JUNK) | JUNK
 
@@ -118,14 +118,14 @@ MODELS = pydantic_models()
 
 
 @pytest.mark.parametrize(("record", "name"), FIELDS, ids=lambda part: part if isinstance(part, str) else part.__name__)
-def test_a_check_allows_what_pydantic_allows(record: type, name: str) -> None:
+def test_a_check_accepts_what_pydantic_accepts(record: type, name: str) -> None:
     hint = get_type_hints(record, include_extras=True)[name]
     hint = get_args(hint)[0] if get_origin(hint) is NotRequired else hint
     model = MODELS(TypedDict("Holder", {"value": hint}))  # type: ignore[operator]
 
     @settings(max_examples=50)
     @given(values(hint))
-    def holds(value: object) -> None:
+    def agrees_with_pydantic(value: object) -> None:
         try:
             model.model_validate({"value": value})
         except ValidationError:
@@ -133,14 +133,14 @@ def test_a_check_allows_what_pydantic_allows(record: type, name: str) -> None:
         else:
             assert field_checks(record)[name](value)
 
-    holds()
+    agrees_with_pydantic()
 
 
-def test_what_a_record_needs_is_what_has_no_default() -> None:
+def test_required_fields_are_those_without_a_default() -> None:
     assert required_fields(Record) == {"name"}
 
 
-def test_the_values_that_do_not_fit_are_named_and_what_may_stand_there() -> None:
+def test_invalid_keys_are_listed_and_allowed_values_described() -> None:
     data = {"way": "left", "name": "a", "of": 9, "sizes": {"a": "b"}, "unknown": 1}
     assert list(invalid_keys(Record, data)) == ["way", "of", "sizes"]
     assert [describe_field(Record, name) for name in ("name", "of", "way", "parts")] == [
@@ -154,5 +154,5 @@ def test_every_record_of_a_run_can_be_checked(record: type) -> None:
     assert list(invalid_keys(record, dict.fromkeys(field_checks(record), object())))
 
 
-def test_every_kind_of_record_with_a_body_is_one_of_the_journal() -> None:
+def test_every_record_body_belongs_to_a_journal_kind() -> None:
     assert BODIES.keys() < KINDS

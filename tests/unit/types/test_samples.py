@@ -1,4 +1,4 @@
-"""Sampled values fit their schema and depend on nothing but the seed."""
+"""Sampled values fit their schema and depend only on the seed."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SCALARS = st.one_of(
 NAMES = st.text(alphabet="abcé-_", min_size=1, max_size=4)
 
 
-def record(fields: dict[str, Any], kept: list[bool]) -> dict[str, Any]:
-    required = [name for name, keep in zip(fields, kept, strict=False) if keep]
+def record(fields: dict[str, Any], flags: list[bool]) -> dict[str, Any]:
+    required = [name for name, flag in zip(fields, flags, strict=False) if flag]
     return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
 
 
@@ -57,15 +57,15 @@ def test_samples_are_the_same_on_every_machine() -> None:
     assert sample(schema, "seed") == {"n": 28, "t": "This design repeats the old limit."}
 
 
-def test_seeds_reach_every_value_and_length_and_leave_optional_fields_out_at_times() -> None:
+def test_seeds_cover_every_value_and_length_and_sometimes_omit_optional_fields() -> None:
     schema = record(
         {"level": {"enum": ["A", "B", "C"]}, "list": {"type": "array", "items": {"type": "boolean"}}, "maybe": {}},
         [True, True, False],
     )
     samples = [sample(schema, str(seed)) for seed in range(60)]
-    assert {each["level"] for each in samples} == {"A", "B", "C"}
-    assert {len(each["list"]) for each in samples} == {1, 2, 3}
-    assert {"maybe" in each for each in samples} == {True, False}
+    assert {value["level"] for value in samples} == {"A", "B", "C"}
+    assert {len(value["list"]) for value in samples} == {1, 2, 3}
+    assert {"maybe" in value for value in samples} == {True, False}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checking values against JSON Schema, and dropping the items that do not fit."""
+"""Checking values against JSON Schema, and dropping invalid items."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from skillrun.types.authored_schemas import parse_json_schema
 from skillrun.types.schemas import Shape, ShapeError
 
 
-def closed(required: list[str] | None = None, **fields: Any) -> dict[str, Any]:
+def closed_object(required: list[str] | None = None, **fields: Any) -> dict[str, Any]:
     names = list(fields) if required is None else required
     return {"type": "object", "properties": fields, "required": names, "additionalProperties": False}
 
 
-FINDING = closed(
+FINDING = closed_object(
     title={"type": "string"},
     severity={"type": "string", "enum": ["CRITICAL", "MAJOR", "MINOR"]},
     confidence={"type": "integer", "minimum": 0, "maximum": 100},
     tags={"type": "array", "items": {"type": "string"}},
 )
-SHAPE = Shape(closed(findings={"type": "array", "items": FINDING}, score={"type": "number"}))
+SHAPE = Shape(closed_object(findings={"type": "array", "items": FINDING}, score={"type": "number"}))
 
 
 def finding(**changes: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def reply(*findings: Any) -> dict[str, Any]:
     return {"findings": list(findings), "score": 1.5}
 
 
-def test_a_value_that_fits_has_no_errors() -> None:
+def test_a_valid_value_has_no_errors() -> None:
     assert SHAPE.check(reply(finding())) == []
 
 
@@ -62,11 +62,11 @@ def test_a_value_that_fits_has_no_errors() -> None:
         ([], "", "the value is `[]`; expected an object"),
     ],
 )
-def test_an_error_names_the_place_the_value_and_what_is_allowed(value: Any, path: str, message: str) -> None:
+def test_an_error_names_the_path_the_value_and_the_allowed_values(value: Any, path: str, message: str) -> None:
     assert SHAPE.check(value) == [ShapeError(path, message)]
 
 
-def test_everything_wrong_is_told_once() -> None:
+def test_every_error_is_reported_once() -> None:
     bad = finding(severity="HUGE", more=1)
     del bad["title"], bad["tags"]
     paths = [error.path for error in SHAPE.check(reply(bad))]
@@ -80,12 +80,12 @@ def test_a_long_value_is_shortened_in_the_message() -> None:
 
 @pytest.mark.row("B4")
 @pytest.mark.finding("FP1")
-def test_the_items_that_do_not_fit_are_dropped_and_named_each_with_its_reason_and_text() -> None:
+def test_invalid_items_are_dropped_and_listed_with_reason_and_text() -> None:
     good = finding()
     value, dropped = SHAPE.drop_invalid(reply(finding(severity="HUGE"), good, "text", finding(tags=["a", 7, "b"])))
     assert value == reply(good, finding(tags=["a", "b"]))
     assert SHAPE.check(value) == []
-    assert [(one.path, one.text) for one in dropped] == [
+    assert [(item.path, item.text) for item in dropped] == [
         ("findings[0]", json.dumps(finding(severity="HUGE"))),
         ("findings[2]", '"text"'),
         ("findings[3].tags[1]", "7"),
@@ -94,23 +94,23 @@ def test_the_items_that_do_not_fit_are_dropped_and_named_each_with_its_reason_an
 
 
 @pytest.mark.finding("FP1")
-def test_a_field_too_many_and_an_optional_one_that_does_not_fit_are_dropped_without_their_item() -> None:
-    item = closed(["title"], title={"type": "string"}, confidence={"type": "integer", "maximum": 100})
-    shape = Shape(closed(["findings"], findings={"type": "array", "items": {"$ref": "#/$defs/item"}}))
+def test_unknown_and_invalid_optional_fields_are_dropped_without_their_item() -> None:
+    item = closed_object(["title"], title={"type": "string"}, confidence={"type": "integer", "maximum": 100})
+    shape = Shape(closed_object(["findings"], findings={"type": "array", "items": {"$ref": "#/$defs/item"}}))
     shape.schema["$defs"] = {"item": item}
     value, dropped = shape.drop_invalid(
         {"findings": [{"title": "a", "file": "x.py", "line": 3, "confidence": 101}], "z": 1}
     )
     assert value == {"findings": [{"title": "a"}]}
-    assert sorted(one.path for one in dropped) == [
+    assert sorted(field.path for field in dropped) == [
         "findings[0].confidence", "findings[0].file", "findings[0].line", "z",
     ]  # fmt: skip
-    assert {one.path: one.reason for one in dropped}["findings[0].line"].startswith("unknown field `line`")
+    assert {field.path: field.reason for field in dropped}["findings[0].line"].startswith("unknown field `line`")
 
 
 @pytest.mark.finding("FP1")
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("changed", "expected"),
     [
         (finding(severity="critical"), finding(severity="CRITICAL")),
         (finding(severity=" Major\n"), finding(severity="MAJOR")),
@@ -119,36 +119,36 @@ def test_a_field_too_many_and_an_optional_one_that_does_not_fit_are_dropped_with
         (finding(confidence="99.0"), finding(confidence=99)),
     ],
 )
-def test_what_can_only_be_meant_one_way_is_read(written: Any, meant: Any) -> None:
-    value = SHAPE.normalize(reply(written))
-    assert value == reply(meant)
+def test_unambiguous_values_are_normalized(changed: Any, expected: Any) -> None:
+    value = SHAPE.normalize(reply(changed))
+    assert value == reply(expected)
     assert SHAPE.check(value) == []
 
 
 @pytest.mark.parametrize("bad", [{"severity": "CRIT"}, {"confidence": "99 %"}, {"confidence": 99.5}, {"title": 7}])
-def test_what_could_be_meant_otherwise_is_left_as_it_is(bad: dict[str, Any]) -> None:
+def test_ambiguous_values_are_unchanged(bad: dict[str, Any]) -> None:
     assert SHAPE.normalize(reply(finding(**bad))) == reply(finding(**bad))
 
 
-def test_letter_case_is_left_alone_where_it_tells_two_values_apart() -> None:
+def test_letter_case_is_kept_when_it_distinguishes_two_values() -> None:
     assert Shape({"enum": ["a", "A"]}).normalize("A") == "A"
     assert Shape({"enum": ["ab", "AB"]}).normalize("Ab") == "Ab"
 
 
-def test_what_is_wrong_outside_lists_stays() -> None:
+def test_errors_outside_lists_remain() -> None:
     value, dropped = SHAPE.drop_invalid({"findings": [1], "score": "x"})
     assert value == {"findings": [], "score": "x"}
-    assert [one.path for one in dropped] == ["findings[0]"]
+    assert [item.path for item in dropped] == ["findings[0]"]
     assert [error.path for error in SHAPE.check(value)] == ["score"]
 
 
-def test_pruning_leaves_the_value_it_was_given_alone() -> None:
+def test_dropping_items_does_not_modify_the_input() -> None:
     value = reply(1, finding(tags=[2]))
     SHAPE.drop_invalid(value)
     assert value == reply(1, finding(tags=[2]))
 
 
-def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
+def test_an_authors_schema_can_use_all_of_json_schema() -> None:
     shape = parse_json_schema(
         {
             "$defs": {"name": {"type": "string", "pattern": "^[A-Z]"}},
@@ -163,7 +163,7 @@ def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "words"),
+    ("schema", "message"),
     [
         ({"type": "sting"}, "`type`"),
         ({"properties": {"a": {"minimum": "x"}}}, "`properties.a.minimum`"),
@@ -173,13 +173,13 @@ def test_a_schema_of_an_author_may_use_all_of_json_schema() -> None:
         ({"items": {"$ref": "other.json"}}, "does not exist in this schema"),
     ],
 )
-def test_what_is_no_schema_or_refers_elsewhere_is_refused(schema: Any, words: str) -> None:
-    with pytest.raises(SkillrunError, match=words):
+def test_an_invalid_schema_or_external_reference_is_rejected(schema: Any, message: str) -> None:
+    with pytest.raises(SkillrunError, match=message):
         parse_json_schema(schema)
 
 
 @pytest.mark.slow
-def test_a_thousand_checks_take_a_moment() -> None:
+def test_a_thousand_checks_are_fast() -> None:
     value = reply(*[finding() for _ in range(5)])
     SHAPE.check(value)
     for _ in range(1000):
@@ -188,7 +188,7 @@ def test_a_thousand_checks_take_a_moment() -> None:
 
 @pytest.mark.finding("FZ15")
 @pytest.mark.row("Z6")
-def test_a_pattern_of_a_schema_takes_time_in_line_with_the_text() -> None:
+def test_pattern_matching_takes_linear_time() -> None:
     shape = parse_json_schema({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}})
     assert [error.path for error in shape.check({"a": "a" * 100_000 + "!"})] == ["a"]
     assert shape.check({"a": "a" * 100_000}) == []
@@ -202,7 +202,7 @@ def test_a_pattern_of_a_schema_takes_time_in_line_with_the_text() -> None:
         ({"patternProperties": {"^a": {"type": "string"}}}, "`patternProperties` is not supported"),
     ],
 )
-def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], reason: str) -> None:
+def test_an_unsupported_pattern_is_rejected(schema: dict[str, Any], reason: str) -> None:
     with pytest.raises(SkillrunError) as caught:
         parse_json_schema(schema)
     assert reason in caught.value.message
@@ -220,6 +220,6 @@ def test_a_pattern_that_could_take_for_ever_is_refused(schema: dict[str, Any], r
         {"$dynamicRef": "#x"},
     ],
 )
-def test_a_schema_that_no_reply_could_fit_is_refused(schema: dict[str, Any]) -> None:
+def test_a_schema_that_no_reply_can_satisfy_is_rejected(schema: dict[str, Any]) -> None:
     with pytest.raises(SkillrunError, match="this schema cannot be used"):
         parse_json_schema(schema)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
+from skillrun.replay import CALLS, Body, Replay
 from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.journal import Journal
 
@@ -36,30 +37,37 @@ class SampleReplies:
     ) -> tuple[Reply, bool]:
         """Return the reply to a call of a sample, and whether the journal had it. Raises ModelError."""
         place, fingerprint = f"{sample}/{address}", request.fingerprint()
-        body = self.journal.find("reply", place, fingerprint)
-        if body is not None:
-            self.recorded_calls += 1
-            return Reply.from_dict(body), True
         key = place, fingerprint
         if key in self._in_flight:
             return await asyncio.shield(self._in_flight[key]), False
+        replay = Replay(self.journal)
+        recorded = replay.find(CALLS, place, fingerprint)
+        if recorded is not None:
+            self.recorded_calls += 1
+            return Reply.from_dict(recorded), True
         future = self._in_flight[key] = asyncio.get_running_loop().create_future()
-        try:
+
+        async def send() -> Body:
             if self.saves:
                 await self.journal.record("sent", place, fingerprint, request.to_dict())
             reply = await self.gateway.send(request, address, attempts)
-            if self.saves:
-                await self.journal.record("reply", place, fingerprint, reply.to_dict())
-            self.new_calls.append((address, request, reply))
             future.set_result(reply)
+            return reply.to_dict()
+
+        try:
+            await (replay.once(CALLS, place, fingerprint, send) if self.saves else send())
+            self.new_calls.append((address, request, future.result()))
         except BaseException as error:
-            future.set_exception(error if isinstance(error, ModelError) else ModelError("other", "it was cancelled"))
-            future.exception()  # marks it as retrieved: there may be no other waiter
+            if not future.done():
+                future.set_exception(
+                    error if isinstance(error, ModelError) else ModelError("other", "it was cancelled")
+                )
+                future.exception()  # marks it as retrieved: there may be no other waiter
             raise
         finally:
             if self.saves:
                 del self._in_flight[key]
-        return reply, False
+        return future.result(), False
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +27,7 @@ from skillrun.questions.form import UnclearAnswers, write_form
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer, unique_answer_key
 from skillrun.questions.responder import QuestionSet
 from skillrun.questions.terminal import ProgressKind, UnfinishedAnswers
+from skillrun.replay import ASKS, Body, fingerprint_questions, round_address
 from skillrun.runtime.asking.forms import (
     FormState,
     answer_phrases,
@@ -42,7 +42,6 @@ from skillrun.runtime.estimate_updates import emit_choice_estimate
 from skillrun.runtime.frame import Frame
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.errors import WaitingForUser
-from skillrun.store.files import sha256_of
 from skillrun.store.inbox import AnswerInbox
 from skillrun.store.journal_bodies import AnswerBody
 from skillrun.store.next_step import RESUME_RUN, NextStep, ResumeCommand
@@ -91,8 +90,8 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
     `is_optional`: an unattended run continues without records unless an answer is prepared.
     """
     run, person = frame.run, frame.run.session.responder
-    journal_address = f"{address}@{frame.phase.round_path}"
-    fingerprint = sha256_of(json.dumps(questions, sort_keys=True, ensure_ascii=False, default=str))
+    journal_address = round_address(address, frame.phase.round_path)
+    fingerprint = fingerprint_questions(questions)
     question_set = QuestionSet(
         address.partition("/")[2],
         frame.phase.title,
@@ -102,8 +101,16 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
         is_required=is_required,
         enough=enough,
     )
-    entry = cast("AnswerBody | None", run.journal.find("answer", journal_address, fingerprint))
-    if entry is not None:
+
+    async def ask() -> Body:
+        return dict(await _ask(frame, question_set, form, journal_address, fingerprint, pause=pause))
+
+    is_skipped = is_optional and not person.attended and not person.has_prepared_answers(question_set)
+    if is_skipped and run.replay.find(ASKS, journal_address, fingerprint) is None:
+        return {"answers": []}
+    result = await run.replay.once(ASKS, journal_address, fingerprint, ask)
+    entry = cast(AnswerBody, result.body)
+    if result.is_replayed:
         person.skip_prepared_answers(question_set)
         try:
             entry = await _apply_form_edits(frame, question_set, entry, journal_address, fingerprint)
@@ -111,12 +118,27 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
             raise pause_for_invalid_answer(unfit) from None
         read = partial(build_question_record, phrases=answer_phrases(run), is_required=is_required)
         person.note_late_answers(question_set, entry["answers"], read)
-        run.emit(Answered(journal_address, frame.phase.name, tuple(entry["answers"]), replayed=True))
-        return _result(frame, entry)
-    if is_optional and not person.attended and not person.has_prepared_answers(question_set):
-        return {"answers": []}
-    run.emit(
-        Asked(journal_address, frame.phase.name, tuple(questions), computed, fingerprint, form is not None, enough)
+    run.emit(Answered(journal_address, frame.phase.name, tuple(entry["answers"]), replayed=result.is_replayed))
+    if not result.is_replayed:
+        emit_choice_estimate(run, frame.phase.name, entry["answers"])
+    return _result(frame, entry)
+
+
+async def _ask(
+    frame: Frame, question_set: QuestionSet, form: str | None, journal_address: str, fingerprint: str, *, pause: bool
+) -> AnswerBody:
+    """Ask the user, and return the body of the record. Raises WaitingForUser."""
+    phase, questions = frame.phase.name, question_set.questions
+    frame.run.emit(
+        Asked(
+            journal_address,
+            phase,
+            questions,
+            question_set.computed,
+            fingerprint,
+            question_set.may_skip,
+            question_set.enough,
+        )
     )
     question_set, times = _with_saved_progress(frame, question_set, journal_address, fingerprint)
     saved_answers = dict(question_set.unfinished.answers)
@@ -128,11 +150,7 @@ async def ask_questions(  # noqa: PLR0913 (options of one list)
         answers = [answer or build_answer(saved_answers.get(str(at))) for at, answer in enumerate(given.answers)]
         given = replace(given, answers=answers)
     given = replace(given, answers=[_with_time(times, at, answer) for at, answer in enumerate(given.answers)])
-    body = _answer_body(frame, question_set, given, form)
-    await run.journal.record("answer", journal_address, fingerprint, dict(body))
-    run.emit(Answered(journal_address, frame.phase.name, tuple(body["answers"]), replayed=False))
-    emit_choice_estimate(run, frame.phase.name, body["answers"])
-    return _result(frame, body)
+    return _answer_body(frame, question_set, given, form)
 
 
 def _result(frame: Frame, body: AnswerBody) -> AskResult:

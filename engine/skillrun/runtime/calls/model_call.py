@@ -13,6 +13,7 @@ from typing import Final
 
 from skillrun.events import CallEnded, CallStarted
 from skillrun.models.messages import CONFIGURATION_ERRORS, FATAL_ERRORS, ModelError, Reply, Request, Usage
+from skillrun.replay import CALLS, Body
 from skillrun.runtime.prompts.context import estimate_request_tokens
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.run_budget import Reservation
@@ -24,24 +25,36 @@ MOST_TOKENS: Final = 10**12  # more than any prompt has
 
 async def call_model(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
     """Return the reply to one request, from the journal or the model; durable on return. Raises ModelError."""
-    run = phase.run
-    fingerprint = request.fingerprint()
+    run, fingerprint = phase.run, request.fingerprint()
     phase.record.prompts.count += 1
     run.outermost.latest_prompts[address] = fingerprint
-    from_journal = not run.session.rerun.is_pending(address)
-    recorded_reply = run.journal.find("reply", address, fingerprint) if from_journal else None
-    if recorded_reply is not None:
-        reply = Reply.from_dict(recorded_reply)
+    sent: list[Reply] = []
+
+    async def send() -> Body:
+        sent.append(await _send(phase, address, member, request))
+        return sent[0].to_dict()
+
+    try:
+        result = await run.replay.once(CALLS, address, fingerprint, send, ModelError.from_dict)
+    except ModelError as error:
+        if error.is_replayed:
+            run.session.on_replayed(address, request, [error])
+        raise
+    if result.is_replayed:
+        reply = Reply.from_dict(result.body)
         run.session.on_replayed(address, request, [reply])
         phase.count_replay(address, request, reply)
-        run.emit(_call_ended_event(phase, address, member, reply, replayed=True))
-        return reply
-    failed = run.journal.find("failed", address, fingerprint) if from_journal else None
-    if failed is not None:
-        error = ModelError.from_dict(failed)
-        run.session.on_replayed(address, request, [error])
-        raise error
-    run.session.on_replayed(address, request, _refusals(run, address, fingerprint))
+    else:
+        reply = sent[0]
+        phase.count(reply.usage, reply.price, goes_on=request.continues_conversation)
+    run.emit(_call_ended_event(phase, address, member, reply, replayed=result.is_replayed))
+    return reply
+
+
+async def _send(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
+    """Send a request within the budget. Raises ModelError, BudgetExhausted and JournalUnwritable."""
+    run = phase.run
+    run.session.on_replayed(address, request, _refusals(run, address, request.fingerprint()))
     last_refusal = run.refusals.get(request.model)
     if last_refusal is not None and last_refusal.kind == "missing":
         raise last_refusal
@@ -50,24 +63,18 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         run.session.rerun.called_addresses.add(address)
         run.journal.check()
         attempts = AttemptRecorder(phase, address, member, request, reservation, last_refusal)
-        try:
-            reply = await run.session.gateway.send(request, address, attempts)
-        except ModelError as error:
-            if error.kind == "missing":  # nothing was sent, and the run ends
-                run.refusals[request.model] = error
-                raise
-            run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
-            if error.kind not in FATAL_ERRORS | CONFIGURATION_ERRORS:
-                await run.journal.record("failed", address, fingerprint, error.to_dict())
-            raise
-        run.responsive_models.add(request.model)
-        kill_point("call: after")
-        await run.journal.record("reply", address, fingerprint, reply.to_dict())
+        reply = await run.session.gateway.send(request, address, attempts)
         run.budget.record_usage(reservation, reply.usage, reply.price)
+    except ModelError as error:
+        if error.kind == "missing":  # nothing was sent, and the run ends
+            run.refusals[request.model] = error
+        else:
+            run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
+        raise
     finally:
         run.budget.release(reservation)
-    phase.count(reply.usage, reply.price, goes_on=request.continues_conversation)
-    run.emit(_call_ended_event(phase, address, member, reply, replayed=False))
+    run.responsive_models.add(request.model)
+    kill_point("call: after")
     return reply
 
 

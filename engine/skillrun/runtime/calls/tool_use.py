@@ -5,6 +5,7 @@ from __future__ import annotations
 from skillrun.definitions.verbs import LOOKUP
 from skillrun.events import ToolUsed
 from skillrun.models.messages import Block, Message, ToolCall
+from skillrun.replay import TOOL_CALLS, Body
 from skillrun.runtime.calls.lookup import look_up
 from skillrun.runtime.calls.member_request import MemberRequest
 from skillrun.runtime.calls.reads import LineRange, lines_from_tool
@@ -56,22 +57,20 @@ async def _run_tool(
         return f"error: you have no tool {quote_value(tool.name)}; available tools: {', '.join(offered)}"
     run = phase.run
     tool_address = f"{address}/{tool.id}"
-    fingerprint = tool.fingerprint()
-    known = run.journal.find("tool", tool_address, fingerprint)
-    if known is None:
+
+    async def use() -> Body:
         if tool.name == LOOKUP:
-            result = sanitize(look_up(phase, tool.arguments, room))
+            text = look_up(phase, tool.arguments, room)
         else:
-            result = sanitize(await build_repository(phase).run(tool.name, tool.arguments, room))
-        known = {"tool": tool.name, "arguments": tool.arguments, "result": result}
-        await run.journal.record("tool", tool_address, fingerprint, known)
-        run.emit(ToolUsed(tool_address, phase.name, tool.name, tool.arguments, replayed=False))
-    else:
-        run.emit(ToolUsed(tool_address, phase.name, tool.name, tool.arguments, replayed=True))
-    result = str(known.get("result", ""))
-    if (lines := lines_from_tool(tool, result)) is not None:
+            text = await build_repository(phase).run(tool.name, tool.arguments, room)
+        return {"tool": tool.name, "arguments": tool.arguments, "result": sanitize(text)}
+
+    result = await run.replay.once(TOOL_CALLS, tool_address, tool.fingerprint(), use)
+    run.emit(ToolUsed(tool_address, phase.name, tool.name, tool.arguments, replayed=result.is_replayed))
+    text = str(result.body.get("result", ""))
+    if (lines := lines_from_tool(tool, text)) is not None:
         reads.append(lines)
-    return result
+    return text
 
 
 def tool_messages(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 from skillrun.definitions.definitions import Step
@@ -11,12 +12,12 @@ from skillrun.questions.answers import Question
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer
 from skillrun.questions.punctuation import remove_double_stops
 from skillrun.questions.responder import QuestionSet
+from skillrun.replay import READS, Body, fingerprint_text, round_address
 from skillrun.runtime.asking.asking import CONTINUE_WITHOUT, ask_questions, pause_for_invalid_answer, record_pause
 from skillrun.runtime.asking.awaited_files import ignored_files, late_files, pattern_folder
 from skillrun.runtime.asking.forms import answer_phrases, build_question_record
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.store.files import sha256_of
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.templates.absent import Absent
 from skillrun.types.schemas import quote_value
@@ -96,11 +97,16 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     are reported.
     """
     pattern = frame.text(step, "files")
-    where = f"{frame.at(step)}@{frame.phase.round_path}"
-    known = cast("ToolBody | None", frame.run.journal.find("tool", where, sha256_of(pattern)))
-    if known is not None and frame.run.session.reuse_reads:
-        _warn(frame, [*known.get("passed_over", []), *late_files(frame.run, pattern, known.get("files") or [])])
-        return _answer_fields(known)
+    where = round_address(frame.at(step), frame.phase.round_path)
+    find = partial(_find_files, step, frame, pattern, where)
+    body, is_replayed = await frame.run.replay.once(READS, where, fingerprint_text(pattern), find)
+    if is_replayed:
+        _warn(frame, [*body.get("passed_over", []), *late_files(frame.run, pattern, body.get("files") or [])])
+    return _answer_fields(body)
+
+
+async def _find_files(step: Step, frame: Frame, pattern: str, where: str) -> Body:
+    """Return the body of the record: the files that match. Raises WaitingForUser without any."""
     names = frame.run.store.matching(pattern)
     default = frame.value(step, "default", None)
     ignored = ignored_files(frame.run, pattern, names)
@@ -130,11 +136,10 @@ async def _wait_for_files(step: Step, frame: Frame) -> Mapping[str, object]:
     result: ToolBody = {"answers": [], "answer": ", ".join(names), "pattern": pattern, "files": files}
     if ignored:
         result["passed_over"] = ignored
-    await frame.run.journal.record("tool", where, sha256_of(pattern), dict(result))
-    return _answer_fields(result)
+    return dict(result)
 
 
-def _answer_fields(record: ToolBody) -> Mapping[str, object]:
+def _answer_fields(record: Mapping[str, object]) -> Mapping[str, object]:
     return {key: value for key, value in record.items() if key in ("answers", "answer")}
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import cast
 
 from skillrun.definitions.definitions import Step
+from skillrun.replay import READS, Body, attempt_address, fingerprint_text, round_address
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
-from skillrun.store.files import sha256_of
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.sanitizing import sanitize
@@ -18,12 +19,13 @@ Look = Callable[[], Awaitable[ToolBody]]
 
 async def read_once(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
     """Return what `look` finds for a question, or found earlier. Raises StepFailed if it raises SkillrunError."""
-    phase, where = frame.phase, f"{frame.at(step)}@{frame.phase.round_path}"
-    fingerprint = sha256_of(question)
+    phase, where = frame.phase, round_address(frame.at(step), frame.phase.round_path)
+    fingerprint = fingerprint_text(question)
     key = f"{where} {fingerprint}"
     while key not in phase.attempts.results:
         attempt = phase.attempts.tries[key] = phase.attempts.tries.get(key, 0) + 1
-        result = await _attempt(frame, f"{where}.{attempt}", fingerprint, look)
+        read = partial(_read, look)
+        result, _ = await frame.run.replay.once(READS, attempt_address(where, attempt), fingerprint, read)
         if "error" not in result:
             phase.attempts.results[key] = result
         elif attempt > phase.voided_attempts(key):
@@ -31,16 +33,9 @@ async def read_once(step: Step, frame: Frame, question: str, look: Look) -> Tool
     return cast(ToolBody, phase.attempts.results[key])
 
 
-async def _attempt(frame: Frame, address: str, fingerprint: str, look: Look) -> ToolBody:
+async def _read(look: Look) -> Body:
     """Return the result or an `error`; a resumed phase gets the same error again."""
-    journal = frame.run.journal
-    known = cast("ToolBody | None", journal.find("tool", address, fingerprint))
-    if known is not None and frame.run.session.reuse_reads:
-        return known
     try:
-        result: ToolBody = sanitize(await look())
+        return dict(sanitize(await look()))
     except SkillrunError as error:
-        result = {"error": str(error)}
-    if known != result:
-        await journal.record("tool", address, fingerprint, dict(result))
-    return result
+        return {"error": str(error)}

@@ -1,4 +1,4 @@
-"""A project travels without what git ignores, what holds secrets and what leads out, within limits that are said."""
+"""A bundle leaves out ignored files, secrets and links that lead out, and has limits that are reported."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_more_than_it_may_hold_is_said_with_the_largest_before_anything_is_sent(
             file.truncate(45_000_000)
     with pytest.raises(UsageError) as error:
         pack_project(project, SECRETS)
-    assert "are more than 200 MB; the most so far: data (" in error.value.message
+    assert "exceed 200 MB; largest so far: data (" in error.value.message
     assert "nothing was sent" in error.value.next_step
 
 
@@ -157,5 +157,5 @@ def test_an_archive_with_what_is_no_file_is_refused(tmp_path: Path, kind: bytes)
     content = written.getvalue()
     with pytest.raises(SkillrunError):
         unpack_project(sha256_of(content), content, tmp_path / "there")
-    with pytest.raises(SkillrunError, match="not what was sent"):
+    with pytest.raises(SkillrunError, match="does not match its hash"):
         unpack_project("0" * 64, content, tmp_path / "there")

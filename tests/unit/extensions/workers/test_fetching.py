@@ -1,4 +1,4 @@
-"""A repository is fetched at one commit, as plain files: nothing of it is run, and it is whole or not there."""
+"""A commit of a repository is fetched as plain files, completely or not at all, and nothing in it is executed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def origin(tmp_path: Path) -> Path:
-    """A repository with one file that is committed."""
+    """A repository with one committed file."""
     folder = tmp_path / "origin"
     folder.mkdir()
     git(folder, "init", "--quiet")
@@ -77,7 +77,7 @@ def test_the_files_of_an_exact_commit_come_also_of_one_that_is_no_branch_s(origi
 def test_a_commit_comes_by_ssh_also_from_a_server_that_gives_named_ones_alone(
     origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    """`ssh` is a program that runs here what it would have run there."""
+    """`ssh` is a program that executes the remote command locally."""
     first = committed(origin)
     (origin / "a.txt").write_text("second\n")
     committed(origin)
@@ -139,7 +139,7 @@ def test_links_and_secrets_are_refused_as_on_a_laptop(origin: Path, tmp_path: Pa
 
 
 def test_nothing_is_written_through_a_link_of_the_repository(origin: Path, tmp_path: Path) -> None:
-    """git would refuse such a tree, and does not when it is only fetched."""
+    """git refuses such a tree on checkout, but not on fetch."""
     outside = tmp_path / "outside"
     outside.mkdir()
     blob = git(origin, "hash-object", "-w", "a.txt")
@@ -155,7 +155,7 @@ def test_nothing_is_written_through_a_link_of_the_repository(origin: Path, tmp_p
 
 
 def made(origin: Path, *entries: str) -> str:
-    """A tree with these entries, as git's own programs make it without a look."""
+    """Create a tree with these entries, which git's commands do not validate."""
     raw = b""
     for entry in entries:
         meta, _, name = entry.rstrip("\n").partition("\t")
@@ -174,7 +174,7 @@ def test_a_name_that_is_none_of_a_repository_is_refused(origin: Path, tmp_path: 
     inner = made(origin, f"100644 blob {blob}\tconfig\n")
     commit = git(origin, "commit-tree", made(origin, f"040000 tree {inner}\t{name}\n"), "-m", "x")
     git(origin, "update-ref", "refs/heads/evil", commit)
-    with pytest.raises(Unfetchable, match="no file of a repository"):
+    with pytest.raises(Unfetchable, match="not a valid path in a repository"):
         fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
     assert list((tmp_path / "projects/repositories").iterdir()) == []
 
@@ -186,7 +186,7 @@ def test_a_name_that_is_longer_than_a_files_may_be_is_refused_for_good(
     blob = git(origin, "hash-object", "-w", "a.txt")
     commit = git(origin, "commit-tree", made(origin, f"100644 blob {blob}\t{'x' * length}\n"), "-m", "x")
     git(origin, "update-ref", "refs/heads/long", commit)
-    with pytest.raises(Unfetchable, match="is longer than a file's may be"):
+    with pytest.raises(Unfetchable, match="is too long"):
         fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{commit}"))
 
 
@@ -197,7 +197,7 @@ def test_more_than_it_may_have_is_refused(
     for number in range(4):
         (origin / f"{number}.txt").write_text("x" * 3000)
     monkeypatch.setattr(fetching, limit, {"LARGEST": 10_000, "MAX_FILES": 3}[limit])
-    with pytest.raises(Unfetchable, match="is more than"):
+    with pytest.raises(Unfetchable, match="has more than"):
         fetched(tmp_path / "projects", committed(origin))
     assert list((tmp_path / "projects/repositories").iterdir()) == []
 
@@ -206,10 +206,10 @@ def test_more_than_it_may_have_is_refused(
 def test_what_comes_slowly_or_too_large_is_ended_with_all_that_it_began(
     origin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program of that name in front of git, which waits or writes for ever."""
+    """Put a program that waits or writes forever in place of git."""
     wanted, programs, real = committed(origin), tmp_path / "programs", shutil.which("git")
     programs.mkdir()
-    for what, raised in (("sleep 1000", "did not come within"), ("yes > large", "is more than")):
+    for what, raised in (("sleep 1000", "could not be fetched within"), ("yes > large", "has more than")):
         fake = programs / "git"
         fake.write_text(f'#!/bin/sh\ncase "$*" in *fetch*) echo $$ > {tmp_path}/pid; {what};; esac\nexec {real} "$@"\n')
         fake.chmod(0o755)
@@ -234,9 +234,13 @@ def test_what_no_worker_can_have_is_told_from_what_this_one_cannot(
         with pytest.raises(Unfetchable, match=f"has no commit {missing}"):
             fetched(tmp_path / "projects", Commit.parse(f"file://{origin}@{missing}"))
     cases: list[tuple[Commit, str, Callable[[], object]]] = [
-        (Commit.parse(f"file://{tmp_path}/none@{COMMIT}"), "cannot be fetched here: fatal: '", lambda: None),
-        (Commit.parse(f"https://127.0.0.1:9/x.git@{COMMIT}"), "cannot be fetched here: fatal: unable", lambda: None),
-        (there, "there is no git here", lambda: monkeypatch.setenv("PATH", str(tmp_path))),
+        (Commit.parse(f"file://{tmp_path}/none@{COMMIT}"), "cannot be fetched on this machine: fatal: '", lambda: None),
+        (
+            Commit.parse(f"https://127.0.0.1:9/x.git@{COMMIT}"),
+            "cannot be fetched on this machine: fatal: unable",
+            lambda: None,
+        ),
+        (there, "git is not installed", lambda: monkeypatch.setenv("PATH", str(tmp_path))),
     ]
     for wanted, message, before in cases:
         before()
@@ -246,7 +250,7 @@ def test_what_no_worker_can_have_is_told_from_what_this_one_cannot(
 
 
 def test_files_of_the_machine_are_fetched_where_that_is_allowed_alone(origin: Path, tmp_path: Path) -> None:
-    with pytest.raises(SkillrunError, match="nothing is fetched from files here"):
+    with pytest.raises(SkillrunError, match="file:// URLs are not allowed here"):
         fetched(tmp_path / "projects", committed(origin), files=False)
 
 
@@ -270,22 +274,22 @@ def test_many_runs_of_one_worker_fetch_it_once(origin: Path, tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (f"http://host/x.git@{COMMIT}", "not fetched by `http`"),
-        (f"git://host/x.git@{COMMIT}", "not fetched by `git`"),
-        (f"ext::sh -c x@{COMMIT}", "names no commit"),
-        (f"git@host:x.git@{COMMIT}", "git@host:x.git` is no URL"),
-        ("https://host/x.git", "names no commit"),
-        ("https://host/x.git@main", "names no commit"),
-        ("https://me:hush@host/x.git@main", "names no commit"),
-        (f"https://me:hush@[host/x.git@{COMMIT}", "is no URL: Invalid IPv6 URL"),
-        (f"https://host/x.git@{COMMIT[:12]}", "names no commit"),
-        (f"https://me:hush@host/x.git@{COMMIT}", "may hold no key"),
-        (f"https://hush@host/x.git@{COMMIT}", "may hold no key"),
-        (f"ssh://git:hush@host/x.git@{COMMIT}", "may hold no key"),
-        (f"https://host/x.git?token=hush@{COMMIT}", "may hold no key"),
-        (f"ssh://-oProxyCommand=x/x.git@{COMMIT}", "names no host"),
-        (f"ssh://-x@host/x.git@{COMMIT}", "names no user"),
-        (f"https:///x.git@{COMMIT}", "names no host"),
+        (f"http://host/x.git@{COMMIT}", "cannot be fetched over `http`"),
+        (f"git://host/x.git@{COMMIT}", "cannot be fetched over `git`"),
+        (f"ext::sh -c x@{COMMIT}", "is not a repository URL with a full commit hash"),
+        (f"git@host:x.git@{COMMIT}", "git@host:x.git` is not a valid URL"),
+        ("https://host/x.git", "is not a repository URL with a full commit hash"),
+        ("https://host/x.git@main", "is not a repository URL with a full commit hash"),
+        ("https://me:hush@host/x.git@main", "is not a repository URL with a full commit hash"),
+        (f"https://me:hush@[host/x.git@{COMMIT}", "is not a valid URL: Invalid IPv6 URL"),
+        (f"https://host/x.git@{COMMIT[:12]}", "is not a repository URL with a full commit hash"),
+        (f"https://me:hush@host/x.git@{COMMIT}", "must not contain credentials"),
+        (f"https://hush@host/x.git@{COMMIT}", "must not contain credentials"),
+        (f"ssh://git:hush@host/x.git@{COMMIT}", "must not contain credentials"),
+        (f"https://host/x.git?token=hush@{COMMIT}", "must not contain credentials"),
+        (f"ssh://-oProxyCommand=x/x.git@{COMMIT}", "has no valid host"),
+        (f"ssh://-x@host/x.git@{COMMIT}", "has no valid user"),
+        (f"https:///x.git@{COMMIT}", "has no valid host"),
     ],
 )
 def test_what_is_no_commit_of_a_repository_is_refused(typed: str, message: str) -> None:

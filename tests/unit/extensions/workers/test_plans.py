@@ -1,4 +1,4 @@
-"""What looks for work reads a few rows of however many there are: by the plans of its statements."""
+"""Queries for work read only a few of any number of rows, according to their query plans."""
 
 from __future__ import annotations
 

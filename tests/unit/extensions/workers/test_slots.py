@@ -1,4 +1,4 @@
-"""Slots over all machines: in the order of asking, never more than the limit, back when their holder is gone."""
+"""Slots over all workers: granted in order of request, never above the limit, released when their holder dies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def limits(url: str) -> Iterator[ProviderLimits]:
 
 
 class Held:
-    """Who holds a slot, and the most at once."""
+    """The current holders of slots, and their maximum number."""
 
     def __init__(self) -> None:
         self.now: set[str] = set()
@@ -184,7 +184,7 @@ def test_those_who_wait_are_told_of_a_pause(url: str, limits: ProviderLimits) ->
         slots.pause(ADA, 0.5)
         asked = time.monotonic()
         done.set()
-        await asyncio.wait_for(asyncio.gather(*tasks), 5)  # long before the next look, a third of a lease
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)  # long before the next renewal, a third of a lease
         assert time.monotonic() - asked >= 0.4
 
     asyncio.run(ask())
@@ -282,7 +282,7 @@ def test_a_run_that_gets_no_slot_since_the_store_is_away_is_handed_back() -> Non
         assert task.cancelled()
 
     asyncio.run(ask())
-    assert under_way.is_set()  # what had been asked came to its end
+    assert under_way.is_set()  # the pending requests ended
     assert held.order == []
 
 

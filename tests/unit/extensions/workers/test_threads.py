@@ -1,4 +1,4 @@
-"""Runs of one worker are in threads, and of one project they share what was read of it."""
+"""The runs of a worker execute in threads, and those of one project share the loaded workflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.row("W2")
 
 @pytest.fixture
 def often() -> Iterator[None]:
-    """Threads change as often as they can."""
+    """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

@@ -31,7 +31,7 @@ def migrate() -> int:
     done = migrated(database)
     install_queue(database)
     versions = ", ".join(map(str, done))
-    out.line(f"{database.location}: applied migrations {versions}" if done else f"{database.location}: is up to date")
+    out.line(f"{database.location}: applied version {versions}" if done else f"{database.location}: is up to date")
     return 0
 
 

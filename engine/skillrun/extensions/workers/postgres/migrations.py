@@ -41,7 +41,7 @@ def check_version(database: Database) -> None:
     missing = ", ".join(str(number) for number in known if number not in applied)
     if not missing:
         return
-    state = f"lacks migration {missing}, which this skillrun needs" if applied else "is not a skillrun store yet"
+    state = f"lacks version {missing}, which this skillrun needs" if applied else "is not a skillrun store yet"
     raise StoreRefused(f"{database.location} {state}", "run `skillrun store migrate`")
 
 

@@ -308,7 +308,7 @@ def _open_copy(database: Database, name: str) -> ConfinedFolder:
     row = RunRow.find(database, name)
     if row is None:
         known = [each for (each,) in database.rows(_LISTED)]
-        raise SkillrunError(f"there is no run `{name}` in the same store; {did_you_mean(name, known)}".rstrip("; "))
+        raise SkillrunError(f"no run is named `{name}`; {did_you_mean(name, known)}".rstrip("; "))
     copy = _RunCopy(tempfile.TemporaryDirectory(prefix="skillrun-"))
     PostgresRun(row).copy_files(LocalFiles(copy))
     return copy
