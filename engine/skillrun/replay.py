@@ -66,7 +66,7 @@ class RefusedInDryRun(SkillrunError):
     """A dry run does not do this."""
 
 
-class Journal(Protocol):
+class RecordLog(Protocol):
     """The part of a journal that replay needs. Records are appended and never changed."""
 
     def find(self, kind: Any, address: str, fingerprint: str) -> Body | None:
@@ -89,7 +89,7 @@ class Result(NamedTuple):
 class Replay:
     """Makes the requests of one evaluation over a journal."""
 
-    journal: Journal
+    journal: RecordLog
     is_repeated: Callable[[Effect, str], bool] = lambda _effect, _address: False
     """Whether a request is made again although the journal has its result: files in `dev`, calls of a rerun step."""
     is_dry_run: bool = False

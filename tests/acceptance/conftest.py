@@ -1,4 +1,4 @@
-"""What the acceptance tests share: a project made of example libraries, and the command line called in it."""
+"""Shared fixtures: a project built from example libraries, and the command line run in it."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples" / "valid"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _shipped_files_are_read_and_checked_once() -> Iterator[None]:
+def _share_shipped_library() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         share_shipped_library(patch)
         yield
@@ -28,7 +28,7 @@ def _shipped_files_are_read_and_checked_once() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -45,7 +45,7 @@ Make = Callable[..., Path]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Makes a project of the named example libraries, and goes there."""
+    """Creates a project from the named example libraries and changes to its folder."""
 
     def make(*cases: str) -> Path:
         folder = tmp_path / "project"
@@ -60,7 +60,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
 @pytest.fixture
 def skillrun(capsys: pytest.CaptureFixture[str]) -> Call:
-    """The command line in this process, without a terminal."""
+    """Runs the command line in this process, without a terminal."""
 
     def call(*arguments: str) -> Done:
         capsys.readouterr()
@@ -73,9 +73,9 @@ def skillrun(capsys: pytest.CaptureFixture[str]) -> Call:
 
 @pytest.fixture
 def process() -> Call:
-    """The command line as a separate process, with empty standard input.
+    """Runs the command line in a separate process, with empty standard input.
 
-    Any other `program` gets a new Python, in which nothing is imported yet.
+    `program` replaces it with other Python arguments, run in a fresh interpreter.
     """
 
     def call(*arguments: str, program: tuple[str, ...] = ()) -> Done:

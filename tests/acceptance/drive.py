@@ -1,7 +1,7 @@
-"""Runs a workflow in processes that are killed: `python drive.py JOB`, a JSON file, one line of JSON out for each run.
+"""Runs a workflow in processes that are killed: `python drive.py JOB` reads JSON and prints a JSON line for each run.
 
-Loads everything once and forks for each process, so that hundreds of kills take little time. Each process is a real one
-and dies by a real SIGKILL; it appends every call that it sends to a file before the model answers.
+Loads everything once and forks each process, so that hundreds of kills take little time. Each process is real and dies
+by a real SIGKILL; it appends every call that it sends to a file before the model replies.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from skillrun.store.local.local_store import LocalStore
 from skillrun.syntax.diagnostics import render_problem
 
 NAME = "run"
-MOST = 4  # processes; a run needs one more for each kill
+MAX_PROCESSES = 4  # a run needs one more for each kill
 
 
-class Logged(ScriptedGateway):
-    """The scripted model, which leaves a line for each call."""
+class LoggingGateway(ScriptedGateway):
+    """The scripted model, which logs each call to a file."""
 
     def __init__(self, script: list[dict[str, Any]], log: Path) -> None:
         super().__init__(Rule(**rule) for rule in script)
@@ -50,7 +50,7 @@ class Logged(ScriptedGateway):
 
 
 class Driver:
-    """A loaded workflow, and processes that run it."""
+    """Runs a loaded workflow in child processes."""
 
     def __init__(self, job: Mapping[str, Any]) -> None:
         self.job = job
@@ -64,12 +64,12 @@ class Driver:
         assert not problems, problems
         self.program, self.catalogue = program, Catalogue.from_config(models.data)
 
-    def told(self, runs: Path, kill_at: int | None, kill_log: str | None) -> dict[str, Any]:
-        """Run, kill, and go on until it ends; how each process ended, and the calls that were under way at a kill."""
+    def run_to_end(self, runs: Path, kill_at: int | None, kill_log: str | None) -> dict[str, Any]:
+        """Run, kill and resume until the run ends; returns the exit codes and the calls in flight at the last kill."""
         ends: list[int] = []
         lost: list[str] = []
         environment = {"SKILLRUN_KILL_AT": str(kill_at or ""), "SKILLRUN_KILL_LOG": kill_log or ""}
-        while not ends or (ends[-1] < 0 and len(ends) < MOST):
+        while not ends or (ends[-1] < 0 and len(ends) < MAX_PROCESSES):
             child = os.fork()
             if not child:
                 self._child(runs, environment if not ends else {})
@@ -85,15 +85,15 @@ class Driver:
             os.environ.update(environment)
             checkpoints.hook = checkpoints._from_environment() if environment else None
             code = asyncio.run(self._run(runs))
-        except BaseException as error:  # noqa: BLE001 (a child must never go on as its parent)
+        except BaseException as error:  # noqa: BLE001 (a child must never continue as its parent)
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
             sys.stderr.flush()
         finally:
             os._exit(code)
 
     async def _run(self, runs: Path) -> int:
-        gateway = Logged(self.job["script"], runs / "calls.log")
-        setting = Session(
+        gateway = LoggingGateway(self.job["script"], runs / "calls.log")
+        settings = Session(
             self.program,
             self.catalogue,
             gateway,
@@ -102,13 +102,13 @@ class Driver:
             override="scripted:x",
         )
         if (runs / NAME / "state.md").exists():
-            return (await session.resume_run(setting, LocalStore(runs).open_run(NAME))).exit_code
+            return (await session.resume_run(settings, LocalStore(runs).open_run(NAME))).exit_code
         inputs, _ = validate_inputs(self.program, self.job["inputs"])
-        return (await session.start_run(setting, inputs, LocalStore(runs), NAME)).exit_code
+        return (await session.start_run(settings, inputs, LocalStore(runs), NAME)).exit_code
 
 
 def in_flight(runs: Path) -> list[str]:
-    """The calls that were sent and whose answer is not in the journal, read from a copy of it."""
+    """The calls that were sent and have no reply or failure in the journal, read from a copy of it."""
     log, copy = runs / "calls.log", runs / "copy"
     if not log.exists():
         return []
@@ -125,8 +125,8 @@ def main(job: Mapping[str, Any]) -> None:
     for run in job["runs"]:
         runs = Path(run["folder"])
         runs.mkdir(parents=True)
-        told = driver.told(runs, run.get("kill_at"), run.get("kill_log"))
-        sys.stdout.write(json.dumps(told) + "\n")
+        outcome = driver.run_to_end(runs, run.get("kill_at"), run.get("kill_log"))
+        sys.stdout.write(json.dumps(outcome) + "\n")
 
 
 if __name__ == "__main__":

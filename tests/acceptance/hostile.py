@@ -1,6 +1,6 @@
-"""Projects that somebody else wrote: a small workflow, a home with canaries, and what a hostile clone adds to it.
+"""Hostile projects: a small workflow, a home directory with canaries, and what a hostile clone adds to it.
 
-A case is a line in `test_clones.CASES`: what it puts into the folder, and what a run of it says.
+Each case is an entry of `test_clones.CASES`: the files that it adds to the folder, and the expected message of a run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SECRETS: Mapping[str, str] = {
     "victim/requirements.txt": "CANARY-requirements\n",
     "notes/role.md": "---\nname: role\ndescription: CANARY-role\n---\nCANARY-persona\n",
 }
-FREE = (  # commands that spend nothing: of any project, and before anybody trusts it
+FREE = (  # commands that spend nothing, in any project and before it is trusted
     ("validate",), ("list",), ("--help",), ("demo", "--help"), ("demo", "hi", "--dry-run"), ("doctor",),
     ("graph", "demo"), ("render", "demo", "say"), ("runs",), ("models",), ("hint", "add a login page"),
     ("trust", "--show"),
@@ -55,51 +55,51 @@ def link(folder: Path, name: str, target: str | Path) -> None:
     path.symlink_to(target)
 
 
-def cloned(origin: Path, target: Path) -> Path:
-    """A real clone of what is in a folder."""
-    who = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
+def clone(origin: Path, target: Path) -> Path:
+    """Commit a folder and clone it with git; returns the clone."""
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main")
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "All"]):
-        subprocess.run(["git", *who, *command], cwd=origin, check=True)
-    subprocess.run(["git", *who, "clone", "-q", str(origin), str(target)], check=True)
+        subprocess.run(["git", *identity, *command], cwd=origin, check=True)
+    subprocess.run(["git", *identity, "clone", "-q", str(origin), str(target)], check=True)
     return target
 
 
-def answered(asked: Asked) -> Answer:
-    """What a provider of either protocol says."""
-    if "models" in asked.path:
+def reply_as_provider(request: Asked) -> Answer:
+    """Reply as a provider of either protocol."""
+    if "models" in request.path:
         return anthropic.models("claude-opus-5-5", "claude-haiku-5-5", "claude-opus-99")
-    if "messages" not in asked.path:
+    if "messages" not in request.path:
         return openai.completion("Hello.")
-    return anthropic.stream("Hello.") if asked.body.get("stream") else anthropic.message(anthropic.text("Hello."))
+    return anthropic.stream("Hello.") if request.body.get("stream") else anthropic.message(anthropic.text("Hello."))
 
 
 @dataclass
 class Scene:
-    """A person's machine: a home with secrets, keys in the environment, their own provider, a stranger's server."""
+    """A user's machine: a home with secrets, keys in the environment, the user's provider and a stranger's server."""
 
     home: Path
     own: Wire
     stranger: Wire
-    before: dict[str, tuple[bytes, int, int]] = field(default_factory=dict)
+    secrets: dict[str, tuple[bytes, int, int]] = field(default_factory=dict)
 
     def canaries(self) -> dict[str, tuple[bytes, int, int]]:
-        """What is in the files of the home, with mode and time."""
+        """The content, mode and modification time of each secret file."""
         found = {}
         for name in SECRETS:
             status = (self.home / name).lstat()
             found[name] = ((self.home / name).read_bytes(), status.st_mode, status.st_mtime_ns)
         return found
 
-    def unharmed(self, told: str, folder: Path) -> None:
-        """The stranger has heard nothing, no file has changed, and no secret is anywhere."""
-        assert [asked.path for asked in self.stranger.asked] == []
-        assert self.canaries() == self.before
-        assert "CANARY" not in told
+    def assert_unharmed(self, output: str, folder: Path) -> None:
+        """Check that the stranger received no request, no file changed and no secret leaked."""
+        assert [request.path for request in self.stranger.asked] == []
+        assert self.canaries() == self.secrets
+        assert "CANARY" not in output
         kept = [folder / "runs", self.home / ".cache", self.home / ".local"]
         files = [path for one in kept if not one.is_symlink() for path in one.rglob("*") if path.is_file()]
         assert [path for path in files if b"CANARY" in path.read_bytes()] == []
-        sent = [asked.path for asked in self.own.asked if "CANARY" in str(asked.body)]
-        assert sent == [], "a secret went into a prompt"
+        sent = [request.path for request in self.own.asked if "CANARY" in str(request.body)]
+        assert sent == [], "a prompt contains a secret"
 
 
 @contextmanager
@@ -109,12 +109,12 @@ def scene(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
         os.utime(home / name, (1_700_000_000, 1_700_000_000))
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
-    with serve(answered) as own, serve(answered) as stranger:
-        mine = f'providers: {{anthropic: {{base_url: "{own.url}"}}}}\n'
-        write(home, {".config/skillrun/config/models.yaml": mine})
-        made = Scene(home, own, stranger)
-        made.before = made.canaries()
-        yield made
+    with serve(reply_as_provider) as own, serve(reply_as_provider) as stranger:
+        config = f'providers: {{anthropic: {{base_url: "{own.url}"}}}}\n'
+        write(home, {".config/skillrun/config/models.yaml": config})
+        machine = Scene(home, own, stranger)
+        machine.secrets = machine.canaries()
+        yield machine
 
 
 Plant = Callable[[Path, Scene], None]
@@ -122,7 +122,7 @@ Plant = Callable[[Path, Scene], None]
 
 @dataclass(frozen=True)
 class Hostile:
-    """What a clone adds to the demo, what a run of it says, and which finding it is."""
+    """What a clone adds to the demo, the expected message of a run, and the finding."""
 
     plant: Plant
     said: str

@@ -1,4 +1,4 @@
-"""File systems of other machines, which set the owner or the modes of files themselves, told by what `stat` says."""
+"""Simulates file systems that set the owner or mode of files themselves, by patching `os.stat`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 
 
-def mounted(monkeypatch: pytest.MonkeyPatch, *, owner: int | None = None, mode: int | None = None) -> None:
-    """From now on every file and folder has this owner and these modes, whatever was asked for."""
+def simulate_mount(monkeypatch: pytest.MonkeyPatch, *, owner: int | None = None, mode: int | None = None) -> None:
+    """Give every file and folder this owner and mode, whatever was requested."""
 
-    def told(found: os.stat_result) -> os.stat_result:
-        reduced: Any = found.__reduce__()
-        values, named = reduced[1]
-        said = list(values)
+    def replace_fields(status: os.stat_result) -> os.stat_result:
+        reduced: Any = status.__reduce__()
+        values, extra = reduced[1]
+        fields = list(values)
         if mode is not None:
-            said[0] = stat.S_IFMT(said[0]) | mode
+            fields[0] = stat.S_IFMT(fields[0]) | mode
         if owner is not None:
-            said[4] = owner
-        return os.stat_result(said, named)
+            fields[4] = owner
+        return os.stat_result(fields, extra)
 
     for name in ("stat", "lstat", "fstat"):
         real = getattr(os, name)
 
-        def looked(*words: Any, real: Any = real, **more: Any) -> os.stat_result:
-            return told(real(*words, **more))
+        def patched(*arguments: Any, real: Any = real, **options: Any) -> os.stat_result:
+            return replace_fields(real(*arguments, **options))
 
-        monkeypatch.setattr(os, name, looked)
+        monkeypatch.setattr(os, name, patched)

@@ -1,4 +1,4 @@
-"""Typical slips of the keyboard, applied to a file of a library one at a time."""
+"""Typical typing errors, applied to a library file one at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skillrun.syntax.source import Source, to_plain
 
 @dataclass(frozen=True)
 class Slip:
-    """A file's text with one slip in it; it is to be reported on one of the lines, or on any where there are none."""
+    """A file's text with one typing error, to be reported on one of `lines`, or on any line if `lines` is empty."""
 
     kind: str
     path: str
@@ -32,7 +32,7 @@ class Slip:
 
 @dataclass(frozen=True)
 class File:
-    """A file of the library, and what a slip needs to know of it."""
+    """A library file with its parsed frontmatter."""
 
     path: str
     source: Source
@@ -49,11 +49,11 @@ class File:
 
     @property
     def is_rendered(self) -> bool:
-        """Whether its texts are templates."""
+        """Whether the texts of the file are templates."""
         return not self.is_config and not self.path.startswith("roles/") and not self.path.endswith("/SKILL.md")
 
     def slip(self, kind: str, start: int, end: int, new: str, *more: int, anywhere: bool = False) -> Slip:
-        """The text from start to end replaced; `more` are further places whose lines are as good."""
+        """Replace the text from start to end; a report on the line of a position in `more` is also accepted."""
         lines = () if anywhere else {self.source.position(place)[0] for place in (start, *more)}
         what = f"`{self.text[start:end]}` → `{new}`"
         return Slip(kind, self.path, self.text[:start] + new + self.text[end:], what, frozenset(lines))
@@ -74,7 +74,7 @@ def read(root: Path, path: str) -> File:
     return File(path, source, front, end)
 
 
-# what is where in a file
+# positions in a file
 
 TAG: Final = re.compile(r"\{\{-?(?P<value>.*?)-?\}\}|\{%-?(?P<statement>.*?)-?%\}", re.DOTALL)
 TOKEN: Final = re.compile(
@@ -89,18 +89,18 @@ ARGUMENTS: Final = frozenset({"attribute", "by", "start", "default"})
 
 @dataclass(frozen=True)
 class Word:
-    """A name in an expression: what stands before it, and whether the template itself makes it."""
+    """A name or text in an expression: its kind, and whether the template declares it."""
 
     start: int
     end: int
     text: str
-    sort: str  # name, field, filter, test, text
-    declared: bool = False
-    refers: bool = False
+    kind: str  # name, field, filter, test, text
+    is_declared: bool = False
+    is_reference: bool = False
 
 
 def expressions(file: File) -> Iterator[tuple[int, str]]:
-    """Every expression of a rendered file and where it starts: the insides of tags, and conditions."""
+    """Yield each expression of a rendered file with its offset: the contents of tags, and conditions."""
     if not file.is_rendered:
         return
     for tag in TAG.finditer(file.text):
@@ -113,23 +113,23 @@ def expressions(file: File) -> Iterator[tuple[int, str]]:
 
 def words(file: File) -> Iterator[Word]:
     for offset, expression in expressions(file):
-        declared = _declared(expression)
+        declared_offsets = _declared_offsets(expression)
         before = owner = ""
         for token in TOKEN.finditer(expression):
             start, end, text = offset + token.start(), offset + token.end(), token[0]
             if token["name"] and text not in KEYWORDS and text not in ARGUMENTS:
-                sort = {".": "field", "|": "filter", "is": "test", "is not": "test"}.get(before, "name")
-                yield Word(start, end, text, sort, token.start() in declared)
+                kind = {".": "field", "|": "filter", "is": "test", "is not": "test"}.get(before, "name")
+                yield Word(start, end, text, kind, token.start() in declared_offsets)
             elif token["text"]:
                 looked_up = before == "[" and owner not in KEYWORDS and bool(re.fullmatch(r"\w+|[\])]", owner))
-                refers = looked_up or before in ("==", "!=", "=")
-                yield Word(start + 1, end - 1, text[1:-1], "text", refers=refers)
+                is_reference = looked_up or before in ("==", "!=", "=")
+                yield Word(start + 1, end - 1, text[1:-1], "text", is_reference=is_reference)
             owner = before
             before = f"{before} {text}" if (before, text) == ("is", "not") else text
 
 
-def _declared(expression: str) -> frozenset[int]:
-    """Where a `for` or `set` names something new."""
+def _declared_offsets(expression: str) -> frozenset[int]:
+    """The offsets of the names that a `for` or `set` declares."""
     found = re.match(r"\s*(?:for\s+(?P<loop>.+?)\s+in\b|set\s+(?P<set>\w+))", expression, re.DOTALL)
     group = None if found is None else "loop" if found["loop"] else "set"
     if found is None or group is None:
@@ -140,7 +140,7 @@ def _declared(expression: str) -> frozenset[int]:
 def walk(
     node: nodes.Node, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], nodes.Scalar | None, nodes.Node]]:
-    """Every value below a node with its path and its key; items of lists have the path of their list."""
+    """Yield each value below a node with its path and key; list items have the path of their list."""
     if isinstance(node, nodes.Mapping):
         for name, entry in node.entries.items():
             yield (*path, name), entry.key, entry.value
@@ -151,8 +151,8 @@ def walk(
             yield from walk(item, path)
 
 
-def written(file: File, node: nodes.Node) -> tuple[int, int] | None:
-    """Where a plain scalar stands in its file; None for one that has quotes or more than a line."""
+def scalar_range(file: File, node: nodes.Node) -> tuple[int, int] | None:
+    """The range of a plain scalar in its file; None if it is quoted or spans several lines."""
     if not isinstance(node, nodes.Scalar):
         return None
     start = node.span.offset
@@ -160,38 +160,38 @@ def written(file: File, node: nodes.Node) -> tuple[int, int] | None:
     return (start, start + len(text)) if text and file.text.startswith(text, start) else None
 
 
-def misspelt(name: str) -> str:
-    """The name with two letters swapped, or else without its last one."""
+def misspell(name: str) -> str:
+    """The name with two letters swapped, or with one letter more or less."""
     for place in range(1, len(name) - 1):
         if name[place] != name[place + 1] and name[place].isalpha() and name[place + 1].isalpha():
             return name[:place] + name[place + 1] + name[place] + name[place + 2 :]
     return name[:-1] if len(name) > 2 else name + name[-1]
 
 
-def shortened(name: str) -> str:
-    """The name without its last letter, as `proposal` for `proposals`; a short one with a letter more."""
+def shorten(name: str) -> str:
+    """The name without its last letter (`proposal` for `proposals`); short names get an `s`."""
     return name[:-1] if len(name) > 3 else name + "s"
 
 
-# keys: those of the language, and those that authors make up
+# keys of the language, and keys that authors choose
 
-OWN_KEYS: Final = frozenset(
+LANGUAGE_KEYS: Final = frozenset(
     {key for keys in (*KINDS.values(), STEP_KEYS, ROW_KEYS, PHASE_USE_KEYS, REFERENCE_KEYS) for key in keys}
     | {key for name, verb in VERBS.items() for key in (name, *verb.keys)}
     | {"members"}
 )
 FIELD_KEYS: Final = frozenset({"type", "shape", "values", "default", "description", "fallback"})
-AUTHORS: Final = frozenset({"outputs", "set", "with", "frontmatter", "variants", "output", "shape", "panel"})
+AUTHOR_KEYS: Final = frozenset({"outputs", "set", "with", "frontmatter", "variants", "output", "shape", "panel"})
 
 
-def is_own(path: tuple[str, ...]) -> bool:
-    """Whether the key at the path is the language's."""
+def is_language_key(path: tuple[str, ...]) -> bool:
+    """Whether the key at the path belongs to the language."""
     *above, name = path
-    if any(one in AUTHORS for one in above):
+    if any(one in AUTHOR_KEYS for one in above):
         return False
     if above and above[0] in ("inputs", "state"):
         return len(above) > 1 and name in FIELD_KEYS
-    return name in OWN_KEYS and above != ["phases"]
+    return name in LANGUAGE_KEYS and above != ["phases"]
 
 
 # the slips
@@ -210,22 +210,22 @@ def lost_opening_brace(file: File) -> Iterator[Slip]:
 
 
 def lost_end(file: File) -> Iterator[Slip]:
-    """`{% endif %}` or `{% endfor %}`: reported where the block begins or goes on, or where one around it does."""
-    opened: list[list[re.Match[str]]] = []
+    """`{% endif %}` or `{% endfor %}`: reported at a tag of the block or of an enclosing block."""
+    open_blocks: list[list[re.Match[str]]] = []
     blocks: list[list[re.Match[str]]] = []
     for tag in TAG.finditer(file.text) if file.is_rendered else ():
         word = (tag["statement"] or " ").split()[:1]
         if word in (["if"], ["for"]) or (word == ["set"] and "=" not in tag[0]):
-            opened.append([tag])
+            open_blocks.append([tag])
         elif word in (["elif"], ["else"]):
-            opened[-1].append(tag)
+            open_blocks[-1].append(tag)
         elif word and word[0].startswith("end"):
-            opened[-1].append(tag)
-            blocks.append(opened.pop())
+            open_blocks[-1].append(tag)
+            blocks.append(open_blocks.pop())
     for block in blocks:
         start, end = block[-1].span()
-        around = [one for other in blocks if other[0].start() <= start <= other[-1].start() for one in other]
-        yield file.slip("lost end of a block", start, end, "", *(one.start() for one in around))
+        enclosing = [one for other in blocks if other[0].start() <= start <= other[-1].start() for one in other]
+        yield file.slip("lost end of a block", start, end, "", *(one.start() for one in enclosing))
 
 
 def unquoted(file: File) -> Iterator[Slip]:
@@ -249,7 +249,7 @@ def lost_quote(file: File) -> Iterator[Slip]:
 def comma(file: File) -> Iterator[Slip]:
     """A comma or a colon in a plain value of a flow mapping; a colon in any plain value."""
     for path, key, node in walk(file.front):
-        place = written(file, node)
+        place = scalar_range(file, node)
         if key is None or place is None or " " not in file.text[place[0] : place[1]]:
             continue
         space = file.text.index(" ", place[0])
@@ -259,27 +259,27 @@ def comma(file: File) -> Iterator[Slip]:
             yield file.slip("comma in a flow mapping", space, space, ",")
 
 
-def own_keys(file: File) -> Iterator[Slip]:
+def misspelt_keys(file: File) -> Iterator[Slip]:
     if file.is_config:
         return
     for path, key, _ in walk(file.front):
-        if key is not None and is_own(path):
+        if key is not None and is_language_key(path):
             start = key.span.offset
-            yield file.slip("misspelt key", start, start + len(path[-1]), misspelt(path[-1]))
+            yield file.slip("misspelt key", start, start + len(path[-1]), misspell(path[-1]))
 
 
 def declarations(file: File) -> Iterator[Slip]:
-    """Names that authors make up, misspelt where they are made: whoever reads them does not find them."""
+    """Misspelt declarations of names that authors choose; their uses are reported."""
     for path, key, node in walk(file.front) if file.is_rendered else ():
-        if path[-1] == "id" and is_own(path) and (place := written(file, node)) is not None:
-            yield file.slip("misspelt id", *place, misspelt(str(to_plain(node))), anywhere=True)
+        if path[-1] == "id" and is_language_key(path) and (place := scalar_range(file, node)) is not None:
+            yield file.slip("misspelt id", *place, misspell(str(to_plain(node))), anywhere=True)
         elif "material" in path[:-1]:
-            continue  # a title is said to models, and read by nobody else
-        elif key is not None and not is_own(path) and file.text.startswith(path[-1], key.span.offset):
+            continue  # only models read a title
+        elif key is not None and not is_language_key(path) and file.text.startswith(path[-1], key.span.offset):
             name = re.match(r"[\w-]+", path[-1])
             assert name is not None
             start = key.span.offset
-            yield file.slip("misspelt declaration", start, start + name.end(), misspelt(name[0]), anywhere=True)
+            yield file.slip("misspelt declaration", start, start + name.end(), misspell(name[0]), anywhere=True)
 
 
 def config_keys(file: File) -> Iterator[Slip]:
@@ -287,12 +287,12 @@ def config_keys(file: File) -> Iterator[Slip]:
         for path, key, _ in walk(file.front):
             if key is not None and file.text.startswith(path[-1], key.span.offset):
                 start = key.span.offset
-                yield file.slip("misspelt config key", start, start + len(path[-1]), misspelt(path[-1]))
+                yield file.slip("misspelt config key", start, start + len(path[-1]), misspell(path[-1]))
 
 
 def lost_colon(file: File) -> Iterator[Slip]:
     for path, key, _ in walk(file.front):
-        if key is not None and (file.is_config or is_own(path)):
+        if key is not None and (file.is_config or is_language_key(path)):
             end = key.span.offset + len(path[-1])
             if file.text[end : end + 1] == ":":
                 yield file.slip("lost colon", end, end + 1, "", file.text.find("\n", end) + 1)
@@ -302,34 +302,34 @@ def headings(file: File) -> Iterator[Slip]:
     if file.is_rendered and file.path not in ("skills/system/context-pack.md", "skills/plan/principles.md"):
         for found in re.finditer(r"^## (?P<name>.+)$", file.text[file.end :], re.MULTILINE):
             start, end = file.end + found.start("name"), file.end + found.end("name")
-            is_bank = file.path.endswith("/questions.md")  # its groups are named elsewhere
-            yield file.slip("renamed section", start, end, misspelt(found["name"]), anywhere=is_bank)
+            is_bank = file.path.endswith("/questions.md")  # other files name its groups
+            yield file.slip("renamed section", start, end, misspell(found["name"]), anywhere=is_bank)
 
 
 def names(file: File) -> Iterator[Slip]:
     """Each name in an expression, misspelt in two ways."""
     for word in words(file):
-        if word.sort in ("name", "field", "filter", "test"):
-            kind = f"misspelt {word.sort} in an expression"
-            if word.declared:
+        if word.kind in ("name", "field", "filter", "test"):
+            kind = f"misspelt {word.kind} in an expression"
+            if word.is_declared:
                 kind = "misspelt loop or set name"
-            for change in (misspelt, shortened):
+            for change in (misspell, shorten):
                 new = change(word.text)
-                yield file.slip(kind, word.start, word.end, new, anywhere=word.declared)
+                yield file.slip(kind, word.start, word.end, new, anywhere=word.is_declared)
 
 
 def texts(file: File) -> Iterator[Slip]:
-    """Texts in expressions that stand for something: fields, values that are compared."""
+    """Texts in expressions that name a field or are compared with a value."""
     for word in words(file):
-        if word.sort == "text" and word.refers and re.fullmatch(r"[\w./-]+", word.text):
-            yield file.slip("misspelt text in an expression", word.start, word.end, misspelt(word.text))
+        if word.kind == "text" and word.is_reference and re.fullmatch(r"[\w./-]+", word.text):
+            yield file.slip("misspelt text in an expression", word.start, word.end, misspell(word.text))
 
 
 def hyphens(file: File) -> Iterator[Slip]:
     for word in words(file):
-        if "_" in word.text.strip("_") and word.sort in ("name", "field"):
+        if "_" in word.text.strip("_") and word.kind in ("name", "field"):
             new = word.text.replace("_", "-", 1)
-            yield file.slip("hyphen in an expression", word.start, word.end, new, anywhere=word.declared)
+            yield file.slip("hyphen in an expression", word.start, word.end, new, anywhere=word.is_declared)
 
 
 REFERRING: Final = frozenset(
@@ -352,23 +352,23 @@ REFERRING: Final = frozenset(
 
 
 def references(file: File) -> Iterator[Slip]:
-    """Plain names that refer to something."""
+    """Plain values that refer to a definition."""
     if file.is_config:
         return
     for path, _, node in walk(file.front):
-        place = written(file, node)
+        place = scalar_range(file, node)
         if place is None or not isinstance(node, nodes.Scalar) or not isinstance(node.value, str):
             continue
-        is_seat = "panel" in path
-        ordered = path[-1] == "then" and "\n    order: [" in file.text
+        is_panel_member = "panel" in path
+        is_order = path[-1] == "then" and "\n    order: [" in file.text
         if (
             path[-1] in REFERRING
-            or is_seat
-            or ((path[-1] == "at_most" or ordered) and re.fullmatch("[a-z-]+", node.value))
+            or is_panel_member
+            or ((path[-1] == "at_most" or is_order) and re.fullmatch("[a-z-]+", node.value))
         ):
             name = re.match(r"[\w/-]+", node.value)
             if name is not None:
-                start, new = place[0], misspelt(name[0])
+                start, new = place[0], misspell(name[0])
                 yield file.slip("misspelt reference", start, start + name.end(), new, anywhere=path[-1] == "order")
 
 
@@ -376,14 +376,14 @@ CONFIG_NAMES: Final = ("team_presets", "red_team", "strategy_per_phase", "breake
 
 
 def config_names(file: File) -> Iterator[Slip]:
-    """Names in a config that refer to something."""
+    """Config values that refer to a definition."""
     if file.path != "config/planning.yaml":
         return
     for path, _, node in walk(file.front):
-        place = written(file, node)
+        place = scalar_range(file, node)
         referring = path[0] in CONFIG_NAMES and path[-1] not in ("description", "rollback", "enabled", "limit")
         if place is not None and referring and isinstance(node, nodes.Scalar):
-            yield file.slip("misspelt name in config", *place, misspelt(str(node.value)))
+            yield file.slip("misspelt name in config", *place, misspell(str(node.value)))
 
 
 WRONG: Final[Mapping[str, tuple[str, ...]]] = {
@@ -417,8 +417,8 @@ def wrong_types(file: File) -> Iterator[Slip]:
     if file.is_config:
         return
     for path, key, node in walk(file.front):
-        place = written(file, node)
-        if key is not None and place is not None and is_own(path):
+        place = scalar_range(file, node)
+        if key is not None and place is not None and is_language_key(path):
             for new in WRONG.get(path[-1], ()):
                 yield file.slip("wrong type", *place, new)
 
@@ -427,7 +427,7 @@ def config_types(file: File) -> Iterator[Slip]:
     if not file.is_config:
         return
     for _, key, node in walk(file.front):
-        place = written(file, node)
+        place = scalar_range(file, node)
         if key is not None and place is not None and isinstance(node, nodes.Scalar):
             yield file.slip("wrong type in config", *place, "[[a]]")
             if not isinstance(node.value, str):
@@ -435,20 +435,20 @@ def config_types(file: File) -> Iterator[Slip]:
 
 
 def indentation(file: File) -> Iterator[Slip]:
-    """A key one space further to the left, or to the right, than its line was."""
+    """A key with one space less or more, or with a tab."""
     for path, key, _ in walk(file.front):
-        if key is None or not (file.is_config or is_own(path)):
+        if key is None or not (file.is_config or is_language_key(path)):
             continue
         start = file.text.rfind("\n", 0, key.span.offset) + 1
         indent = file.text[start : key.span.offset]
         if indent and not indent.strip():
             sibling = re.compile(rf"^ {{0,{len(indent)}}}\S", re.MULTILINE).search(file.text, key.span.offset)
             following = file.text.find("\n", key.span.offset) + 1
-            before = file.text.rfind("\n", 0, start - 1) + 1
-            near = (following, before, sibling.start() if sibling is not None else before)
-            yield file.slip("indented too little", start, start + 1, "", *near)
-            yield file.slip("indented too far", start, start, " ", *near)
-            yield file.slip("tab", start, start + len(indent), "\t", before)
+            previous = file.text.rfind("\n", 0, start - 1) + 1
+            neighbours = (following, previous, sibling.start() if sibling is not None else previous)
+            yield file.slip("indented too little", start, start + 1, "", *neighbours)
+            yield file.slip("indented too far", start, start, " ", *neighbours)
+            yield file.slip("tab", start, start + len(indent), "\t", previous)
 
 
 def lost_dash(file: File) -> Iterator[Slip]:
@@ -460,9 +460,9 @@ def lost_dash(file: File) -> Iterator[Slip]:
         yield file.slip("lost dash", start, start + 2, "  ", *inside)
 
 
-def twice(file: File) -> Iterator[Slip]:
+def duplicate_key(file: File) -> Iterator[Slip]:
     for path, key, node in walk(file.front):
-        if key is not None and (file.is_config or is_own(path)) and written(file, node) is not None:
+        if key is not None and (file.is_config or is_language_key(path)) and scalar_range(file, node) is not None:
             start = file.text.rfind("\n", 0, key.span.offset) + 1
             end = file.text.find("\n", start) + 1
             line = file.text[start:end]
@@ -484,7 +484,7 @@ SLIPS: Final[tuple[Callable[[File], Iterator[Slip]], ...]] = (
     unquoted,
     lost_quote,
     comma,
-    own_keys,
+    misspelt_keys,
     declarations,
     config_keys,
     lost_colon,
@@ -498,21 +498,21 @@ SLIPS: Final[tuple[Callable[[File], Iterator[Slip]], ...]] = (
     config_types,
     indentation,
     lost_dash,
-    twice,
+    duplicate_key,
     lost_fence,
 )
 
 
 def slips(file: File) -> Iterator[Slip]:
-    """Every slip that can be made in the file."""
+    """Yield every possible slip in the file."""
     for make in SLIPS:
         for slip in make(file):
             if slip.text != file.text:
                 yield slip
 
 
-def same(file: File, slip: Slip) -> bool:
-    """Whether the slip changes nothing but the layout."""
+def changes_only_layout(file: File, slip: Slip) -> bool:
+    """Whether the slip changes only the layout."""
     source, problems = Source.of(slip.text, file.path), Problems()
     if file.is_config:
         front, body = parse_config(source, problems), True

@@ -1,4 +1,4 @@
-"""A command in a terminal of its own."""
+"""Runs a command in a pseudo-terminal."""
 
 import os
 import pty
@@ -8,22 +8,22 @@ import time
 
 from tests.launcher import start_skillrun
 
-UNTIL = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 
 
 class Terminal:
-    """A process in a terminal of its own."""
+    """A process in a pseudo-terminal."""
 
     def __init__(self, *arguments: str, term: str = "xterm-256color") -> None:
-        self.screen, inside = pty.openpty()
+        self.screen, terminal = pty.openpty()
         environ = {**os.environ, "TERM": term, "LINES": "40"}
-        self.process = start_skillrun(*arguments, stdin=inside, stdout=inside, stderr=inside, env=environ)
-        os.close(inside)
+        self.process = start_skillrun(*arguments, stdin=terminal, stdout=terminal, stderr=terminal, env=environ)
+        os.close(terminal)
         self.seen = ""
 
     def until(self, pattern: str) -> str:
-        """Everything that was shown, once the pattern is there."""
-        end = time.monotonic() + UNTIL
+        """Wait for the pattern; returns all output so far."""
+        end = time.monotonic() + TIMEOUT
         while not re.search(pattern, self.seen):
             text = self._read()
             assert text, self.seen
@@ -35,17 +35,17 @@ class Terminal:
         os.write(self.screen, text.encode())
 
     def end(self) -> int:
-        """The exit code, once the command has ended."""
+        """Wait for the command to end; returns its exit code."""
         while text := self._read():
             self.seen += text
         os.close(self.screen)
-        return self.process.wait(UNTIL)
+        return self.process.wait(TIMEOUT)
 
     def _read(self) -> str:
-        """What comes next; empty at the end."""
-        if not select.select([self.screen], [], [], UNTIL)[0]:
+        """The next output; empty at the end."""
+        if not select.select([self.screen], [], [], TIMEOUT)[0]:
             self.process.kill()
-            raise AssertionError(f"nothing comes any more after:\n{self.seen}")
+            raise AssertionError(f"no more output after:\n{self.seen}")
         try:
             return os.read(self.screen, 65536).decode(errors="replace")
         except OSError:  # the other side is closed

@@ -1,4 +1,4 @@
-"""`skillrun answers`: what a run waits for is answered from another terminal, once."""
+"""`skillrun answers`: answers a run's open questions from another terminal, once."""
 
 import json
 from pathlib import Path
@@ -33,23 +33,23 @@ def waiting(folder: Path, skillrun: Call) -> Path:
     return folder / "runs" / "tea"
 
 
-def answered_by(run: Path) -> list[tuple[str, str]]:
+def recorded_answers(run: Path) -> list[tuple[str, str]]:
     with LocalRun(run) as folder:
         entries = list(folder.read_only_journal().entries("answer"))
     return [(answer["answer"], answer["answered_by"]) for entry in entries for answer in entry.body["answers"]]
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_takes_what_was_answered_when_it_goes_on(waiting: Path, skillrun: Call) -> None:
+def test_a_waiting_run_uses_its_answers_when_it_resumes(waiting: Path, skillrun: Call) -> None:
     done = skillrun("answers", "tea", "--answers", "answers.yaml")
     assert (done.code, done.out) == (0, "answered: 1 question\nnext: `skillrun resume tea`\n")
     done = skillrun("resume", "tea", "--script", "script.yaml")
     assert (done.code, "answered from the prepared answers: which = right" in done.out) == (0, True)
     assert (waiting / "choice.md").read_text() == "It is right.\n"
-    assert answered_by(waiting) == [("right", "prepared")]
+    assert recorded_answers(waiting) == [("right", "prepared")]
 
 
-def test_what_was_answered_once_is_not_answered_again(waiting: Path, folder: Path, skillrun: Call) -> None:
+def test_an_answered_question_cannot_be_answered_again(waiting: Path, folder: Path, skillrun: Call) -> None:
     assert skillrun("answers", "tea", "--answers", "answers.yaml").code == 0
     (folder / "answers.yaml").write_text("which: left\n")
     second = skillrun("answers", "tea", "--answers", "answers.yaml")
@@ -59,7 +59,7 @@ def test_what_was_answered_once_is_not_answered_again(waiting: Path, folder: Pat
     assert (waiting / "choice.md").read_text() == "It is right.\n"
 
 
-def test_of_two_who_answer_at_a_time_the_first_one_counts(waiting: Path) -> None:
+def test_the_first_of_two_concurrent_answers_counts(waiting: Path) -> None:
     with LocalRun(waiting) as run:
         (question,) = pending_questions(run.events())
         inboxes = [AnswerInbox(LocalRun(waiting).data().files) for _ in range(2)]
@@ -69,7 +69,7 @@ def test_of_two_who_answer_at_a_time_the_first_one_counts(waiting: Path) -> None
 
 
 @pytest.mark.slow
-def test_dev_goes_on_by_itself(folder: Path, watch: Watch, process: Call) -> None:
+def test_dev_continues_after_an_answer(folder: Path, watch: Watch, process: Call) -> None:
     dev = watch(*RUN)
     dev.until("\nwatching")
     done = process("answers", "dev-pair", "--answers", "answers.yaml")
@@ -77,13 +77,13 @@ def test_dev_goes_on_by_itself(folder: Path, watch: Watch, process: Call) -> Non
         0,
         "choice: answered from the prepared answers: which = right\nthe run continues\n",
     )
-    heard = dev.until("\nwatching")
-    assert ("choice: wrote choice.md" in heard, "2 reused, 0 asked, 1 artifact changed" in heard) == (True, True)
+    output = dev.until("\nwatching")
+    assert ("choice: wrote choice.md" in output, "2 reused, 0 asked, 1 artifact changed" in output) == (True, True)
     assert dev.end() == 130
 
 
 @pytest.mark.slow
-def test_a_question_that_is_asked_in_one_terminal_is_answered_in_another(folder: Path, process: Call) -> None:
+def test_a_question_in_one_terminal_can_be_answered_in_another(folder: Path, process: Call) -> None:
     terminal = Terminal(*RUN, "--name", "tea")
     terminal.until("2\\) right")
     done = process("answers", "tea", "--answers", "answers.yaml")
@@ -94,17 +94,17 @@ def test_a_question_that_is_asked_in_one_terminal_is_answered_in_another(folder:
 
 
 @pytest.mark.slow
-def test_a_person_is_asked_in_a_terminal(waiting: Path, skillrun: Call) -> None:
+def test_a_user_is_asked_in_a_terminal(waiting: Path, skillrun: Call) -> None:
     terminal = Terminal("answers", "tea")
     terminal.until("2\\) right")
     terminal.type("\x1b[B\r")
     assert "next: `skillrun resume tea`" in terminal.until("next: .*")
     assert terminal.end() == 0
     assert skillrun("resume", "tea", "--script", "script.yaml").code == 0
-    assert answered_by(waiting) == [("right", "person")]
+    assert recorded_answers(waiting) == [("right", "person")]
 
 
-def test_an_answer_to_a_question_that_has_changed_since_is_not_taken(
+def test_an_answer_to_a_question_that_has_changed_is_not_used(
     waiting: Path, folder: Path, skillrun: Call
 ) -> None:
     assert skillrun("answers", "tea", "--answers", "answers.yaml").code == 0
@@ -114,7 +114,7 @@ def test_an_answer_to_a_question_that_has_changed_since_is_not_taken(
     assert not (waiting / "choice.md").exists()
 
 
-def test_the_questions_of_a_form_are_answered_too(folder: Path, skillrun: Call) -> None:
+def test_the_questions_of_a_form_can_be_answered(folder: Path, skillrun: Call) -> None:
     edit(
         folder / "skills" / "pair" / "choice.md",
         "{id: which, ask: {text: Which one?, choices: [left, right]}}",
@@ -129,29 +129,29 @@ def test_the_questions_of_a_form_are_answered_too(folder: Path, skillrun: Call) 
     assert (folder / "runs" / "tea" / "choice.md").read_text() == "It is right.\n"
 
 
-def test_what_can_go_wrong_is_said_with_a_next_step(waiting: Path, folder: Path, skillrun: Call) -> None:
-    nobody = skillrun("answers", "tea")
-    assert (nobody.code, nobody.err) == (
+def test_errors_include_a_next_step(waiting: Path, folder: Path, skillrun: Call) -> None:
+    unattended = skillrun("answers", "tea")
+    assert (unattended.code, unattended.err) == (
         2,
         """error: answering questions needs a terminal: `which`: Which one? (left, right)
 hint: run this command in a terminal, or give answers with `--answers FILE`
 """,
     )
     (folder / "answers.yaml").write_text("which: rigt\n")
-    wrong = skillrun("answers", "tea", "--answers", "answers.yaml")
-    assert (wrong.code, wrong.err.splitlines()[-1]) == (1, "hint: did you mean `right`? allowed: left, right")
+    invalid = skillrun("answers", "tea", "--answers", "answers.yaml")
+    assert (invalid.code, invalid.err.splitlines()[-1]) == (1, "hint: did you mean `right`? allowed: left, right")
     (folder / "answers.yaml").write_text("witch: right\n")
-    none = skillrun("answers", "tea", "--answers", "answers.yaml")
-    assert none.code == 1
-    assert "no open question used the prepared answer `witch`" in none.err
+    unused = skillrun("answers", "tea", "--answers", "answers.yaml")
+    assert unused.code == 1
+    assert "no open question used the prepared answer `witch`" in unused.err
     assert not (waiting / ".run" / "inbox").exists()
     assert skillrun("answers", "toe").code == 2
     (data,) = skillrun("answers", "tea", "--json").json["questions"]
     assert (data["phase"], data["questions"][0]["choices"]) == ("choice", ["left", "right"])
     (folder / "answers.yaml").write_text("which: right\n")
     assert skillrun("resume", "tea", "--script", "script.yaml", "--answers", "answers.yaml").code == 0
-    over = skillrun("answers", "tea")
-    assert (over.code, over.err.splitlines()[0]) == (1, "error: `tea` has no open questions (it is completed)")
+    completed = skillrun("answers", "tea")
+    assert (completed.code, completed.err.splitlines()[0]) == (1, "error: `tea` has no open questions (it is completed)")
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ hint: run this command in a terminal, or give answers with `--answers FILE`
     "content",
     ["", "[]", '{"address": "pair/choice/which@1"}', '{"address": "x", "answers": [{"answer": "right"}]}', "\xff" * 9],
 )
-def test_a_file_that_holds_no_answers_is_named(waiting: Path, skillrun: Call, content: str) -> None:
+def test_an_invalid_answer_file_is_named(waiting: Path, skillrun: Call, content: str) -> None:
     assert skillrun("answers", "tea", "--answers", "answers.yaml").code == 0
     (file,) = (waiting / ".run" / "inbox").iterdir()
     assert json.loads(file.read_text())["answers"] == [{"answer": "right", "answered_by": "prepared"}]

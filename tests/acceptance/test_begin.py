@@ -1,4 +1,4 @@
-"""`init` and `new`: a project and its first files, which are right as they are; nothing is written over."""
+"""`init` and `new`: create a valid project and valid files, and overwrite nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCRIPTED = ("--model", "scripted:default")
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "place"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -31,19 +31,19 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def valid(skillrun: Call) -> bool:
+def is_valid(skillrun: Call) -> bool:
     done = skillrun("validate")
     return done.code == 0 and "0 errors, 0 warnings" in done.out
 
 
 @pytest.mark.slow
-def test_an_empty_folder_becomes_a_project_whose_example_runs(place: Path, skillrun: Call) -> None:
+def test_an_empty_folder_becomes_a_project_whose_example_runs(folder: Path, skillrun: Call) -> None:
     done = skillrun("init")
     assert done.code == 0, done.err
     assert "next:\n  skillrun hello Ada --model scripted:default\n" in done.out
-    made = {"workflows/hello.md", "roles/host.md", "config/hello.yaml", ".pre-commit-config.yaml"}
-    assert made <= set(contents(place))
-    assert valid(skillrun)
+    created = {"workflows/hello.md", "roles/host.md", "config/hello.yaml", ".pre-commit-config.yaml"}
+    assert created <= set(contents(folder))
+    assert is_valid(skillrun)
     done = skillrun("hello", "Ada", *SCRIPTED)
     assert done.code == 0, done.err
     assert "  welcome.md\n" in done.out
@@ -52,83 +52,83 @@ def test_an_empty_folder_becomes_a_project_whose_example_runs(place: Path, skill
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [(), ("--name", "ada")])
-def test_git_leaves_runs_alone_where_skillrun_makes_their_folder(
-    place: Path, skillrun: Call, name: tuple[str, ...]
+def test_git_ignores_a_runs_folder_that_skillrun_creates(
+    folder: Path, skillrun: Call, name: tuple[str, ...]
 ) -> None:
     assert skillrun("init").code == 0
-    (place / "mine").mkdir()
+    (folder / "mine").mkdir()
     for out in ("runs", "mine", "other"):
         assert skillrun("hello", "Ada", *SCRIPTED, "--out", out, *name).code == 0
     subprocess.run(["git", "init", "-q"], check=True)
-    listed = subprocess.run(["git", "ls-files", "-o", "--exclude-standard"], check=True, capture_output=True, text=True)
-    folders = {line.partition("/")[0] for line in listed.stdout.splitlines()}
+    untracked = subprocess.run(["git", "ls-files", "-o", "--exclude-standard"], check=True, capture_output=True, text=True)
+    folders = {line.partition("/")[0] for line in untracked.stdout.splitlines()}
     assert ("runs" in folders, "other" in folders, "mine" in folders) == (False, False, True)
-    (place / "runs" / ".gitignore").unlink()
+    (folder / "runs" / ".gitignore").unlink()
     assert skillrun("hello", "Bob", *SCRIPTED).code == 0
-    assert sorted(path.name for path in (place / "runs").iterdir()) == ["ada", "bob"], "it may be taken away"
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == ["ada", "bob"], "a removed .gitignore is not created again"
     assert len(skillrun("runs").out.splitlines()) == 3
 
 
-def test_the_example_has_a_case_that_holds_and_that_an_edit_breaks(place: Path, skillrun: Call) -> None:
+def test_the_example_has_a_case_that_passes_until_an_edit_breaks_it(folder: Path, skillrun: Call) -> None:
     assert "  skillrun test\n" in skillrun("init").out
     done = skillrun("test")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("hello/formal: passed (4 calls")
-    letter = place / "skills" / "hello" / "letter.md"
+    letter = folder / "skills" / "hello" / "letter.md"
     letter.write_text(letter.read_text().replace("{{ inputs.tone }}", "warm"))
     done = skillrun("test")
     assert done.code == 1
     assert "does not contain `in a formal tone`" in done.out
 
 
-def test_nothing_is_written_over_and_what_was_left_alone_is_said(place: Path, skillrun: Call) -> None:
+def test_init_overwrites_nothing_and_lists_the_files_it_kept(folder: Path, skillrun: Call) -> None:
     assert skillrun("init").code == 0
-    (place / "roles" / "host.md").write_text("mine\n")
-    (place / "config" / "hello.yaml").unlink()
-    (place / ".editorconfig").unlink()
-    (place / ".editorconfig").symlink_to("nowhere")
-    before = contents(place)
+    (folder / "roles" / "host.md").write_text("mine\n")
+    (folder / "config" / "hello.yaml").unlink()
+    (folder / ".editorconfig").unlink()
+    (folder / ".editorconfig").symlink_to("nowhere")
+    before = contents(folder)
     done = skillrun("init")
     assert done.code == 0
-    assert contents(place) == before | {"config/hello.yaml": (place / "config" / "hello.yaml").read_text()}
-    assert not (place / "nowhere").exists()
+    assert contents(folder) == before | {"config/hello.yaml": (folder / "config" / "hello.yaml").read_text()}
+    assert not (folder / "nowhere").exists()
     assert "created     config/hello.yaml\n" in done.out
     assert "kept        roles/host.md\n" in done.out
-    left = skillrun("init", "--json").json["left_alone"]
-    assert left[:2] == [".editorconfig", ".pre-commit-config.yaml"]
+    left_alone = skillrun("init", "--json").json["left_alone"]
+    assert left_alone[:2] == [".editorconfig", ".pre-commit-config.yaml"]
 
 
-def test_where_workflows_are_there_is_no_example(place: Path, skillrun: Call) -> None:
-    (place / "workflows").mkdir()
-    (place / "workflows" / "mine.md").write_text("")
+def test_a_project_with_workflows_gets_no_example(folder: Path, skillrun: Call) -> None:
+    (folder / "workflows").mkdir()
+    (folder / "workflows" / "mine.md").write_text("")
     done = skillrun("init")
-    assert sorted(contents(place)) == [".editorconfig", ".pre-commit-config.yaml", "workflows/mine.md"]
+    assert sorted(contents(folder)) == [".editorconfig", ".pre-commit-config.yaml", "workflows/mine.md"]
     assert "left out    the example: the project has workflows\n" in done.out
     assert "skillrun hello" not in done.out
     assert "skillrun test" not in done.out
 
 
-def test_a_folder_that_is_named_is_made_and_one_in_a_repository_has_no_hook(place: Path, skillrun: Call) -> None:
-    (place / ".git").mkdir()
+def test_init_creates_a_named_folder_and_no_hook_inside_a_repository(folder: Path, skillrun: Call) -> None:
+    (folder / ".git").mkdir()
     done = skillrun("init", "deep/er one")
     assert done.code == 0
     assert "next:\n  cd 'deep/er one'\n" in done.out
-    assert (place / "deep" / "er one" / "workflows" / "hello.md").is_file()
-    assert not (place / "deep" / "er one" / ".pre-commit-config.yaml").exists()
-    assert f"left out    .pre-commit-config.yaml: it belongs in the root of the repository, {place}\n" in done.out
+    assert (folder / "deep" / "er one" / "workflows" / "hello.md").is_file()
+    assert not (folder / "deep" / "er one" / ".pre-commit-config.yaml").exists()
+    assert f"left out    .pre-commit-config.yaml: it belongs in the root of the repository, {folder}\n" in done.out
     assert skillrun("init").code == 0
-    assert (place / ".pre-commit-config.yaml").is_file()
-    assert f"note: this project is inside the project {place}, and" in skillrun("init", "deep/third").err
-    (place / "file").write_text("")
+    assert (folder / ".pre-commit-config.yaml").is_file()
+    assert f"note: this project is inside the project {folder}, and" in skillrun("init", "deep/third").err
+    (folder / "file").write_text("")
     done = skillrun("init", "file")
     assert done.code == 2
     assert "file is not a folder" in done.err
 
 
-def test_no_link_leads_what_is_written_out_of_the_folder(place: Path, skillrun: Call) -> None:
-    outside = place.parent / "outside"
+def test_nothing_is_written_through_a_link_out_of_the_folder(folder: Path, skillrun: Call) -> None:
+    outside = folder.parent / "outside"
     outside.mkdir()
-    (place / "roles").symlink_to(outside)
+    (folder / "roles").symlink_to(outside)
     for command in (["init"], ["new", "role", "critic"]):
         done = skillrun(*command)
         assert done.code != 0
@@ -137,43 +137,43 @@ def test_no_link_leads_what_is_written_out_of_the_folder(place: Path, skillrun: 
 
 
 @pytest.mark.slow
-def test_every_kind_of_file_begins_right(place: Path, skillrun: Call) -> None:
+def test_every_kind_of_new_file_is_valid(folder: Path, skillrun: Call) -> None:
     assert skillrun("new", "workflow", "first-look").out.startswith("created  roles/first-look-author.md\n")
-    assert valid(skillrun)
+    assert is_valid(skillrun)
     done = skillrun("first-look", "a plan", *SCRIPTED)
     assert done.code == 0, done.err
     assert "  draft.md\n" in done.out
     done = skillrun("new", "phase", "first-look/second_look")
     assert "add `second_look:` under `phases:` in workflows/first-look.md" in done.out
     assert skillrun("validate").code == 0
-    workflow = place / "workflows" / "first-look.md"
+    workflow = folder / "workflows" / "first-look.md"
     workflow.write_text(workflow.read_text().replace("  draft:\n", "  draft:\n  second_look:\n"))
-    assert valid(skillrun)
+    assert is_valid(skillrun)
     assert skillrun("new", "role", "critic").code == 0
     assert "`panel: [ROLE, ROLE]` with `protocol: relay`" in skillrun("new", "protocol", "relay").out
-    phase = place / "skills" / "first-look" / "second_look.md"
+    phase = folder / "skills" / "first-look" / "second_look.md"
     phase.write_text(
         phase.read_text()
         .replace("agent: thinker, writes: second_look.md", "panel: [critic:first, critic:second], protocol: relay")
         .replace("notes.text", "notes.answer")
     )
-    assert valid(skillrun)
+    assert is_valid(skillrun)
     assert skillrun("first-look", "a plan", *SCRIPTED, "--name", "panel").code == 0
-    assert not any("NAME" in text for text in contents(place).values())
+    assert not any("NAME" in text for text in contents(folder).values())
 
 
-def test_a_new_file_is_the_projects_from_below_too(
-    place: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+def test_new_in_a_subfolder_creates_the_file_in_the_project(
+    folder: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skillrun("init")
-    (place / "src").mkdir()
-    monkeypatch.chdir(place / "src")
+    (folder / "src").mkdir()
+    monkeypatch.chdir(folder / "src")
     assert "created  ../roles/critic.md\n" in skillrun("new", "role", "critic").out
-    assert (place / "roles" / "critic.md").is_file()
+    assert (folder / "roles" / "critic.md").is_file()
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "because"),
+    ("kind", "name", "message"),
     [
         ("role", "host", "roles/host.md already exists"),
         ("workflow", "hello", "workflows/hello.md already exists"),
@@ -191,19 +191,19 @@ def test_a_new_file_is_the_projects_from_below_too(
         ("thing", "x", "'thing' is not one of 'workflow', 'phase', 'protocol', 'role'"),
     ],
 )
-def test_a_name_that_is_taken_or_none_is_refused(
-    place: Path, skillrun: Call, kind: str, name: str, because: str
+def test_an_existing_or_invalid_name_is_refused(
+    folder: Path, skillrun: Call, kind: str, name: str, message: str
 ) -> None:
     skillrun("init")
-    before = contents(place)
+    before = contents(folder)
     done = skillrun("new", kind, name)
     assert done.code == 2
-    assert because in done.err
-    assert contents(place) == before
+    assert message in done.err
+    assert contents(folder) == before
 
 
-def test_a_full_disk_leaves_no_half_of_a_file(place: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full:
+def test_a_full_disk_leaves_no_partial_file(folder: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullDisk:
         def __init__(self, *_: Any, **__: Any) -> None: ...
 
         def __enter__(self) -> Self:
@@ -214,9 +214,9 @@ def test_a_full_disk_leaves_no_half_of_a_file(place: Path, skillrun: Call, monke
         def write(self, _: str) -> None:
             raise OSError(28, os.strerror(28), "roles/critic.md")
 
-    monkeypatch.setattr("skillrun.cli.starter_files.os.fdopen", Full)
+    monkeypatch.setattr("skillrun.cli.starter_files.os.fdopen", FullDisk)
     done = skillrun("new", "role", "critic")
     assert done.code == 1
     assert "No space left on device" in done.err
     monkeypatch.undo()
-    assert not (place / "roles" / "critic.md").exists()
+    assert not (folder / "roles" / "critic.md").exists()

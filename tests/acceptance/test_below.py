@@ -1,4 +1,4 @@
-"""The project is found from any folder below it: its files, its runs, and what paths mean that are typed there."""
+"""A command in a subfolder uses the project above it; paths are relative to the subfolder."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SCRIPTED = ("--model", "scripted:default")
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The project of the page about reviews, with code in `src/app`; one is there."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project of the page about reviews, with code in `src/app`, which is the current directory."""
     folder = tmp_path / "project"
     for name, text in re.findall(r"^```\w+ file=(\S+)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL):
         write(folder / name, text)
@@ -38,12 +38,12 @@ def write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def test_a_workflow_runs_and_its_run_is_the_projects(place: Path, skillrun: Call) -> None:
+def test_a_workflow_runs_and_its_run_belongs_to_the_project(project: Path, skillrun: Call) -> None:
     done = skillrun("review", "change.py", *SCRIPTED, "--name", "a")
     assert done.code == 0, done.err
-    assert f"project: {place}\n" in done.err
+    assert f"project: {project}\n" in done.err
     assert "next: `skillrun show a` shows the details" in done.out
-    assert (place / "runs" / "a" / "findings.md").is_file()
+    assert (project / "runs" / "a" / "findings.md").is_file()
     assert [path.name for path in Path.cwd().iterdir()] == ["change.py"]
     assert "a" in skillrun("runs").out
     assert skillrun("show", "a").code == 0
@@ -52,7 +52,7 @@ def test_a_workflow_runs_and_its_run_is_the_projects(place: Path, skillrun: Call
 
 
 @pytest.mark.parametrize(
-    ("typed", "recorded", "text"),
+    ("path", "recorded", "text"),
     [
         ("change.py", "src/app/change.py", "CHANGE = 1"),
         ("./change.py", "src/app/change.py", "CHANGE = 1"),
@@ -60,51 +60,51 @@ def test_a_workflow_runs_and_its_run_is_the_projects(place: Path, skillrun: Call
         ("../../../outside.py", "../outside.py", "OUTSIDE = 3"),
     ],
 )
-def test_a_path_is_meant_from_where_it_was_typed(
-    place: Path, skillrun: Call, typed: str, recorded: str, text: str
+def test_a_path_is_relative_to_the_current_directory(
+    project: Path, skillrun: Call, path: str, recorded: str, text: str
 ) -> None:
-    assert skillrun("review", typed, *SCRIPTED, "--name", "a").code == 0
-    assert f"change: {recorded}\n" in (place / "runs" / "a" / "state.md").read_text("utf-8")
-    assert text in skillrun("render", "review", "reading", "-i", f"change={typed}").out
+    assert skillrun("review", path, *SCRIPTED, "--name", "a").code == 0
+    assert f"change: {recorded}\n" in (project / "runs" / "a" / "state.md").read_text("utf-8")
+    assert text in skillrun("render", "review", "reading", "-i", f"change={path}").out
 
 
-def test_an_absolute_path_stays_and_one_to_nothing_is_refused(place: Path, skillrun: Call) -> None:
-    assert skillrun("review", str(place / "src" / "other.py"), *SCRIPTED, "--name", "a").code == 0
+def test_an_absolute_path_is_kept_and_a_missing_file_is_refused(project: Path, skillrun: Call) -> None:
+    assert skillrun("review", str(project / "src" / "other.py"), *SCRIPTED, "--name", "a").code == 0
     done = skillrun("review", "nothing.py", *SCRIPTED)
     assert done.code == 2
-    assert f"but {place / 'src' / 'app' / 'nothing.py'} does not exist" in done.err
+    assert f"but {project / 'src' / 'app' / 'nothing.py'} does not exist" in done.err
     assert "submit" not in done.err
     fetched = skillrun("review", f"https://example.org/x.git@{'a' * 40}", *SCRIPTED)
     assert (fetched.code, "to have a worker fetch URL@COMMIT, use `skillrun submit`" in fetched.err) == (2, True)
 
 
 @pytest.mark.slow
-def test_problems_have_paths_that_lead_to_them_from_here(place: Path, skillrun: Call) -> None:
-    write(place / "roles" / "reviewer.md", "---\nmodel: 3\n---\n")
+def test_problems_have_paths_relative_to_the_current_directory(project: Path, skillrun: Call) -> None:
+    write(project / "roles" / "reviewer.md", "---\nmodel: 3\n---\n")
     for command in (["review", "change.py"], ["validate"], ["render", "review", "reading"]):
         done = skillrun(*command)
         assert done.code == 1
         assert "../../roles/reviewer.md:2:8: error" in done.out + done.err
 
 
-def test_the_nearest_project_counts_and_none_above_a_repository_or_home(
-    place: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+def test_the_nearest_project_is_used_but_none_above_a_repository_or_home(
+    project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(place / "src" / "config" / "app.yaml", "a: 1\n")  # some program's
+    write(project / "src" / "config" / "app.yaml", "a: 1\n")  # the config of another program
     assert has_review(skillrun)
-    write(place / "src" / "config" / "planning.yaml", "{}\n")
+    write(project / "src" / "config" / "planning.yaml", "{}\n")
     assert not has_review(skillrun)
-    (place / "src" / "config" / "planning.yaml").unlink()
+    (project / "src" / "config" / "planning.yaml").unlink()
     assert has_review(skillrun)
-    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.setenv("HOME", str(project))
     assert not has_review(skillrun)
-    monkeypatch.setenv("HOME", str(place.parent))
+    monkeypatch.setenv("HOME", str(project.parent))
     assert has_review(skillrun)
-    write(place / "src" / ".git", "gitdir: elsewhere\n")
+    write(project / "src" / ".git", "gitdir: elsewhere\n")
     assert not has_review(skillrun)
 
 
-def test_without_files_of_its_own_a_project_is_where_its_runs_are(
+def test_a_project_without_files_is_found_by_its_runs(
     tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "code" / "src").mkdir(parents=True)
@@ -116,22 +116,22 @@ def test_without_files_of_its_own_a_project_is_where_its_runs_are(
     assert skillrun("show", "tea").code == 0
 
 
-def test_a_project_that_somebody_else_may_have_put_there_is_not_taken(
-    place: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+def test_a_project_that_another_user_may_have_created_is_not_used(
+    project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
-    place.chmod(0o777)
+    project.chmod(0o777)
     done = skillrun("review", "change.py", *SCRIPTED)
     assert done.code == 2
-    assert f"{place} has it, but belongs to another user; if you trust it, run the command there: `cd" in done.err
+    assert f"{project} has it, but belongs to another user; if you trust it, run the command there: `cd" in done.err
     assert not has_review(skillrun)
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(project)
     assert has_review(skillrun)
 
 
-def test_a_folder_of_runs_that_leads_out_is_refused_from_below_too(place: Path, skillrun: Call) -> None:
-    (place.parent / "elsewhere").mkdir()
-    (place / "runs").symlink_to("../elsewhere")
+def test_a_runs_link_out_of_the_project_is_refused_in_a_subfolder(project: Path, skillrun: Call) -> None:
+    (project.parent / "elsewhere").mkdir()
+    (project / "runs").symlink_to("../elsewhere")
     done = skillrun("review", "change.py", *SCRIPTED)
     assert done.code == 2
     assert "`../../runs` is a link to outside the project" in done.err

@@ -1,4 +1,4 @@
-"""What is too much of a file is refused at its place, and a mistake in a long one is found where it stands."""
+"""Files over a limit are refused with a position, and a mistake in a long file is reported at its position."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Call = Callable[..., Any]
 
 def write(folder: Path, files: dict[str, str]) -> None:
     for path, text in files.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
 
 
 def errors(done: Any, path: str) -> list[str]:
-    """What is said of a file: line, column, code and message."""
+    """The problems of a file: line, column, code and message."""
     return [line.removeprefix(f"{path}:") for line in (done.out + done.err).splitlines() if line.startswith(f"{path}:")]
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ19")
-def test_each_line_of_a_question_bank_has_its_own_place(project: Call, skillrun: Call) -> None:
+def test_each_line_of_a_question_bank_has_its_own_position(project: Call, skillrun: Call) -> None:
     front = "---\nkind: questions\ndescription: Asks.\n---\n"
     write(project(), {"skills/trip/ask.md": f"{front}- qq\n- q\n\n## g\n- q\n"})
     done = skillrun("validate")
@@ -39,7 +39,7 @@ def test_each_line_of_a_question_bank_has_its_own_place(project: Call, skillrun:
 
 @pytest.mark.finding("FZ19")
 @pytest.mark.parametrize(
-    ("script", "place", "said"),
+    ("script", "position", "message"),
     [
         ("- text: a\n- {address: '*', txt: b}\n", "2:18", "unknown key `txt`"),
         ("- text: a\n- address: '*'\n  times: twice\n", "3:10", "`times` is `twice`"),
@@ -51,14 +51,14 @@ def test_each_line_of_a_question_bank_has_its_own_place(project: Call, skillrun:
         ("- text: 1e999\n", "1:9", "the number `1e999` is too large"),
     ],
 )
-def test_a_mistake_in_a_script_is_found_where_it_stands(
-    project: Call, skillrun: Call, script: str, place: str, said: str
+def test_a_mistake_in_a_script_is_reported_at_its_position(
+    project: Call, skillrun: Call, script: str, position: str, message: str
 ) -> None:
     project("greeting")
     Path("script.yaml").write_text(script)
     done = skillrun("greeting", "Ada", "--script", "script.yaml")
     assert done.code == 1
-    assert any(line.startswith(f"{place}: error") and said in line for line in errors(done, "script.yaml")), done.err
+    assert any(line.startswith(f"{position}: error") and message in line for line in errors(done, "script.yaml")), done.err
     assert not Path("runs").exists()
 
 
@@ -87,7 +87,7 @@ LIMITS = {
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_is_more_than_a_file_may_have_is_refused_at_its_place(project: Call, skillrun: Call, name: str) -> None:
+def test_a_file_over_a_limit_is_refused_with_its_position(project: Call, skillrun: Call, name: str) -> None:
     files, path, line, column = LIMITS[name]
     write(project(), files)
     done = skillrun("validate")
@@ -100,7 +100,7 @@ def test_what_is_more_than_a_file_may_have_is_refused_at_its_place(project: Call
 @pytest.mark.slow
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
-def test_a_file_with_too_many_mistakes_is_given_up_and_hides_no_other(project: Call, skillrun: Call) -> None:
+def test_errors_of_one_file_are_cut_off_and_hide_no_other_file(project: Call, skillrun: Call) -> None:
     other = phase('  - {say: "{{ lost }}"}')
     write(
         project(), {**other, "roles/guide.md": "---\nname: guide\n---\nx\n", "config/models.yaml": of(5_000, "k@: 1")}
@@ -123,7 +123,7 @@ def patterns(pattern: str) -> dict[str, str]:
 @pytest.mark.row("Z6")
 @pytest.mark.finding("FZ15")
 @pytest.mark.parametrize(
-    ("pattern", "said"),
+    ("pattern", "message"),
     [
         ("(?:(?:a{1000}){1000}){1000}", "a part may repeat at most 1,000 times"),
         ("[ab]{30000000}", "a part may repeat at most 1,000 times"),
@@ -131,18 +131,18 @@ def patterns(pattern: str) -> dict[str, str]:
         ("a" * 501, "longer than 500 characters"),
     ],
 )
-def test_a_pattern_that_is_refused_is_shown_in_the_config(
-    project: Call, process: Call, pattern: str, said: str
+def test_a_refused_pattern_is_reported_in_the_config(
+    project: Call, process: Call, pattern: str, message: str
 ) -> None:
     write(project(), patterns(pattern))
     done = process("validate")
     assert done.code == 1
-    assert any(one.startswith("1:9: error[pattern]") and said in one for one in errors(done, "config/own.yaml"))
+    assert any(one.startswith("1:9: error[pattern]") and message in one for one in errors(done, "config/own.yaml"))
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ15")
-def test_a_pattern_that_other_engines_read_differently_says_nothing_of_python(project: Call, process: Call) -> None:
+def test_a_pattern_that_engines_interpret_differently_prints_no_python_warning(project: Call, process: Call) -> None:
     write(project(), patterns("[[a-z]--[b]]"))
     done = process("validate")
     assert done.code == 0, done.out + done.err
@@ -176,43 +176,43 @@ A page.
 """
 
 
-def read_later(folder: Path) -> None:
-    """Have the last phase ask somebody, so that what is on record of the first is read."""
+def call_a_model_in_the_last_phase(folder: Path) -> None:
+    """Let the last phase call a model, so that it reads the summary of the first phase."""
     send = folder / "skills" / "greeting" / "send.md"
     send.write_text(send.read_text("utf-8").replace("{id: envelope, write:", "{id: envelope, agent: writer, writes:"))
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM13")
-def test_many_and_large_artifacts_are_put_on_record(project: Call, skillrun: Call) -> None:
+def test_many_and_large_artifacts_are_summarised(project: Call, skillrun: Call) -> None:
     folder: Path = project("greeting")
     (folder / "big.txt").write_text("word " * 180_000, encoding="utf-8")
     (folder / "skills" / "greeting" / "draft.md").write_text(MANY, encoding="utf-8")
-    read_later(folder)
+    call_a_model_in_the_last_phase(folder)
     done = skillrun("greeting", "Ada", "--model", "scripted:default", "--unattended", "--name", "a")
     assert done.code == 0, done.out + done.err
-    told = skillrun("show", "a", "--json").json
-    assert len(told["phases"][0]["artifacts"]) == 66
-    assert not told["degraded"]
-    (left,) = [one["text"] for one in told["left_out"]]
-    assert left.startswith("summary: What the phase wrote: ")
-    roomy = "models: {'scripted:default': {window: 4000000}}\n"
+    shown = skillrun("show", "a", "--json").json
+    assert len(shown["phases"][0]["artifacts"]) == 66
+    assert not shown["degraded"]
+    (left_out,) = [one["text"] for one in shown["left_out"]]
+    assert left_out.startswith("summary: What the phase wrote: ")
+    large_window = "models: {'scripted:default': {window: 4000000}}\n"
     (folder / "config").mkdir(exist_ok=True)
-    (folder / "config" / "models.yaml").write_text(roomy, encoding="utf-8")
-    words = ("-i", "person=Ada", "--model", "scripted:default")
-    prompt = skillrun("render", "greeting", "draft", "summary", *words).out
+    (folder / "config" / "models.yaml").write_text(large_window, encoding="utf-8")
+    options = ("-i", "person=Ada", "--model", "scripted:default")
+    prompt = skillrun("render", "greeting", "draft", "summary", *options).out
     assert all(f"page-{at}.md:" in prompt for at in range(1, 61))
     assert "copy-6.md:" in prompt
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM13")
-def test_a_summary_that_cannot_be_asked_for_is_no_reason_to_lose_the_phase(project: Call, skillrun: Call) -> None:
+def test_a_summary_that_cannot_be_requested_does_not_fail_the_phase(project: Call, skillrun: Call) -> None:
     folder: Path = project("greeting")
     (folder / "skills" / "system").mkdir()
     shipped = (package_library() / "skills" / "system" / "summarise.md").read_text("utf-8")
     endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
-    read_later(folder)
+    call_a_model_in_the_last_phase(folder)
     (folder / "skills" / "system" / "summarise.md").write_text(shipped + endless, encoding="utf-8")
     done = skillrun("greeting", "Ada", "--model", "scripted:default", "--unattended", "--name", "a")
     assert done.code == 0, done.out + done.err

@@ -1,4 +1,4 @@
-"""What a breaker asks a person, in the words of its author: each choice does what it says."""
+"""A circuit breaker asks the user with the author's text, and each choice does what it says."""
 
 from __future__ import annotations
 
@@ -40,26 +40,26 @@ DESK = workflow("desk", "  one:\n", "config: desk\n")
 
 
 @pytest.mark.slow
-def test_each_choice_in_its_authors_words_does_what_it_says(desk: Path, skillrun: Call) -> None:
+def test_each_choice_with_the_authors_text_does_what_it_says(desk: Path, skillrun: Call) -> None:
     waiting = skillrun("around", *SCRIPT, "--name", "w")
     assert waiting.code == 75
     question = "whole has a question: The clerk does not answer. What now? "
-    assert question + "(Do without the note, Call once more, Close the desk)" in waiting.out, "no model worded it"
+    assert question + "(Do without the note, Call once more, Close the desk)" in waiting.out, "the question is the author's text"
     for answer, code, calls in (
         ("Do without the note", 0, 1),
         ("[Call once more, Close the desk]", 1, 2),
-        ("[retry, go_on]", 0, 2),  # what it does is understood, too
+        ("[retry, go_on]", 0, 2),  # the names of the choices are accepted, too
     ):
         (desk / "answers.yaml").write_text(f"retry: {answer}\n")
         done = skillrun("around", *SCRIPT, "--answers", "answers.yaml", "--name", f"c{calls}-{code}-{len(answer)}")
         assert (done.code, len(sent(desk / "runs" / f"c{calls}-{code}-{len(answer)}"))) == (code, calls), done.out
         assert ("whole: Without it." in done.out) is (code == 0)
-    alone = skillrun("around", *SCRIPT, "--unattended", "--name", "alone")
-    assert (alone.code, "whole: Without it." in alone.out) == (0, True)
+    unattended = skillrun("around", *SCRIPT, "--unattended", "--name", "alone")
+    assert (unattended.code, "whole: Without it." in unattended.out) == (0, True)
 
 
 @pytest.mark.slow
-def test_where_nothing_stands_in_nobody_is_offered_to_go_on_without(desk: Path) -> None:
+def test_without_a_fallback_the_user_cannot_continue_without_a_reply(desk: Path) -> None:
     terminal = Terminal("desk", *SCRIPT)
     terminal.until(r"was not answered[\s\S]*The clerk does not answer. What now\?[\s\S]*Call once more")
     terminal.until("Close the desk")
@@ -69,7 +69,7 @@ def test_where_nothing_stands_in_nobody_is_offered_to_go_on_without(desk: Path) 
     assert "failed: one: stopped by the user: `note` was not answered" in terminal.seen
 
 
-def test_a_loop_is_asked_about_in_words_of_its_own(desk: Path, skillrun: Call) -> None:
+def test_the_breaker_of_a_loop_offers_its_own_choices(desk: Path, skillrun: Call) -> None:
     steps = "{id: turn, until: run.round > 9, at_most: loop, repeat: [{say: Round.}]}"
     laid(desk, {"skills/around/whole.md": phase(steps)})
     (desk / "answers.yaml").write_text("retry: [One more, That is enough]\n")

@@ -1,4 +1,4 @@
-"""What a project's CI is given: problems as SARIF and as annotations, a hook of pre-commit, a GitHub Action."""
+"""Support for a project's CI: problems as SARIF and annotations, a pre-commit hook, a GitHub Action."""
 
 import os
 import re
@@ -17,7 +17,7 @@ from tests.acceptance.conftest import Call, Done, Make
 
 TOP = Path(__file__).parents[2]
 
-# What readers of SARIF 2.1.0 rely on, out of the official schema.
+# The parts of the official SARIF 2.1.0 schema that readers rely on.
 SARIF: Final[dict[str, Any]] = {
     "type": "object",
     "required": ["$schema", "version", "runs"],
@@ -116,7 +116,7 @@ SARIF: Final[dict[str, Any]] = {
 
 @pytest.fixture
 def broken(project: Make) -> Path:
-    """A project with one error in a file whose name wants escaping, and a hostile value in another."""
+    """A project with an error in one file; another has a name that needs escaping and a hostile value."""
     folder = project("greeting")
     phase = folder / "skills" / "greeting" / "send.md"
     phase.write_text(phase.read_text().replace("outputs:", "output:"))
@@ -125,36 +125,36 @@ def broken(project: Make) -> Path:
     return folder
 
 
-def places(log: Any) -> list[tuple[str, str, int, int]]:
+def positions(log: Any) -> list[tuple[str, str, int, int]]:
     results = log["runs"][0]["results"]
     locations = [(result["ruleId"], result["locations"][0]["physicalLocation"]) for result in results]
     return [
-        (rule, place["artifactLocation"]["uri"], place["region"]["startLine"], place["region"]["startColumn"])
-        for rule, place in locations
+        (rule, location["artifactLocation"]["uri"], location["region"]["startLine"], location["region"]["startColumn"])
+        for rule, location in locations
     ]
 
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_problems_are_sarif(broken: Path, skillrun: Call) -> None:
+def test_problems_are_written_as_sarif(broken: Path, skillrun: Call) -> None:
     done = skillrun("validate", "--format", "sarif")
     assert done.code == 1
     jsonschema.Draft202012Validator(SARIF).validate(done.json)
-    assert "error[unknown-key]: unknown key `output`" in done.err  # for whoever reads the log
+    assert "error[unknown-key]: unknown key `output`" in done.err  # for readers of the log
     (run,) = done.json["runs"]
     assert run["originalUriBaseIds"]["%SRCROOT%"]["uri"] == f"{broken.as_uri()}/"
     assert [run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] for result in run["results"]] == [
         result["ruleId"] for result in run["results"]
     ]
-    assert ("unknown-key", "skills/greeting/send.md", 6, 1) in places(done.json)
-    assert ("unknown-skill", "roles/50%25%2C%20a%3Ab.md", 3, 10) in places(done.json)
+    assert ("unknown-key", "skills/greeting/send.md", 6, 1) in positions(done.json)
+    assert ("unknown-skill", "roles/50%25%2C%20a%3Ab.md", 3, 10) in positions(done.json)
     message = next(result["message"]["text"] for result in run["results"] if result["ruleId"] == "unknown-key")
     assert message == "unknown key `output`\nhint: did you mean `outputs`?"
 
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_sarif_without_problems_is_empty_and_its_exit_code_is_that_of_text(project: Make, skillrun: Call) -> None:
+def test_sarif_without_problems_has_no_results_and_exits_with_0(project: Make, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("validate", "--format", "sarif", "--strict")
     jsonschema.Draft202012Validator(SARIF).validate(done.json)
@@ -168,12 +168,12 @@ def test_columns_are_counted_in_code_points(project: Make, skillrun: Call) -> No
     (folder / "roles" / "writer.md").write_text('---\nname: writer\nskills: ["🎉🎉", none]\n---\nYou write.\n')
     log = skillrun("validate", "--format", "sarif").json
     assert log["runs"][0]["columnKind"] == "unicodeCodePoints"
-    assert ("unknown-skill", "roles/writer.md", 3, 16) in places(log)
+    assert ("unknown-skill", "roles/writer.md", 3, 16) in positions(log)
 
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_problems_are_annotations(broken: Path, skillrun: Call) -> None:
+def test_problems_are_written_as_annotations(broken: Path, skillrun: Call) -> None:
     done = skillrun("validate", "--format", "github")
     assert done.code == 1
     *commands, summary = done.out.splitlines()
@@ -191,7 +191,7 @@ def test_problems_are_annotations(broken: Path, skillrun: Call) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_warnings_are_annotated_as_such(project: Make, skillrun: Call) -> None:
+def test_warnings_are_written_as_warnings(project: Make, skillrun: Call) -> None:
     folder = project("greeting")
     spare = (folder / "skills" / "greeting" / "send.md").read_text()
     (folder / "skills" / "greeting" / "spare.md").write_text(
@@ -206,38 +206,38 @@ def test_warnings_are_annotated_as_such(project: Make, skillrun: Call) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_paths_are_relative_to_where_the_command_was_typed(
+def test_paths_are_relative_to_the_current_directory(
     broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(broken.parent)
     assert "file=project/skills/greeting/send.md,line=6" in skillrun("validate", "project", "--format", "github").out
     log = skillrun("validate", "project", "--format", "sarif").json
-    assert ("unknown-key", "project/skills/greeting/send.md", 6, 1) in places(log)
-    monkeypatch.chdir(broken / "roles")  # a file above has no relative address in SARIF
+    assert ("unknown-key", "project/skills/greeting/send.md", 6, 1) in positions(log)
+    monkeypatch.chdir(broken / "roles")  # a file in a parent folder has no relative URI in SARIF
     log = skillrun("validate", "--format", "sarif").json
-    address = (broken / "skills/greeting/send.md").as_uri()
-    assert ("unknown-key", address, 6, 1) in places(log)
+    uri = (broken / "skills/greeting/send.md").as_uri()
+    assert ("unknown-key", uri, 6, 1) in positions(log)
     assert "file=../skills/greeting/send.md" in skillrun("validate", "--format", "github").out
 
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_a_file_of_no_project_is_named_in_the_text(
+def test_a_file_outside_the_project_is_named_in_the_message(
     project: Make, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("greeting")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "mine"))
-    own = tmp_path / "mine" / "skillrun" / "roles" / "poet.md"
-    own.parent.mkdir(parents=True)
-    own.write_text("---\nname: poet\nmodel: [fast]\n---\nYou write.\n")
+    role = tmp_path / "mine" / "skillrun" / "roles" / "poet.md"
+    role.parent.mkdir(parents=True)
+    role.write_text("---\nname: poet\nmodel: [fast]\n---\nYou write.\n")
     line = skillrun("validate", "--format", "github").out.splitlines()[0]
     assert line == "::error title=type::~config/roles/poet.md:3:8: expected text"
-    assert places(skillrun("validate", "--format", "sarif").json) == [("type", own.as_uri(), 3, 8)]
+    assert positions(skillrun("validate", "--format", "sarif").json) == [("type", role.as_uri(), 3, 8)]
 
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_a_folder_without_a_project_is_told_of_where_annotations_are_read(project: Make, skillrun: Call) -> None:
+def test_a_folder_without_a_project_is_reported_as_a_notice(project: Make, skillrun: Call) -> None:
     project()
     done = skillrun("validate", "--format", "github")
     assert (done.code, done.err) == (0, "")
@@ -246,7 +246,7 @@ def test_a_folder_without_a_project_is_told_of_where_annotations_are_read(projec
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) -> None:
+def test_formats_match_their_options_and_conflicts_are_refused(broken: Path, skillrun: Call) -> None:
     assert skillrun("validate", "--format", "text") == skillrun("validate")
     assert skillrun("validate", "--format", "json") == skillrun("validate", "--json")
     assert skillrun("validate", "--format", "json", "--json").code == 1
@@ -255,7 +255,7 @@ def test_the_other_formats_are_those_there_were(broken: Path, skillrun: Call) ->
     assert "cannot be combined" in done.err
     assert skillrun("validate", "--format", "xml").code == 2
     done = skillrun("validate", "--format", "sarif", "skills/greeting/draft.md")
-    assert (done.code, places(done.json)) == (0, [])
+    assert (done.code, positions(done.json)) == (0, [])
 
 
 @pytest.mark.slow
@@ -267,16 +267,16 @@ def test_the_hook_checks_the_project_when_one_of_its_files_is_committed(broken: 
     assert program == "skillrun"
     assert skillrun(*arguments).code == 1
     assert skillrun(*arguments, "skills/greeting/draft.md").code == 0
-    committed = re.compile(hook["files"])
+    pattern = re.compile(hook["files"])
     shipped = {label.removeprefix("skillrun:") for label in (source.label for source in open_library().files.values())}
-    assert {name for name in shipped if not committed.search(name)} == set()
-    assert committed.search("tools/agents/workflows/greeting.md")
-    assert not any(committed.search(name) for name in ("README.md", "docs/roles/x.txt", "runs/ada/state.md"))
+    assert {name for name in shipped if not pattern.search(name)} == set()
+    assert pattern.search("tools/agents/workflows/greeting.md")
+    assert not any(pattern.search(name) for name in ("README.md", "docs/roles/x.txt", "runs/ada/state.md"))
 
 
 @pytest.fixture
 def action(tmp_path: Path) -> Call:
-    """Runs the steps of the action behind that which installs, as a runner does, with these inputs."""
+    """Runs the steps of the action after the installation, as a runner does, with the given inputs."""
     installed = tmp_path / "temp" / "skillrun" / "bin" / "skillrun"
     installed.parent.mkdir(parents=True)
     installed.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skillrun "$@"\n')
@@ -285,17 +285,17 @@ def action(tmp_path: Path) -> Call:
     install, *steps = (step for step in definition["runs"]["steps"] if "run" in step)
     assert "pip install" in install["run"]
 
-    def run(*given: str) -> Done:
+    def run(*inputs: str) -> Done:
         values = {name: entry["default"] for name, entry in definition["inputs"].items()}
-        values |= dict(text.split("=", 1) for text in given)
+        values |= dict(text.split("=", 1) for text in inputs)
         outputs = []
         for step in steps:
             if step.get("if", "true") not in ("true", f"inputs.test == '{values['test']}'"):
                 continue
-            own = {
+            variables = {
                 key: re.sub(r"\$\{\{ inputs\.(\S+) \}\}", lambda m: values[m[1]], v) for key, v in step["env"].items()
             }
-            environment = {**os.environ, "RUNNER_TEMP": str(tmp_path / "temp"), **own}
+            environment = {**os.environ, "RUNNER_TEMP": str(tmp_path / "temp"), **variables}
             command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", step["run"]]
             done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
             outputs.append(done.stdout)
@@ -313,13 +313,13 @@ def test_the_action_annotates_and_fails(broken: Path, action: Call) -> None:
     assert done.code == 1
     assert "::error file=skills/greeting/send.md,line=6,col=1," in done.out
     assert action("path=skills/greeting/draft.md").code == 0
-    done = action("path=$(touch hostile)")  # an input is no part of the script
+    done = action("path=$(touch hostile)")  # an input is not part of the script
     assert (done.code, (broken / "hostile").exists()) == (2, False)
 
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_the_action_is_strict_when_it_is_told_to_be(project: Make, action: Call) -> None:
+def test_the_action_is_strict_on_request(project: Make, action: Call) -> None:
     folder = project("greeting")
     spare = (folder / "skills" / "greeting" / "send.md").read_text()
     (folder / "skills" / "greeting" / "spare.md").write_text(
@@ -331,7 +331,7 @@ def test_the_action_is_strict_when_it_is_told_to_be(project: Make, action: Call)
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_the_action_runs_the_cases_when_it_is_told_to(
+def test_the_action_runs_the_cases_on_request(
     project: Make, action: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project("greeting")
@@ -340,29 +340,29 @@ def test_the_action_runs_the_cases_when_it_is_told_to(
     case.write_text("---\ninputs: {person: Ada}\nexpect:\n  calls: 100\n---\n")
     assert action().code == 0
     monkeypatch.chdir(folder.parent)
-    for place in ("path=project", "path=project/roles/writer.md"):
-        done = action("test=true", place)
-        assert done.code == 1, place
+    for path in ("path=project", "path=project/roles/writer.md"):
+        done = action("test=true", path)
+        assert done.code == 1, path
         assert "greeting/plain: misses" in done.out
     case.write_text("---\ninputs: {person: Ada}\nexpect: {outcome: completed}\n---\n")
     assert "greeting/plain: holds" in action("test=true", "path=project").out
     (folder / "roles" / "writer.md").unlink()
-    done = action("test=true", "path=project")  # what is not right is not run
+    done = action("test=true", "path=project")  # an invalid project does not run
     assert (done.code, "greeting/plain" in done.out) == (1, False)
 
 
 @pytest.mark.row("A7")
-def test_the_action_runs_no_container_and_installs_the_commit_that_was_named() -> None:
+def test_the_action_uses_no_container_and_installs_the_requested_commit() -> None:
     runs = yaml.safe_load((TOP / "action.yml").read_text())["runs"]
     assert runs["using"] == "composite"
     scripts = [step["run"] for step in runs["steps"] if "run" in step]
     assert any("pip install" in script and '"$GITHUB_ACTION_PATH"' in script for script in scripts)
-    assert not any("${{" in script for script in scripts)  # what is filled in there would be run
+    assert not any("${{" in script for script in scripts)  # an expression would run as code
 
 
 @pytest.mark.row("N1")
-def test_ci_of_this_repository_covers_each_python_and_system_and_has_no_more_rights_than_it_needs() -> None:
-    ci = yaml.load((TOP / ".github/workflows/ci.yml").read_text(), yaml.BaseLoader)  # reads the key `on` as a text
+def test_ci_covers_each_python_version_and_system_with_minimal_permissions() -> None:
+    ci = yaml.load((TOP / ".github/workflows/ci.yml").read_text(), yaml.BaseLoader)  # reads the key `on` as text
     assert ci["permissions"] == {"contents": "read"}
     assert ci["concurrency"]["group"] == "${{ github.workflow }}-${{ github.ref }}"
     project = tomllib.loads((TOP / "pyproject.toml").read_text())["project"]
@@ -377,7 +377,7 @@ def test_ci_of_this_repository_covers_each_python_and_system_and_has_no_more_rig
         for step in job["steps"]:
             assert re.fullmatch(r"actions/[a-z-]+@v[0-9]+", step.get("uses", "actions/none@v1"))
             commands += [line.strip() for line in step.get("run", "").splitlines()]
-    assert not any("${{" in command for command in commands)  # what is filled in there would be run
+    assert not any("${{" in command for command in commands)  # an expression would run as code
     assert {"make test PYTHON=python", "make check-slow-tests PYTHON=python", "python -m build"} <= set(commands)
     assert {"../bin/skillrun --version", "../bin/skillrun validate --strict"} <= set(commands)
     targets = {word for command in commands for word in command.split()[1:2] if command.startswith("make ")}

@@ -1,4 +1,4 @@
-"""A cloned folder runs no code, whatever its files are called: the embedded model is fetched and started in it."""
+"""No file of a cloned folder runs as code, whatever its name, while the embedded model is fetched and started."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def clone(project: Make) -> Path:
     for name in ("__init__", "__main__"):
         (folder / "pip" / f"{name}.py").write_text(payload)
     (folder / "setup.py").write_text(payload)
-    elsewhere = "http://127.0.0.1:9/simple"
+    address = "http://127.0.0.1:9/simple"
     for name in ("pip.conf", "pip.ini", "setup.cfg"):
-        (folder / name).write_text(f"[global]\nindex-url = {elsewhere}\n[easy_install]\nindex_url = {elsewhere}\n")
+        (folder / name).write_text(f"[global]\nindex-url = {address}\n[easy_install]\nindex_url = {address}\n")
     (folder / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "pip"\nbackend-path = ["."]\n'
     )
@@ -45,7 +45,7 @@ def clone(project: Make) -> Path:
     return folder
 
 
-def users_settings(home: Path) -> None:
+def write_user_settings(home: Path) -> None:
     config = home / ".config" / "skillrun" / "config"
     config.mkdir(parents=True)
     pinned: dict[str, Any] = {"package": "tiny-model", "version": "1.0", "file": FILE}
@@ -58,8 +58,8 @@ def users_settings(home: Path) -> None:
 @pytest.mark.row("Z1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.parametrize("program", ["module", "console"])
-def test_the_first_run_without_a_key_runs_nothing_of_the_folder(program: str, clone: Path, home: Path) -> None:
-    users_settings(home)
+def test_the_first_run_without_a_key_executes_no_file_of_the_folder(program: str, clone: Path, home: Path) -> None:
+    write_user_settings(home)
     assert (EXAMPLES / "greeting").is_dir()
     start = ["-m", "skillrun"] if program == "module" else ["-c", CONSOLE.format(bin=str(Path(sys.executable).parent))]
     with serve_index(Index(DATA)) as index:
@@ -67,7 +67,7 @@ def test_the_first_run_without_a_key_runs_nothing_of_the_folder(program: str, cl
         environ.pop("PIP_FIND_LINKS", None)
         command = [sys.executable, *start, "greeting", "Ada", "--unattended"]
         done = subprocess.run(command, cwd=clone, env=environ, capture_output=True, text=True, check=False)
-    assert "does not start from" in done.stdout + done.stderr  # so far it went: the weights came, and are none
+    assert "does not start from" in done.stdout + done.stderr  # the weights were fetched, but are not a model
     assert not (clone / "PWNED").exists(), (clone / "PWNED").read_text()
     assert [path for path, _, _ in index.asked] == [
         "/simple/tiny-model/",
@@ -79,10 +79,10 @@ def test_the_first_run_without_a_key_runs_nothing_of_the_folder(program: str, cl
 @pytest.mark.slow
 @pytest.mark.finding("FZ1")
 @pytest.mark.parametrize(
-    "words", [("list",), ("--help",), ("validate",), ("doctor",), ("models",), ("greeting", "--help")]
+    "arguments", [("list",), ("--help",), ("validate",), ("doctor",), ("models",), ("greeting", "--help")]
 )
-def test_no_command_imports_a_file_of_the_folder(words: tuple[str, ...], clone: Path) -> None:
-    command = [sys.executable, "-m", "skillrun", *words]
+def test_no_command_imports_a_file_of_the_folder(arguments: tuple[str, ...], clone: Path) -> None:
+    command = [sys.executable, "-m", "skillrun", *arguments]
     done = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     assert not (clone / "PWNED").exists(), (clone / "PWNED").read_text()

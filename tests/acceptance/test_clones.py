@@ -1,4 +1,4 @@
-"""Hostile clones: free commands and a run in each. No key leaves, no file of the user is read, shown or changed."""
+"""Hostile clones: no command leaks a key, or reads, shows or changes a file of the user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.hostile import DEMO, FREE, KEYS, RUN, Hostile, Plant, Scene, cloned, link, scene, write
+from tests.acceptance.hostile import DEMO, FREE, KEYS, RUN, Hostile, Plant, Scene, clone, link, scene, write
 
 Call = Callable[..., Any]
 TIERS = 'tiers: {strong: "x:m", fast: "x:m"}\n'
@@ -69,7 +69,7 @@ def _linked_role(folder: Path, scene: Scene) -> None:
 def _linked_text(folder: Path, scene: Scene) -> None:
     link(folder, "roles/other.md", scene.home / ".bashrc")
     (folder / "roles/clerk.md").unlink()
-    link(folder, "roles/clerk.md", "other.md")  # by a link of the project's own
+    link(folder, "roles/clerk.md", "other.md")  # through a link inside the project
 
 
 def _linked_folder(folder: Path, scene: Scene) -> None:
@@ -110,9 +110,9 @@ CASES = {
     "another protocol at a shipped address": Hostile(
         models("providers: {anthropic: {kind: openai}}\n"), NOT_TRUSTED, "FZ2"
     ),
-    "an endpoint that wants a key": Hostile(own_endpoint("MY_API_KEY"), NOT_TRUSTED, "FZ2"),
-    "an endpoint that wants a token": Hostile(own_endpoint("HF_TOKEN"), NOT_TRUSTED, "FZ8"),
-    "an endpoint that wants a secret": Hostile(own_endpoint("AWS_SECRET_ACCESS_KEY"), NOT_TRUSTED, "FZ8"),
+    "an endpoint that requires a key": Hostile(own_endpoint("MY_API_KEY"), NOT_TRUSTED, "FZ2"),
+    "an endpoint that requires a token": Hostile(own_endpoint("HF_TOKEN"), NOT_TRUSTED, "FZ8"),
+    "an endpoint that requires a secret": Hostile(own_endpoint("AWS_SECRET_ACCESS_KEY"), NOT_TRUSTED, "FZ8"),
     "an endpoint on another machine": Hostile(
         models(f'providers: {{x: {{kind: openai, base_url: "https://192.0.2.1/v1", key: ""}}}}\n{TIERS}'),
         NOT_TRUSTED,
@@ -120,7 +120,7 @@ CASES = {
     ),
     "an endpoint of a role": Hostile(_role_model, NOT_TRUSTED, "FZ2"),
     "an endpoint of a computed member": Hostile(_member, "nothing is sent to x at http://127.0.0.1", "FZ2"),
-    "a list that decides a tier": Hostile(
+    "a list of models that decides a tier": Hostile(
         models(
             'providers: {x: {kind: anthropic, base_url: "URL", key: MY_API_KEY}}\n'
             'intents: {latest: {provider: x, match: "claude-opus-*", fallback: f}}\ntiers: {strong: latest}\n'
@@ -142,7 +142,7 @@ CASES = {
     "a key in place of its name": Hostile(
         own_endpoint("sk-CANARY-pasted"), "error[variable]: this is not a valid name of an environment variable", "FZ10"
     ),
-    "weights of its own": Hostile(
+    "weights in the project": Hostile(
         models('embedded: {package: "./x", path: ./evil.gguf}\ntiers: {strong: embedded, fast: embedded}\n'),
         "error[users-only]: a project cannot set `embedded`",
         "FZ1",
@@ -179,22 +179,22 @@ CASES = {
     "case",
     [pytest.param(case, id=name, marks=pytest.mark.finding(case.finding)) for name, case in CASES.items()],
 )
-def test_a_clone_takes_nothing_and_changes_nothing(
+def test_a_clone_steals_nothing_and_changes_nothing(
     case: Hostile, tmp_path: Path, home: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "origin"
-    with scene(home, monkeypatch) as where:
+    with scene(home, monkeypatch) as machine:
         write(folder, DEMO)
-        case.plant(folder, where)
+        case.plant(folder, machine)
         if case.by_git:
-            folder = cloned(folder, tmp_path / "clone")
+            folder = clone(folder, tmp_path / "clone")
         monkeypatch.chdir(folder)
         for command in FREE:
             done = skillrun(*command)
-            where.unharmed(done.out + done.err, folder)
+            machine.assert_unharmed(done.out + done.err, folder)
             assert done.code in (0, 1, 2), done.err
         done = skillrun(*RUN)
-        where.unharmed(done.out + done.err, folder)
+        machine.assert_unharmed(done.out + done.err, folder)
         assert done.code in (1, 2)
         assert case.said in done.err + done.out
 
@@ -203,34 +203,34 @@ def test_a_clone_takes_nothing_and_changes_nothing(
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.finding("FZ2")
 @pytest.mark.row("Z2")
-def test_the_demo_itself_runs_and_its_key_goes_to_the_users_own_address(
+def test_the_unchanged_demo_runs_and_sends_its_key_to_the_users_provider(
     tmp_path: Path, home: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without it, a scene in which nothing works at all would pass."""
+    """Shows that the scene works, so that the hostile clones do not pass for another reason."""
     write(tmp_path, DEMO)
     monkeypatch.chdir(tmp_path)
-    with scene(home, monkeypatch) as where:
+    with scene(home, monkeypatch) as machine:
         done = skillrun(*RUN)
         assert done.code == 0, done.out + done.err
-        calls = [asked for asked in where.own.asked if "messages" in asked.path]
+        calls = [asked for asked in machine.own.asked if "messages" in asked.path]
         assert calls
         assert all(KEYS["ANTHROPIC_API_KEY"] in str(asked.headers) for asked in calls)
-        where.unharmed(done.out + done.err, tmp_path)
+        machine.assert_unharmed(done.out + done.err, tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ5")
-def test_links_inside_a_project_and_links_of_the_users_own_config_work(
+def test_links_inside_a_project_and_in_the_users_config_work(
     tmp_path: Path, home: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, elsewhere = tmp_path / "project", tmp_path / "dotfiles"
+    folder, dotfiles = tmp_path / "project", tmp_path / "dotfiles"
     write(folder, DEMO)
-    write(elsewhere, {"roles/friend.md": DEMO["roles/clerk.md"].replace("clerk", "friend")})
+    write(dotfiles, {"roles/friend.md": DEMO["roles/clerk.md"].replace("clerk", "friend")})
     (folder / "roles").rename(folder / "people")
     link(folder, "roles", "people")
     (folder / "skills/demo/say.md").rename(folder / "say.md")
     link(folder, "skills/demo/say.md", "../../say.md")
-    link(home, ".config/skillrun/roles", elsewhere / "roles")
+    link(home, ".config/skillrun/roles", dotfiles / "roles")
     monkeypatch.chdir(folder)
     done = skillrun("validate")
     assert done.code == 0, done.out
@@ -239,18 +239,18 @@ def test_links_inside_a_project_and_links_of_the_users_own_config_work(
 
 
 @pytest.mark.finding("FZ5")
-def test_a_folder_of_runs_elsewhere_is_used_when_it_is_typed(
+def test_a_linked_runs_folder_is_used_when_it_is_named(
     tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    folder, target = tmp_path / "project", tmp_path / "elsewhere"
     write(folder, DEMO)
-    elsewhere.mkdir()
-    link(folder, "runs", elsewhere)
+    target.mkdir()
+    link(folder, "runs", target)
     monkeypatch.chdir(folder)
     run = ("demo", "hi", "--model", "scripted:default", "--name", "hi")
     refused = skillrun(*run)
     assert refused.code == 2
     assert "hint: `--out runs` uses it anyway" in refused.err
-    assert list(elsewhere.iterdir()) == []
+    assert list(target.iterdir()) == []
     assert skillrun(*run, "--out", "runs").code == 0
-    assert (elsewhere / "hi" / "state.md").is_file()
+    assert (target / "hi" / "state.md").is_file()

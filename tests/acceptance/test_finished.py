@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.dev.test_saves import told
+from tests.acceptance.dev.test_saves import read_turn
 
 Call = Callable[..., Any]
 SHIPPED = Path(__file__).parents[2] / "docs" / "finished"
@@ -84,13 +84,13 @@ def test_a_prompt_is_edited_on_it_without_a_key_as_the_readme_says(finished: Pat
     command = [sys.executable, "-u", "-m", "skillrun", "dev", "plan", request, *FLAGS, "--unattended"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
-            first = told(run)
+            first = read_turn(run)
             assert re.search(rf"completed in .*; {calls} reused, 0 asked, 0 artifacts changed", first[-1]), first[-1]
             role = finished / "roles" / "judge.md"
             role.parent.mkdir()
             shipped = Path(__file__).parents[2] / "roles" / "judge.md"
             role.write_text(shipped.read_text("utf-8") + "\nYou are brief.\n", encoding="utf-8")
-            edited = told(run)
+            edited = read_turn(run)
             asked = [line for line in edited if line.startswith("asking ")]
             assert asked
             assert all("judge:" in line for line in asked)

@@ -23,7 +23,7 @@ from skillrun.store.files import sha256_of
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.store.local.lock import LocalLease
 from tests.acceptance.conftest import Call, Done, Make
-from tests.acceptance.mounts import mounted
+from tests.acceptance.mounts import simulate_mount
 from tests.launcher import run_skillrun
 
 SCRIPTED = ("--model", "scripted:default")
@@ -759,7 +759,7 @@ def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Cal
 def test_a_run_goes_on_and_is_sealed_where_the_file_system_sets_the_owner(
     run: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mounted(monkeypatch, owner=12345)
+    simulate_mount(monkeypatch, owner=12345)
     done = skillrun("greeting", "Eve", *SCRIPTED)
     assert (done.code, "not sealed" in done.out) == (75, False), done
     for name in ("ada", "eve"):
@@ -774,7 +774,7 @@ def test_where_the_file_system_keeps_no_modes_a_run_is_not_sealed_and_goes_on(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project("greeting")
-    mounted(monkeypatch, mode=0o777)
+    simulate_mount(monkeypatch, mode=0o777)
     done = skillrun("greeting", "Ada", *SCRIPTED)
     assert (done.code, "can be read by others" in done.out) == (0, True), done
     changed(folder / "runs" / "ada", "status: completed", "status: interrupted")

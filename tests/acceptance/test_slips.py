@@ -15,7 +15,7 @@ from skillrun.checker.checker import check_library, check_workflow
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.syntax.diagnostics import Problem
-from tests.acceptance.slips import File, Slip, read, same, slips, words
+from tests.acceptance.slips import File, Slip, changes_only_layout, read, slips, words
 
 MOST: Final = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)  # slips of one kind in one file
 EVERY: Final = 1 if "SKILLRUN_EXAMPLES" in os.environ else 4  # a kind of slip is made in one of so many files
@@ -118,7 +118,7 @@ class Bench:
                 verdict = self.verdict(slip, problems) if slip.lines else ""
                 if verdict != REFUSED:
                     verdict = self.verdict(slip, self.problems([slip]))
-                if verdict == REFUSED or not (self.is_another_name(slip) or same(file, slip)):
+                if verdict == REFUSED or not (self.is_another_name(slip) or changes_only_layout(file, slip)):
                     yield slip, verdict
 
     def is_another_name(self, slip: Slip) -> bool:

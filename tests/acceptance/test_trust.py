@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.hostile import DEMO, KEYS, RUN, Scene, answered, scene, write
-from tests.acceptance.mounts import mounted
+from tests.acceptance.hostile import DEMO, KEYS, RUN, Scene, reply_as_provider, scene, write
+from tests.acceptance.mounts import simulate_mount
 from tests.acceptance.terminal import Terminal
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, Asked, serve
@@ -59,7 +59,7 @@ def test_a_consent_that_others_could_write_is_not_said_to_be_kept(
     clone: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as loose:
-        mounted(loose, mode=0o777)
+        simulate_mount(loose, mode=0o777)
         done = skillrun("trust", "--yes")
         assert (done.code, "Trusted" in done.out, "other users could write to it" in done.err) == (1, False, True), done
     assert "These settings are not trusted" in skillrun("trust", "--show").out
@@ -68,7 +68,7 @@ def test_a_consent_that_others_could_write_is_not_said_to_be_kept(
 def test_a_consent_counts_where_the_file_system_sets_the_owner(
     clone: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mounted(monkeypatch, owner=12345)
+    simulate_mount(monkeypatch, owner=12345)
     assert skillrun("trust", "--yes").code == 0
     assert run(skillrun, "one").code == 0
 
@@ -125,7 +125,7 @@ def test_a_run_that_goes_on_asks_too(clone: Path, where: Scene, skillrun: Call) 
     assert refused.code == 1
     assert "calls to x are blocked" in refused.err
     assert len(where.stranger.asked) == heard
-    where.stranger.answers = answered
+    where.stranger.answers = reply_as_provider
     assert skillrun("resume", "one", "--unattended", "--trust-project").code == 0
 
 
@@ -296,7 +296,7 @@ def test_a_token_is_a_key_and_never_an_address(
     done = skillrun(*RUN)
     assert done.code == 0, done.out + done.err
     assert where.own.asked[-1].headers["authorization"] == f"Bearer {where.stranger.url}/CANARY"
-    where.unharmed(done.out + done.err, tmp_path)
+    where.assert_unharmed(done.out + done.err, tmp_path)
 
 
 @pytest.mark.slow
@@ -317,7 +317,7 @@ def test_a_list_of_models_counts_only_for_the_address_that_gave_it(
     clone: Path, where: Scene, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def theirs(asked: Asked) -> Answer:
-        return anthropic.models("claude-opus-66") if "models" in asked.path else answered(asked)
+        return anthropic.models("claude-opus-66") if "models" in asked.path else reply_as_provider(asked)
 
     with serve(theirs) as other:
         evil = f'providers: {{anthropic: {{base_url: "{other.url}"}}}}\n'

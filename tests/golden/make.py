@@ -1,7 +1,7 @@
-"""Makes the run folders of older commits anew: `python tests/golden/make.py CHECKOUT-OF-EACH-COMMIT [CASE …]`.
+"""Creates the run folders of older commits: `python tests/golden/make.py CHECKOUTS [CASE …]`.
 
-The first argument is a folder with a checkout of each commit that `runs.CASES` names, called like it. What is there is
-kept as it is: these runs prove what older commits wrote, so that a case is added and none is made again.
+CHECKOUTS is a folder with a checkout of each commit in `runs.CASES`, named after the commit. Existing run folders are
+kept, because they prove what older commits wrote: cases are only added.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.golden.runs import CASES, KEY, NAME, RUNS, Case, described, fill_in, make_project, pack
+from tests.golden.runs import CASES, KEY, NAME, RUNS, Case, describe, fill_in, make_project, pack
 
 FIRST_VERSION = """---
 schema_version: 1
@@ -31,7 +31,7 @@ tries: 0
 
 
 class Maker:
-    """A project, and the command line of a commit in it."""
+    """A project and the command line of a commit."""
 
     def __init__(self, case: Case, checkouts: Path, folder: Path) -> None:
         self.case, self.project = case, folder / "project"
@@ -52,10 +52,10 @@ class Maker:
 
     def skillrun(self, *words: str, **environ: str) -> int:
         command = [sys.executable, "-m", "skillrun", *words]
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=self.project, env={**self.environ, **environ}, stdin=subprocess.DEVNULL, check=False
         )
-        return done.returncode
+        return process.returncode
 
     def begin(self, **environ: str) -> int:
         return self.skillrun("trek", "Rome", "--script", self.case.script, "--name", NAME, **environ)
@@ -63,8 +63,8 @@ class Maker:
     def resume(self, **environ: str) -> int:
         return self.skillrun("resume", NAME, "--script", "script.yaml", **environ)
 
-    def leave(self) -> None:
-        """Bring the run where the case leaves it."""
+    def run_until_left(self) -> None:
+        """Run until the state in which the case leaves the run."""
         killed = self.case.killed
         if killed is None or self.case.answered:
             self.begin()
@@ -78,7 +78,7 @@ class Maker:
             (self.run / "state.md").write_text(FIRST_VERSION, encoding="utf-8")
 
     def _kill(self, address: str, round_: int) -> None:
-        """Kill it at the last moment before the call there was answered, which is looked for by halves."""
+        """Kill the run at the last checkpoint before the reply to a call, found by bisection."""
         store = self.project.parent / "store"
         begin = self.begin
         if self.run.exists():
@@ -88,33 +88,33 @@ class Maker:
         while low < high:
             middle = (low + high + 1) // 2
             self._restore(store)
-            ended = begin(SKILLRUN_KILL_AT=str(middle))
-            if ended < 0 and not _answered(self.run, address, round_):
+            code = begin(SKILLRUN_KILL_AT=str(middle))
+            if code < 0 and not _has_reply(self.run, address, round_):
                 low = middle
             else:
                 high = middle - 1
         self._restore(store)
         assert begin(SKILLRUN_KILL_AT=str(low)) < 0
-        assert _sent(self.run, address, round_)
+        assert _has_sent(self.run, address, round_)
 
     def _restore(self, store: Path) -> None:
         subprocess.run(["rm", "-rf", self.run], check=True)
         if store.exists():
             subprocess.run(["cp", "-a", store, self.run], check=True)
 
-    def go_on(self) -> None:
-        """As the commit itself goes on with it, to its end."""
+    def finish(self) -> None:
+        """Resume the run with the same commit until it ends."""
         if (self.run / "questions.md").exists() and not self.case.answered:
             fill_in(self.run)
-        for code in self.case.ends:
-            ended = self.resume()
-            assert ended == code, ended
-            if ended:
+        for expected in self.case.exit_codes:
+            code = self.resume()
+            assert code == expected, code
+            if code:
                 fill_in(self.run)
 
 
 def _records(run: Path, kind: str, address: str) -> int:
-    """How many records of a kind there are at an address; the journal is copied, as SQLite changes what it reads."""
+    """The number of records of a kind at an address, read from a copy because SQLite changes journals it opens."""
     with tempfile.TemporaryDirectory() as copy:
         for path in (run / ".run").glob("journal.db*"):
             if not path.name.endswith("-shm"):
@@ -127,11 +127,11 @@ def _records(run: Path, kind: str, address: str) -> int:
             return int(number)
 
 
-def _answered(run: Path, address: str, round_: int) -> bool:
+def _has_reply(run: Path, address: str, round_: int) -> bool:
     return _records(run, "reply", address) >= round_
 
 
-def _sent(run: Path, address: str, round_: int) -> bool:
+def _has_sent(run: Path, address: str, round_: int) -> bool:
     return _records(run, "sent", address) >= round_
 
 
@@ -142,11 +142,11 @@ def main(checkouts: Path, names: list[str]) -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             maker = Maker(CASES[name], checkouts, Path(folder))
-            maker.leave()
+            maker.run_until_left()
             target.mkdir(parents=True)
             pack(maker.run, target / "left.tar.xz")
-            maker.go_on()
-            (target / "end.txt").write_text(described(maker.run), encoding="utf-8")
+            maker.finish()
+            (target / "end.txt").write_text(describe(maker.run), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Run folders that older commits have left, packed, and what their own continuation of them came to, as a text.
+"""Packed run folders of older commits, and descriptions of the same runs finished by those commits.
 
-`make.py` makes them; `test_golden_runs.py` goes on with them. Nothing here depends on how the engine keeps a run but
-`described`, which reads the journal through it.
+`make.py` creates them; `test_golden_runs.py` resumes them. Only `describe` depends on the engine, to read the journal.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from skillrun.store.local.journal import read_journal
 HERE: Final = Path(__file__).parent
 PROJECT: Final = HERE / "project"
 RUNS: Final = HERE / "runs"
-KEY: Final = bytes.fromhex("5e" * 32)  # that the states of these runs are sealed with
+KEY: Final = bytes.fromhex("5e" * 32)  # signs the states of these runs
 NAME: Final = "run"
 KINDS: Final = (
     "sent",
@@ -38,32 +37,32 @@ KINDS: Final = (
 )
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _ELSEWHERE: Final = re.compile(r"^(seal|project): .*\n|^(files|models):\n(  .*\n)+", re.MULTILINE)
-"""What the state says of where it is, of files that are not among these, and of tiers: the catalogue may get more."""
+"""Parts of the state that depend on the location, on other files, and on the models in the catalogue."""
 _ANSWERS: Final = (("Answer:\n", "Answer: in May\n"), ("- [ ] A. on foot", "- [x] A. on foot"))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A run that was left: by which commit, in which state, and how it goes on.
+    """An unfinished run: its commit, its state, and the exit codes of the commands that finish it.
 
-    `killed`: it died before the journal had an answer to the call at such an address in this round.
+    `killed`: it was killed before the reply to the call at this address in this round was recorded.
     """
 
     left: str
     commit: str = "f9d6455"
     killed: tuple[str, int] | None = None
-    answered: bool = False  # before it was left
+    answered: bool = False  # the form is filled in
     script: str = "script.yaml"
-    ends: tuple[int, ...] = (0,)  # exit codes of the commands that go on
+    exit_codes: tuple[int, ...] = (0,)  # of the commands that finish the run
     first_version: bool = False
 
 
 CASES: Final[dict[str, Case]] = {
     "done": Case("completed", answered=True),
     "paused": Case("waiting for a form that is filled in"),
-    "failed": Case("failed on a wrong key, inside an inline run", script="failing.yaml", ends=(75, 0)),
-    "killed-each": Case("killed inside an `each`", killed=("trek/look/stops~upper-hut-*/view/", 1), ends=(75, 0)),
-    "killed-inline": Case("killed inside a `run`", killed=("trek/look/notice/sign/", 1), ends=(75, 0)),
+    "failed": Case("failed on a wrong key, inside an inline run", script="failing.yaml", exit_codes=(75, 0)),
+    "killed-each": Case("killed inside an `each`", killed=("trek/look/stops~upper-hut-*/view/", 1), exit_codes=(75, 0)),
+    "killed-inline": Case("killed inside a `run`", killed=("trek/look/notice/sign/", 1), exit_codes=(75, 0)),
     "killed-third-round": Case("killed in its third round", killed=("trek/pack/bag/", 3), answered=True),
     "first-version": Case("paused, its state of schema version 1", first_version=True),
     "plain-journal": Case("paused, its journal of version 2", commit="1ab51ae"),
@@ -74,7 +73,7 @@ CASES: Final[dict[str, Case]] = {
 
 
 def fill_in(run: Path) -> None:
-    """Answer the form of a run that waits."""
+    """Fill in the form of a waiting run."""
     form = run / "questions.md"
     text = form.read_text(encoding="utf-8")
     for old, new in _ANSWERS:
@@ -84,7 +83,7 @@ def fill_in(run: Path) -> None:
 
 
 def pack(run: Path, target: Path) -> None:
-    """Keep a run folder; the same files give the same bytes."""
+    """Pack a run folder; the same files give the same bytes."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:xz", preset=9) as archive:
         for path in sorted(run.rglob("*")):
@@ -102,28 +101,28 @@ def pack(run: Path, target: Path) -> None:
 
 
 def unpack(case: str, runs: Path) -> Path:
-    """The run folder of a case, in `runs`."""
+    """Unpack the run folder of a case into `runs`."""
     runs.mkdir(exist_ok=True)
     with tarfile.open(RUNS / case / "left.tar.xz") as archive:
         archive.extractall(runs, filter="data")
     return runs / NAME
 
 
-def described(run: Path) -> str:
-    """Every file of a run and every record of its journal, but for moments, and what is of the place where it runs."""
+def describe(run: Path) -> str:
+    """Every file of a run and every record of its journal, without times and what depends on the location."""
     parts = []
     for path in sorted(run.rglob("*")):
         name = path.relative_to(run).as_posix()
         if path.is_file() and not name.startswith(".run/"):
-            parts.append(f"=== {name}\n{_steady(path.read_text(encoding='utf-8'))}")
-    parts.append("=== the journal\n" + "".join(f"{line}\n" for line in recorded(run)))
+            parts.append(f"=== {name}\n{_normalize(path.read_text(encoding='utf-8'))}")
+    parts.append("=== the journal\n" + "".join(f"{line}\n" for line in record_lines(run)))
     return "".join(parts)
 
 
-def recorded(run: Path) -> list[str]:
-    """A line for each record, sorted: what runs side by side is recorded as it comes.
+def record_lines(run: Path) -> list[str]:
+    """A line for each record, sorted because parallel steps record in any order.
 
-    Of an artifact it is its hash that counts: older commits kept no texts.
+    The bodies of artifact records are ignored, because older commits stored only hashes.
     """
     with closing(read_journal(run)) as journal:
         entries = [(kind, entry) for kind in KINDS for entry in journal.entries(kind)]
@@ -132,20 +131,20 @@ def recorded(run: Path) -> list[str]:
 
 
 def _digest(body: dict[str, Any]) -> str:
-    told = json.dumps(_timeless(body), sort_keys=True, ensure_ascii=False)
-    return sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    text = json.dumps(_without_times(body), sort_keys=True, ensure_ascii=False)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _timeless(value: Any) -> Any:
+def _without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _timeless(each) for key, each in value.items() if key not in ("asked_at", "seconds")}
-    return [_timeless(each) for each in value] if isinstance(value, list) else value
+        return {key: _without_times(each) for key, each in value.items() if key not in ("asked_at", "seconds")}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value
 
 
-def _steady(text: str) -> str:
+def _normalize(text: str) -> str:
     return _ELSEWHERE.sub("", _MOMENT.sub("(a moment)", text))
 
 
 def make_project(folder: Path) -> None:
-    """A project with the library of these runs, which has everything that a prompt is made of."""
+    """Create a project with the library of these runs, which uses every part of a prompt."""
     shutil.copytree(PROJECT, folder, dirs_exist_ok=True)

@@ -1,8 +1,7 @@
 """The formats that other programs and later versions read: events, journal records, run files and `--json` output.
 
-Attribute and class names of the engine are part of them, so a rename must not change `formats.txt`. Each line is a key
-and the types of its values in the runs below. `SKILLRUN_UPDATE_EXAMPLES=1` writes the file again, to be read in the
-diff.
+Some attribute and class names of the engine are part of them, so a rename must not change `formats.txt`. Each line is
+a key and the types of its values in the runs below. `SKILLRUN_UPDATE_EXAMPLES=1` rewrites the file; review the diff.
 """
 
 from __future__ import annotations
@@ -48,9 +47,9 @@ COMMANDS: Final = {
     "render": ("render", "plan/research", "--run", "plan"),
     "diff": ("diff", "trek", "broken-trek"),
 }
-# Values that authors and models shape: only that they are there is part of the format.
+# Values whose shape depends on authors and models: only their keys are part of the format.
 CONTENTS: Final = frozenset({"data", "inputs", "outputs", "schema", "set", "state", "summary", "arguments", "shape"})
-# Objects whose keys are names that authors chose: the format is that of their values.
+# Objects whose keys are chosen by authors: only their values are part of the format.
 NAMED: Final = frozenset(
     {"backs", "estimate.phases", "features", "files", "flags", "models", "parts", "phases", "prompts", "prompts.*"}
 )
@@ -73,7 +72,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def records(run: Path) -> Iterator[tuple[str, Any]]:
-    """The records of a run folder, each with what it is."""
+    """The records of a run folder, each with its kind."""
     for line in (run / ".run" / "transcript.ndjson").read_text(encoding="utf-8").splitlines():
         event = json.loads(line)
         yield f"event {event['event']}", event
@@ -91,7 +90,7 @@ def frontmatter_of(path: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_what_is_stored_and_printed_keeps_its_format(
+def test_stored_and_printed_data_keeps_its_format(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     skillrun: Call,  # noqa: F811
@@ -101,12 +100,12 @@ def test_what_is_stored_and_printed_keeps_its_format(
     formats: defaultdict[str, set[str]] = defaultdict(set)
     for name, arguments in RUNS.items():
         assert skillrun(*arguments, name).code in (0, 75, 1), name
-        for what, record in records(Path("runs", name)):
+        for record_kind, record in records(Path("runs", name)):
             for path, kind in leaves(record):
-                formats[f"{what} · {path}"].add(kind)
+                formats[f"{record_kind} · {path}"].add(kind)
     for name, arguments in COMMANDS.items():
-        done = skillrun(*arguments, "--json")
-        for path, kind in leaves(done.json):
+        result = skillrun(*arguments, "--json")
+        for path, kind in leaves(result.json):
             formats[f"{name} --json · {path}"].add(kind)
     text = "".join(f"{line}: {' | '.join(sorted(kinds))}\n" for line, kinds in sorted(formats.items()))
     if UPDATE:

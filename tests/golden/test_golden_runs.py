@@ -1,4 +1,4 @@
-"""Runs that older commits have left go on today: nothing is asked again, and they end as those commits ended them."""
+"""Unfinished runs of older commits can be resumed: no call is repeated, and they end as with those commits."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from skillrun.store.local.local_run import LocalRun
 from skillrun.store.local.signing_key import key_folder
 from skillrun.store.seal import compute_seal
 from tests.acceptance.conftest import Call, skillrun  # noqa: F401 (a fixture)
-from tests.golden.runs import CASES, KEY, NAME, RUNS, described, fill_in, make_project, unpack
+from tests.golden.runs import CASES, KEY, NAME, RUNS, describe, fill_in, make_project, unpack
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The project of these runs, with the key of the user who began them."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project of these runs, with the key of the user who started them."""
     folder = tmp_path / "project"
     make_project(folder)
     monkeypatch.chdir(folder)
@@ -48,8 +48,8 @@ def program_of(project: Path) -> tuple[Program, Catalogue]:
     return program, Catalogue.from_config(models.data)
 
 
-def moved_here(run: Path, project: Path) -> None:
-    """Have the state say that its project is this one, under a seal of today; the old seal has to fit before."""
+def move_run(run: Path, project: Path) -> None:
+    """Check the seal of the state, then change its project to this one and seal it again."""
     path = run / "state.md"
     program, _ = program_of(project)
     state, _ = open_run_data(run).state.read()
@@ -67,48 +67,48 @@ def calls(run: Path, kind: Kind) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(CASES))
-def test_a_run_of_before_goes_on_as_the_older_commit_went_on(name: str, place: Path, skillrun: Call) -> None:  # noqa: F811
-    case, run = CASES[name], unpack(name, place / "runs")
+def test_a_run_of_an_older_commit_resumes_with_the_same_result(name: str, project: Path, skillrun: Call) -> None:  # noqa: F811
+    case, run = CASES[name], unpack(name, project / "runs")
     if not case.first_version:
-        moved_here(run, place)
-    left = unpack(name, place / "left")
+        move_run(run, project)
+    original = unpack(name, project / "original")
     if (run / "questions.md").exists() and not case.answered:
         fill_in(run)
-    for code in case.ends:
-        done = skillrun("resume", NAME, "--script", "script.yaml", "--yes")
-        assert done.code == code, done.err + done.out
+    for code in case.exit_codes:
+        result = skillrun("resume", NAME, "--script", "script.yaml", "--yes")
+        assert result.code == code, result.err + result.out
         if code:
             fill_in(run)
-    sent = calls(run, "sent")[len(calls(left, "sent")) :]
-    assert not set(sent) & set(calls(left, "reply")), "what the journal answers is asked again"
-    assert described(run) == (RUNS / name / "end.txt").read_text(encoding="utf-8")
+    sent = calls(run, "sent")[len(calls(original, "sent")) :]
+    assert not set(sent) & set(calls(original, "reply")), "a call with a recorded reply is sent again"
+    assert describe(run) == (RUNS / name / "end.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.first_version])
-def test_evaluated_again_from_the_start_it_asks_nobody(name: str, place: Path, skillrun: Call) -> None:  # noqa: F811
-    """Every answer that the older commit has paid for is found, whatever has been moved since."""
-    case, run = CASES[name], unpack(name, place / "runs")
-    moved_here(run, place)
+def test_a_reevaluation_from_the_start_makes_no_calls(name: str, project: Path, skillrun: Call) -> None:  # noqa: F811
+    """Every reply recorded by the older commit is found."""
+    case, run = CASES[name], unpack(name, project / "runs")
+    move_run(run, project)
     if (run / "questions.md").exists() and not case.answered:
         fill_in(run)
-    for code in case.ends:
+    for code in case.exit_codes:
         assert skillrun("resume", NAME, "--script", "script.yaml", "--yes").code == code
         if code:
             fill_in(run)
-    program, catalogue = program_of(place)
+    program, catalogue = program_of(project)
     gateway = ScriptedGateway()
     setting = Session(
-        program, catalogue, gateway, open_responder(unattended=True), project=place, override="scripted:default"
+        program, catalogue, gateway, open_responder(unattended=True), project=project, override="scripted:default"
     )
-    before = described(run)
+    before = describe(run)
     folder = LocalRun(run)
     with folder.lease.hold(), closing(folder.open_journal()) as journal:
         outcome = asyncio.run(session.reevaluate_run(setting, folder, journal, folder.state().inputs))
     assert (outcome.status, gateway.calls) == ("completed", [])
-    assert files(described(run)) == files(before)
+    assert files(describe(run)) == files(before)
 
 
-def files(described: str) -> list[str]:
-    """What is said of a run's files but its state, and of what was recorded anew when they were written again."""
-    return [part for part in described.split("=== ") if not part.startswith(("state.md", "the journal"))]
+def files(description: str) -> list[str]:
+    """The parts of a description about files, except the state, which is written again."""
+    return [part for part in description.split("=== ") if not part.startswith(("state.md", "the journal"))]

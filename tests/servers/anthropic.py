@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API answers, in the fields that it really sends."""
+"""Responses of Anthropic's Messages API, with the fields of the real API."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def models(*names: str) -> Answer:
 
 
 def stream(words: str, usage: dict[str, int] | None = None, **more: Any) -> Answer:
-    """A short reply as server-sent events: what a call with a very large limit gets."""
+    """A short reply as server-sent events, as for a call with a very large limit."""
     start: dict[str, Any] = message(stop_reason=None, usage=usage, **more).body
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": start},

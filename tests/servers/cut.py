@@ -1,4 +1,4 @@
-"""A local server whose responses end after so many of their bytes."""
+"""A local server whose responses are cut off."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 def response(body: bytes, framing: str, kind: str = "application/json") -> bytes:
-    """A whole HTTP response; `framing` says how its end is known: by its `length`, in `chunks`, or by the `close`."""
+    """A complete HTTP response. `framing` marks its end: its `length`, `chunks`, or the `close` of the connection."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nConnection: close\r\n"
     if framing == "chunks":
         pieces = [body[at : at + 100] for at in range(0, len(body), 100)]
@@ -20,7 +20,7 @@ def response(body: bytes, framing: str, kind: str = "application/json") -> bytes
 
 @contextmanager
 def serve_cut(next_bytes: Callable[[], bytes]) -> Iterator[str]:
-    """The address of a server that answers with the next bytes, and hangs up."""
+    """The address of a server that responds with the next bytes and closes the connection."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -29,7 +29,7 @@ def serve_cut(next_bytes: Callable[[], bytes]) -> Iterator[str]:
             self.close_connection = True
 
         def log_message(self, *args: object) -> None:
-            """Nothing is logged."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

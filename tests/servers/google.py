@@ -1,4 +1,4 @@
-"""What Gemini's API answers under its OpenAI-compatible address, where that differs from OpenAI's own.
+"""Responses of Gemini's OpenAI-compatible API, where they differ from OpenAI's.
 
 Source: https://ai.google.dev/gemini-api/docs/openai, /thought-signatures and google.rpc's error details.
 """
@@ -16,20 +16,20 @@ SIGNATURE = "EuYDCuMDAXLI2nx+signature=="
 def call(
     name: str, arguments: dict[str, Any], identity: str = "function-call-1", signature: str = SIGNATURE
 ) -> dict[str, Any]:
-    """A call of a tool; Gemini wants its signature back with the next request, or refuses that."""
+    """A tool call. Gemini refuses the next request unless it contains the signature."""
     signed = {"extra_content": {"google": {"thought_signature": signature}}} if signature else {}
     return {**openai.call(name, arguments, identity), **signed}
 
 
 def completion(content: str | None = "Hello.", thoughts: int = 0, **more: Any) -> Answer:
-    """A reply; what was thought is in the total, and not in the tokens of the reply."""
+    """A reply. Tokens of thoughts are in the total, but not in the completion tokens."""
     answer = openai.completion(content, usage={"total_tokens": 15 + thoughts}, **more)
     answer.body["model"] = "gemini-3.1-pro-preview"
     return answer
 
 
 def error(status: int, code: str, words: str, *details: dict[str, Any]) -> Answer:
-    """An error, which comes in a list of one."""
+    """An error, which Gemini sends in a list."""
     inner: dict[str, Any] = {"code": status, "message": words, "status": code}
     return Answer([{"error": {**inner, "details": list(details)} if details else inner}], status)
 

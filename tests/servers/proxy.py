@@ -1,4 +1,4 @@
-"""A small TCP proxy before a Unix socket: it cuts what goes through it, also in the middle of a commit."""
+"""A small TCP proxy for a Unix socket that can cut connections, even during a commit."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 SIZE: Final = 1 << 16
-COMMITTED: Final = b"reply"  # stands in every statement that commits one
+COMMITTED: Final = b"reply"  # is in every statement that commits a reply
 
 
 class Proxy:
-    """What a test does to the connections that go through; from any thread."""
+    """Controls the connections through the proxy, from any thread."""
 
     def __init__(self, target: Path) -> None:
         self.port, self.cuts = 0, {"all": 0, "before": 0, "after": 0}
@@ -24,12 +24,12 @@ class Proxy:
         self._loop: asyncio.AbstractEventLoop
 
     def cut(self) -> None:
-        """End every connection now."""
+        """Cut every connection now."""
         self.cuts["all"] += 1
         self._loop.call_soon_threadsafe(self._abort)
 
     def cut_next_commit(self, when: str) -> None:
-        """End the connection of the next commit of a reply, `before` the server has it or `after`, unacknowledged."""
+        """Cut the connection of the next commit of a reply, `before` the server receives it or `after` it commits."""
         self._next.append(when)
 
     def _abort(self) -> None:
@@ -37,14 +37,14 @@ class Proxy:
             writer.transport.abort()
 
     async def _serve(self, ready: threading.Event, stop: asyncio.Event) -> None:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._handle_connection, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await stop.wait()
         server.close()
         self._abort()
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             inner, outer = await asyncio.open_unix_connection(self._target)
         except OSError:
@@ -54,7 +54,7 @@ class Proxy:
         self._writers |= pair
         mute = asyncio.Event()
 
-        async def there() -> None:
+        async def forward_requests() -> None:
             while data := await reader.read(SIZE):
                 if self._next and COMMITTED in data:
                     when = self._next.pop()
@@ -65,19 +65,19 @@ class Proxy:
                 outer.write(data)
                 await outer.drain()
 
-        async def back() -> None:
+        async def forward_responses() -> None:
             while data := await inner.read(SIZE):
-                if mute.is_set():  # it is committed, and nobody is told
+                if mute.is_set():  # committed, but not acknowledged
                     return
                 writer.write(data)
                 await writer.drain()
 
-        ways = [asyncio.create_task(there()), asyncio.create_task(back())]
+        tasks = [asyncio.create_task(forward_requests()), asyncio.create_task(forward_responses())]
         with suppress(OSError):
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for each in pair:
             each.transport.abort()
         self._writers -= pair
@@ -86,18 +86,18 @@ class Proxy:
 @contextmanager
 def proxy(target: Path) -> Iterator[Proxy]:
     """A proxy on a port of 127.0.0.1."""
-    made, ready = Proxy(target), threading.Event()
+    result, ready = Proxy(target), threading.Event()
     stop = asyncio.Event()
 
     async def run() -> None:
-        made._loop = asyncio.get_running_loop()
-        await made._serve(ready, stop)
+        result._loop = asyncio.get_running_loop()
+        await result._serve(ready, stop)
 
     thread = threading.Thread(target=asyncio.run, args=(run(),), daemon=True)
     thread.start()
     ready.wait()
     try:
-        yield made
+        yield result
     finally:
-        made._loop.call_soon_threadsafe(stop.set)
+        result._loop.call_soon_threadsafe(stop.set)
         thread.join()

@@ -1,4 +1,4 @@
-"""A local server whose answers are bytes made as they are sent: endless, slow, compressed a thousandfold, redirects."""
+"""A local server that generates raw responses: endless, slow, highly compressed, or redirects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Raw:
-    """`status`, `headers` and the pieces of the body, which is sent in chunks; what was asked: path, headers, body."""
+    """A response with the pieces of its chunked body, and the requests: path, headers, body."""
 
     pieces: Callable[[], Iterable[bytes]]
     status: int = 200
@@ -28,7 +28,7 @@ def endless(piece: bytes = b" " * 65536) -> Iterator[bytes]:
 
 
 def bomb(size: int, coding: int = zlib.MAX_WBITS | 16) -> Iterator[bytes]:
-    """As many blanks, compressed piece by piece."""
+    """`size` blanks, compressed piece by piece."""
     packer = zlib.compressobj(9, wbits=coding)
     for _ in range(size // 2**20):
         yield packer.compress(b" " * 2**20)
@@ -61,7 +61,7 @@ def serve_raw(raw: Raw) -> Iterator[Raw]:
             self.do_POST()
 
         def log_message(self, *args: object) -> None:
-            """Nothing is logged."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""A local server that speaks a provider's wire protocol: it answers from a list and keeps what it was asked."""
+"""A local server for the wire protocols of providers, which sends prepared answers and records requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass
 class Answer:
-    """A response; `body` is sent as JSON, a text as it is. `hang_up` closes the connection instead."""
+    """A response. `body` is sent as JSON, a string unchanged; `hang_up` closes the connection instead."""
 
     body: Any
     status: int = 200
@@ -31,7 +31,7 @@ class Asked:
 
 
 class Wire:
-    """`answers` are given in turn, the last one for ever; `most` is the largest number of calls at once."""
+    """`answers` are sent in order, the last one repeatedly; `most` is the highest number of concurrent calls."""
 
     def __init__(self, answers: list[Answer] | Callable[[Asked], Answer]) -> None:
         self.answers = answers
@@ -62,7 +62,7 @@ def serve(answers: list[Answer] | Callable[[Asked], Answer]) -> Iterator[Wire]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # a response is sent at once, or the second half of it waits for an acknowledgement
+        wbufsize = -1  # buffered, because the second half of a split response waits for an acknowledgement
 
         def handle(self) -> None:
             with suppress(ConnectionResetError):  # a client that was killed
@@ -94,7 +94,7 @@ def serve(answers: list[Answer] | Callable[[Asked], Answer]) -> Iterator[Wire]:
                 wire.done()
 
         def log_message(self, *args: object) -> None:
-            """Nothing is logged."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

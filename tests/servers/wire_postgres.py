@@ -1,4 +1,5 @@
-"""What speaks Postgres's protocol and is none: it takes whoever comes, tells a version, and answers one query."""
+"""Fake Postgres servers: one that accepts every client, reports a version and answers one query, and one of another
+protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def _message(kind: bytes, body: bytes) -> bytes:
 
 @contextmanager
 def speaking(version: str, words: str) -> Iterator[str]:
-    """The URL of a server of this `server_version`, whose `version()` is these words."""
+    """The URL of a server with this `server_version`, whose `version()` returns these words."""
     ready = _message(b"Z", b"I")
     greeting = _message(b"R", struct.pack("!i", 0))
     for name, value in (
@@ -45,7 +46,7 @@ def speaking(version: str, words: str) -> Iterator[str]:
 
 @contextmanager
 def another_protocol(said: bytes = b"HTTP/1.1 400 Bad Request\r\n\r\n") -> Iterator[str]:
-    """The URL of what is a server, of something else."""
+    """The URL of a server that does not speak Postgres's protocol."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:

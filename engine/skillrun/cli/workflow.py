@@ -14,6 +14,7 @@ from skillrun.cli.output import Output
 from skillrun.syntax.diagnostics import make_printable
 
 if TYPE_CHECKING:
+    from skillrun.cli.run_request import RunRequest
     from skillrun.definitions.definitions import Workflow
     from skillrun.library.library import Library
     from skillrun.types.fields import Field
@@ -61,7 +62,17 @@ def workflow_command(name: str, more: Sequence[click.Option] = ()) -> click.Comm
     @options.quiet
     @options.as_json
     def command(resumed: str | None, **values: Any) -> int:
-        return _start_run(name, values) if resumed is None else _resume_run(name, resumed, values)
+        if resumed is not None:
+            return _resume_run(name, resumed, values)
+        from skillrun.cli.run_request import build_run_request
+
+        out = Output(values["json"], values["quiet"])
+        request = build_run_request(name, values, out)
+        if request.dry_run:
+            return _estimate(request, out)
+        from skillrun.cli.execution import execute
+
+        return execute(request, out)
 
     config = library.config(workflow.config) if workflow.config else None
     names = {"config": config.data if config else {}, "inputs": {}}
@@ -85,35 +96,25 @@ def load_definition(name: str, library: Library) -> Workflow:
     return workflow
 
 
-def _start_run(name: str, values: Mapping[str, Any]) -> int:
-    from skillrun.cli.run_request import build_run_request
+def _estimate(request: RunRequest, out: Output) -> int:
+    """Print the estimated calls, tokens and price of a run, and return the exit code."""
+    import asyncio
 
-    out = Output(values["json"], values["quiet"])
-    request = build_run_request(name, values, out)
-    if request.dry_run:
-        import asyncio
+    from skillrun.cli.preview import AutoResponder, preview_run, print_preview
 
-        from skillrun.cli.preview import AutoResponder, preview_run, print_preview
-
-        responder, rules = (
-            AutoResponder(prepared=request.answer_options.load_prepared_answers()),
-            request.script.rules if request.script is not None else (),
-        )
-        straight = not rules
-        work = preview_run(
-            request.loaded,
-            request.inputs,
-            request.model,
-            rules,
-            request.explicit_inputs,
-            responder,
-            skips_jumps=straight,
-            runs=request.runs,
-        )
-        return print_preview(asyncio.run(work), out)
-    from skillrun.cli.execution import execute
-
-    return execute(request, out)
+    responder = AutoResponder(prepared=request.answer_options.load_prepared_answers())
+    rules = request.script.rules if request.script is not None else ()
+    work = preview_run(
+        request.loaded,
+        request.inputs,
+        request.model,
+        rules,
+        request.explicit_inputs,
+        responder,
+        skips_jumps=not rules,
+        runs=request.runs,
+    )
+    return print_preview(asyncio.run(work), out)
 
 
 def _resume_run(name: str, run: str, values: Mapping[str, Any]) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.errors import AgentFailed, EachFailed, StepFailed, failure_value
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.scope import frame_names, is_true
-from skillrun.runtime.steps import VERBS, StepHandler
+from skillrun.runtime.steps import VERBS
 from skillrun.runtime.steps.partial_result import PartialResult
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.templates.expressions import RenderError, Template
@@ -127,65 +126,55 @@ async def _run_attempts(step: Step, frame: Frame) -> Any:
             return await act(step, frame)
     most = ATTEMPTS if step.verb == "agent" else 1
     for number in count(1):
-        attempt = await _attempt(act, step, frame)
-        if not attempt.reason:
+        failure: StepFailed | None = None
+        result: Any = None
+        try:
+            _refuse_in_dry_run(step, frame)
+            with convert_template_errors(frame, step):
+                result = await act(step, frame)
+        except StepFailed as error:
+            failure = error
+        if failure is None and not isinstance(result, PartialResult):
             if step.retry is not None:
                 frame.phase.breakers.record_success(step.retry)
-            return attempt.result
+            return result
+        reason = failure.reason if failure is not None else "; ".join(result.missing)
         if step.retry is None:
             then = TRY_AGAIN if number < most else ""
         else:
-            can_go_on = attempt.failure is None or frame.phase.has_fallback
-            then = await apply_breaker(frame, step.retry, frame.at(step), attempt.reason, can_continue=can_go_on)
+            can_continue = failure is None or frame.phase.has_fallback
+            then = await apply_breaker(frame, step.retry, frame.at(step), reason, can_continue=can_continue)
         if then == SEQUENTIAL:
             frame.sequential = True
         elif then != TRY_AGAIN:
-            return _finish_attempts(step, frame, attempt, skip=then == "skip")
+            if failure is not None:
+                return _finish_failed_step(step, frame, failure, skip=then == "skip")
+            name = step.id or step.verb
+            _record_degradation(frame, name, f"{name}: {reason}", f"{name}: continued without {reason}")
+            return result.result
     raise AssertionError("the loop has no end")
 
 
-@dataclass(frozen=True)
-class StepAttempt:
-    """The outcome of one attempt: a result, possibly with members missing, or a failure."""
-
-    result: Any = None
-    reason: str = ""
-    failure: StepFailed | None = None
+def _refuse_in_dry_run(step: Step, frame: Frame) -> None:
+    if frame.run.session.is_dry_run:
+        for effect in verbs.VERBS[step.verb].effects:
+            refuse_in_dry_run(effect, frame.at(step))
 
 
-async def _attempt(act: StepHandler, step: Step, frame: Frame) -> StepAttempt:
-    try:
-        if frame.run.session.is_dry_run:
-            for effect in verbs.VERBS[step.verb].effects:
-                refuse_in_dry_run(effect, frame.at(step))
-        with convert_template_errors(frame, step):
-            result = await act(step, frame)
-    except StepFailed as failure:
-        return StepAttempt(reason=failure.reason, failure=failure)
-    return (
-        StepAttempt(result.result, "; ".join(result.missing))
-        if isinstance(result, PartialResult)
-        else StepAttempt(result)
-    )
-
-
-def _finish_attempts(step: Step, frame: Frame, attempt: StepAttempt, *, skip: bool) -> Any:
-    """End the attempts: a partial result counts, a step that may be skipped is absent, any other step fails."""
-    name = step.id or step.verb
-    if attempt.failure is None:
-        _record_degradation(frame, name, f"{name}: {attempt.reason}", f"{name}: continued without {attempt.reason}")
-        return attempt.result
-    with failure_in_scope(frame, attempt.failure):
+def _finish_failed_step(step: Step, frame: Frame, failure: StepFailed, *, skip: bool) -> None:
+    """Return for a step that may be skipped, with a warning. Any other step raises its failure."""
+    with failure_in_scope(frame, failure):
         has_fallback = _has_fallback(step.otherwise, frame)
     if skip and not has_fallback:
-        text = f"{name} was skipped: {attempt.reason}"
+        name = step.id or step.verb
+        text = f"{name} was skipped: {failure.reason}"
         _record_degradation(frame, name, text, text)
-        return None
-    if isinstance(attempt.failure, AgentFailed) and step.id is not None and step.otherwise is not None:
-        frame.bind(step.id, {"replies": attempt.failure.replies, "degraded": True})
-    if isinstance(attempt.failure, EachFailed) and step.otherwise is not None:
-        frame.bind(step.id, attempt.failure.result)
-    raise attempt.failure
+        return
+    if isinstance(failure, AgentFailed) and step.id is not None and step.otherwise is not None:
+        frame.bind(step.id, {"replies": failure.replies, "degraded": True})
+    if isinstance(failure, EachFailed) and step.otherwise is not None:
+        frame.bind(step.id, failure.result)
+    raise failure
 
 
 def _record_degradation(frame: Frame, name: str, because: str, warning: str) -> None:

@@ -75,7 +75,12 @@ class Scheduler:
         try:
             while True:
                 with self._capture_errors():
-                    self._start()
+                    for name, previous in self._ready_phases():
+                        use = self.run_.program.workflow.phases[name]
+                        self.unfinished.add(name)
+                        self._save()
+                        task = asyncio.create_task(run_phase(self.run_, use, INTERPRETER, previous), name=name)
+                        self.running[task] = name
                 if not self.running:
                     if not self._go_back():
                         break
@@ -146,7 +151,8 @@ class Scheduler:
         if back is not None and summary.round == state.round:
             self.pending_gotos.append((name, back["target"], back["step"]))
 
-    def _start(self) -> None:
+    def _ready_phases(self) -> Iterator[tuple[str, PhaseRun | None]]:
+        """Yield each phase that may start, with its failed attempt if it is retried. The caller starts it at once."""
         if self._ending:
             return
         self._check_summaries()
@@ -164,10 +170,10 @@ class Scheduler:
             if self.pending_gotos and name not in self.unfinished:
                 continue  # going back waits for running phases and starts no new ones
             if self._is_selected(name) and all(before in self.done for before in use.after):
-                self._start_phase(name)
+                yield name, None
         if not self.running and self.retry_queue and not self.pending_gotos:
             name = next(iter(self.retry_queue))
-            self._start_phase(name, self.retry_queue.pop(name))
+            yield name, self.retry_queue.pop(name)
 
     def _check_summaries(self) -> None:
         """Raise SkillrunError if the summary of an ended phase is missing: later phases read it from disk."""
@@ -175,13 +181,6 @@ class Scheduler:
             if self.run_.store.summaries.find(name) is None:
                 place = self.run_.store.location(self.run_.store.summaries.file_name(name))
                 raise SkillrunError(f"{place} was removed during the run", f"{RESUME_RUN}, which rebuilds it")
-
-    def _start_phase(self, name: str, previous: PhaseRun | None = None) -> None:
-        run = self.run_
-        use = run.program.workflow.phases[name]
-        self.unfinished.add(name)
-        self._save()
-        self.running[asyncio.create_task(run_phase(run, use, INTERPRETER, previous), name=name)] = name
 
     def _save(self) -> None:
         self.run_.state.phase = sorted(self.unfinished)

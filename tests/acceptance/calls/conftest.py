@@ -1,4 +1,4 @@
-"""What the tests of calls share: a workflow with tools, a failed member, a loop, a repair and two rounds, and a run."""
+"""Shared fixtures: a workflow with tools, a failed member, a loop, a repair and two rounds, and a run of it."""
 
 from __future__ import annotations
 
@@ -86,15 +86,15 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def begin(skillrun: Call, library: Path, name: str = "it", *more: str) -> Done:
+def start_run(skillrun: Call, library: Path, name: str = "it", *extra: str) -> Done:
     letter = (library / "letter.md").read_text()
-    given = ("see", "--repo", "code", "--letter", letter, "--model", "scripted:default", "--script", "replies.yaml")
-    return skillrun("w", *given, "--name", name, "--unattended", *more)
+    options = ("see", "--repo", "code", "--letter", letter, "--model", "scripted:default", "--script", "replies.yaml")
+    return skillrun("w", *options, "--name", name, "--unattended", *extra)
 
 
 @pytest.fixture
 def run(library: Path, skillrun: Call) -> Path:
     """A run with tools, a failed member, a loop, a repair and a second round."""
-    done = begin(skillrun, library)
+    done = start_run(skillrun, library)
     assert done.code == 0, done
     return library / "runs" / "it"

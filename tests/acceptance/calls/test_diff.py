@@ -1,4 +1,4 @@
-"""Two runs side by side, and two prompts of one: `diff`."""
+"""`diff`: compares two runs, and two prompts of one run."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.calls.conftest import REPLIES, begin
+from tests.acceptance.calls.conftest import REPLIES, start_run
 from tests.acceptance.conftest import Call, Done, Make
-from tests.acceptance.dev.test_saves import SCRIPTED, start_dev, told
+from tests.acceptance.dev.test_saves import SCRIPTED, read_turn, start_dev
 
 pytestmark = pytest.mark.row("A2")
 
 
 @pytest.fixture
-def two(run: Path, library: Path, skillrun: Call) -> Path:
-    """A run, and another one with another prompt, another reply and an artifact of other lines."""
+def two_runs(run: Path, library: Path, skillrun: Call) -> Path:
+    """A project with a run `it`, and a run `kind` with a different prompt, reply and artifact."""
     assert run.is_dir()
     judge = library / "skills/w/judge.md"
     judge.write_text(judge.read_text().replace("Judge, in round", "Judge kindly, in round"))
     replies = [{"address": "*/verdict/*", "data": {"score": 5}}, *REPLIES]
     (library / "replies.yaml").write_text(json.dumps(replies))
-    assert begin(skillrun, library, "kind").code == 0
+    assert start_run(skillrun, library, "kind").code == 0
     return library
 
 
 def rows(done: Done) -> dict[str, list[str]]:
-    """What the table says of each call."""
+    """The table's cells for the prompt and reply of each call."""
     assert done.code == 0, done
     lines = [line.split() for line in done.out.splitlines() if line.startswith(("look/", "judge/"))]
-    return {name: told[:2] for name, *told in lines}
+    return {name: cells[:2] for name, *cells in lines}
 
 
 @pytest.mark.slow
-def test_runs_that_are_the_same_are_said_to_be(run: Path, skillrun: Call) -> None:
+def test_identical_runs_are_reported_as_the_same(run: Path, skillrun: Call) -> None:
     shutil.copytree(run, run.parent / "copy")
     lines = skillrun("diff", "it", "copy").out.splitlines()
     several = "1 call had several prompts, in rounds or after edits"
@@ -53,7 +53,7 @@ def test_runs_that_are_the_same_are_said_to_be(run: Path, skillrun: Call) -> Non
 
 
 @pytest.mark.slow
-def test_a_table_tells_which_calls_and_artifacts_differ(two: Path, skillrun: Call) -> None:
+def test_a_table_lists_the_calls_and_artifacts_that_differ(two_runs: Path, skillrun: Call) -> None:
     done = skillrun("diff", "it", "kind")
     assert rows(done) == {"judge/verdict/clerk": ["differs", "differs"]}
     lines = done.out.splitlines()
@@ -63,7 +63,7 @@ def test_a_table_tells_which_calls_and_artifacts_differ(two: Path, skillrun: Cal
 
 
 @pytest.mark.slow
-def test_a_phase_shows_the_differences_of_prompts_and_replies(two: Path, skillrun: Call) -> None:
+def test_a_phase_shows_the_differences_in_prompts_and_replies(two_runs: Path, skillrun: Call) -> None:
     out = skillrun("diff", "it", "kind", "judge").out
     assert re.search(r"  @@ .* @@ task\n.*\n  -Judge, in round 2.\n  \+Judge kindly, in round 1.\n", out)
     assert "reply:\n  score: 4 → 5\n  - why: it was mended\n" in out
@@ -73,22 +73,22 @@ def test_a_phase_shows_the_differences_of_prompts_and_replies(two: Path, skillru
 
 
 @pytest.mark.slow
-def test_structured_replies_differ_by_field_in_the_json_too(two: Path, skillrun: Call) -> None:
-    told = skillrun("diff", "it", "kind", "judge", "--json").json
-    (call,) = told["calls"]
+def test_json_lists_the_changed_fields_of_structured_replies(two_runs: Path, skillrun: Call) -> None:
+    report = skillrun("diff", "it", "kind", "judge", "--json").json
+    (call,) = report["calls"]
     assert (call["prompt"], call["tools"], call["reply"], call["is_same"]) == ("differs", "", "differs", False)
     assert call["reply_fields"] == [
         {"path": "score", "before": 4, "after": 5, "in_before": True, "in_after": True},
         {"path": "why", "before": "it was mended", "after": None, "in_before": True, "in_after": False},
     ]
-    assert [each["name"] for each in told["artifacts"]] == ["verdict.md"]
-    assert told["sides"] == ["it", "kind"]
+    assert [each["name"] for each in report["artifacts"]] == ["verdict.md"]
+    assert report["sides"] == ["it", "kind"]
 
 
 @pytest.mark.slow
-def test_what_tools_answered_is_compared(run: Path, library: Path, skillrun: Call) -> None:
+def test_tool_results_are_compared(run: Path, library: Path, skillrun: Call) -> None:
     (library / "code" / "a.py").write_text("line_0 = 'other'\n")
-    assert begin(skillrun, library, "other").code == 0
+    assert start_run(skillrun, library, "other").code == 0
     assert skillrun("diff", "it", "other", "look", "seen", "close", "--json").json["calls"][0]["tools"] == "differs"
     out = skillrun("diff", "it", "other", "look", "seen", "close").out
     assert "prompt: same" in out
@@ -97,20 +97,20 @@ def test_what_tools_answered_is_compared(run: Path, library: Path, skillrun: Cal
 
 
 @pytest.mark.slow
-def test_a_call_of_one_run_alone_is_named(two: Path, library: Path, skillrun: Call) -> None:
+def test_a_call_that_only_one_run_has_is_listed(two_runs: Path, library: Path, skillrun: Call) -> None:
     look = library / "skills/w/look.md"
     look.write_text(look.read_text().replace("pass.index > 1", "pass.index > 0"))
-    assert begin(skillrun, library, "short").code == 0
+    assert start_run(skillrun, library, "short").code == 0
     lines = skillrun("diff", "kind", "short").out.splitlines()
     assert [line for line in lines if line.startswith("look/talks#2/seen-again@1/clerk  only in kind")]
 
 
 @pytest.mark.slow
-def test_long_differences_are_cut_and_told_in_full_with_a_step(run: Path, library: Path, skillrun: Call) -> None:
+def test_long_differences_are_shortened_unless_a_step_is_named(run: Path, library: Path, skillrun: Call) -> None:
     judge = library / "skills/w/judge.md"
     many = "".join(f"And think of {number}.\n" for number in range(90))
     judge.write_text(judge.read_text().replace("## report", f"{many}\n## report"))
-    assert begin(skillrun, library, "long").code == 0
+    assert start_run(skillrun, library, "long").code == 0
     brief, full = skillrun("diff", "it", "long", "judge").out, skillrun("diff", "it", "long", "judge", "verdict").out
     assert "And think of 89." not in brief
     assert "more lines" in brief
@@ -119,7 +119,7 @@ def test_long_differences_are_cut_and_told_in_full_with_a_step(run: Path, librar
 
 
 @pytest.mark.slow
-def test_two_runs_say_which_rounds_stand_beside_each_other_and_take_others(two: Path, skillrun: Call) -> None:
+def test_two_runs_show_which_rounds_are_compared_and_accept_a_version(two_runs: Path, skillrun: Call) -> None:
     out = skillrun("diff", "it", "kind", "judge").out
     assert "(it: version 2 of 2, round 2, kind: version 1 of 1, round 1)" in out
     assert "`skillrun diff it kind judge --version 1` compares the first ones" in out
@@ -134,7 +134,7 @@ def test_two_runs_say_which_rounds_stand_beside_each_other_and_take_others(two: 
 
 
 @pytest.mark.parametrize("names", [("it",), ("it", "it"), ("it", "judge"), ("it", "it", "judge", "verdict")])
-def test_one_run_has_its_prompts_beside_earlier_ones(run: Path, skillrun: Call, names: tuple[str, ...]) -> None:
+def test_one_run_is_compared_with_its_earlier_prompts(run: Path, skillrun: Call, names: tuple[str, ...]) -> None:
     done = skillrun("diff", *names, "--full")
     assert done.code == 0, done
     assert "judge: verdict/clerk (- before: version 1 of 2, round 1, + now: version 2 of 2, round 2)" in done.out
@@ -143,38 +143,38 @@ def test_one_run_has_its_prompts_beside_earlier_ones(run: Path, skillrun: Call, 
 
 
 @pytest.mark.slow
-def test_one_run_has_its_artifacts_beside_what_they_were(library: Path, skillrun: Call) -> None:
+def test_one_run_is_compared_with_its_earlier_artifacts(library: Path, skillrun: Call) -> None:
     judge = library / "skills/w/judge.md"
-    back, report = (
+    goto_step, write_step = (
         "  - {when: verdict.data.score < 3, goto: judge, at_most: 1}\n",
         "  - {id: report, write: verdict.md}\n",
     )
-    judge.write_text(judge.read_text().replace(back + report, report + back))
-    assert begin(skillrun, library, "it").code == 0
+    judge.write_text(judge.read_text().replace(goto_step + write_step, write_step + goto_step))
+    assert start_run(skillrun, library, "it").code == 0
     done = skillrun("diff", "it")
     assert "  verdict.md: +1 -1 lines" in done.out.splitlines()
-    (told,) = skillrun("diff", "it", "judge", "--json").json["artifacts"]
-    assert told["difference"][-2:] == ["-The score is 1.", "+The score is 4."]
+    (artifact,) = skillrun("diff", "it", "judge", "--json").json["artifacts"]
+    assert artifact["difference"][-2:] == ["-The score is 1.", "+The score is 4."]
     assert "-The score is 1." in skillrun("diff", "it", "judge").out
     assert skillrun("diff", "it", "judge", "verdict", "--json").json["artifacts"] == []
 
 
 @pytest.mark.slow
-def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(project: Make, skillrun: Call) -> None:
+def test_a_reverted_edit_makes_the_first_prompt_current_again(project: Make, skillrun: Call) -> None:
     folder = project("greeting")
     draft, send = (folder / "skills" / "greeting" / f"{name}.md" for name in ("draft", "send"))
-    first, sent = draft.read_text(), send.read_text()
+    draft_text, send_text = draft.read_text(), send.read_text()
     with start_dev(*SCRIPTED) as process:
         try:
-            told(process)
+            read_turn(process)
             for path, text in (
-                (draft, first.replace("Greet ", "Kindly greet ")),
-                (draft, first),
-                (send, sent.replace("To ", "For ")),
-                (send, sent),
+                (draft, draft_text.replace("Greet ", "Kindly greet ")),
+                (draft, draft_text),
+                (send, send_text.replace("To ", "For ")),
+                (send, send_text),
             ):
                 path.write_text(text)
-                assert not [line for line in told(process) if "problem" in line]
+                assert not [line for line in read_turn(process) if "problem" in line]
             out = skillrun("diff", "dev-greeting", "--full").out
             assert "  -Kindly greet Ada" in out
             assert "  -For Ada:" in out
@@ -197,16 +197,18 @@ def test_an_edit_that_is_taken_back_makes_the_first_prompt_the_last_one_again(pr
         (("it", "judge", "verdict", "clerk", "more"), "hint: `skillrun diff RUN OTHER PHASE STEP MEMBER`"),
     ],
 )
-def test_what_cannot_be_compared_is_said(two: Path, skillrun: Call, names: tuple[str, ...], hint: str) -> None:
+def test_an_invalid_comparison_is_refused_with_a_hint(
+    two_runs: Path, skillrun: Call, names: tuple[str, ...], hint: str
+) -> None:
     done = skillrun("diff", *names)
     assert done.code == 2, done
     assert done.err.splitlines()[-1].startswith(hint)
 
 
 @pytest.mark.slow
-def test_it_changes_nothing(two: Path, skillrun: Call) -> None:
+def test_diff_changes_no_files(two_runs: Path, skillrun: Call) -> None:
     def files() -> dict[Path, Any]:
-        return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in two.rglob("*")}
+        return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in two_runs.rglob("*")}
 
     before = files()
     skillrun("diff", "it", "kind", "--full")
@@ -216,15 +218,15 @@ def test_it_changes_nothing(two: Path, skillrun: Call) -> None:
 @pytest.mark.slow
 def test_versions_of_a_prompt_are_compared_while_dev_runs(project: Make, skillrun: Call) -> None:
     draft = project("greeting") / "skills" / "greeting" / "draft.md"
-    with start_dev(*SCRIPTED) as run:
+    with start_dev(*SCRIPTED) as process:
         try:
-            told(run)
+            read_turn(process)
             assert "has another prompt" in skillrun("diff", "dev-greeting").err
             draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
-            told(run)
+            read_turn(process)
             out = skillrun("diff", "dev-greeting", "draft", "words").out
             assert re.search(r"\n  -Greet .*\n  \+Kindly greet ", out)
             assert "reply:\n" in out
             assert "version 2 of 2" in skillrun("show", "dev-greeting", "draft").out
         finally:
-            run.terminate()
+            process.terminate()

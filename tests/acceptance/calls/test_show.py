@@ -1,4 +1,4 @@
-"""Any call of any run, looked at from outside: `show RUN PHASE`."""
+"""`show RUN PHASE`: shows the calls of a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.launcher import start_skillrun
 pytestmark = pytest.mark.row("A2")
 
 
-def the_call(done: Done) -> Any:
+def single_call(done: Done) -> Any:
     assert done.code == 0, done
     (call,) = done.json["calls"]
     return call
 
 
-def test_a_phase_is_a_table_of_its_calls(run: Path, skillrun: Call) -> None:
+def test_a_phase_is_shown_as_a_table_of_its_calls(run: Path, skillrun: Call) -> None:
     lines = skillrun("show", "it", "look").out.splitlines()
     names = [line.split("  ")[0] for line in lines[1:6]]
     assert names == [
@@ -43,8 +43,8 @@ def test_a_phase_is_a_table_of_its_calls(run: Path, skillrun: Call) -> None:
     assert lines[1].split()[2] == "2", "a turn with a tool, and the reply"
 
 
-def test_a_call_is_shown_by_its_parts(run: Path, skillrun: Call) -> None:
-    call = the_call(skillrun("show", "it", "look", "seen", "close", "--json"))
+def test_a_call_is_shown_part_by_part(run: Path, skillrun: Call) -> None:
+    call = single_call(skillrun("show", "it", "look", "seen", "close", "--json"))
     names = [part["part"] for part in call["parts"]]
     assert names == ["preamble", "request", "on record", "criteria", "The letter", "task", "role", "tools"]
     parts = {part["part"]: part for part in call["parts"]}
@@ -61,8 +61,8 @@ def test_a_call_is_shown_by_its_parts(run: Path, skillrun: Call) -> None:
     assert ["task", f"{parts['task']['tokens']:,}"] in [line.split()[:2] for line in lines]
 
 
-def test_tools_come_with_arguments_and_results(run: Path, skillrun: Call) -> None:
-    call = the_call(skillrun("show", "it", "look", "seen", "close", "--json"))
+def test_tool_calls_are_shown_with_arguments_and_results(run: Path, skillrun: Call) -> None:
+    call = single_call(skillrun("show", "it", "look", "seen", "close", "--json"))
     (use,) = call["turns"][0]["tools"]
     assert (use["tool"], use["arguments"]) == ("Read", {"path": "a.py"})
     assert "line_39 = 39" in use["result"]
@@ -74,22 +74,22 @@ def test_tools_come_with_arguments_and_results(run: Path, skillrun: Call) -> Non
     assert "line_39" in skillrun("show", "it", "look", "seen", "close", "--full").out
 
 
-def test_what_a_model_says_is_no_line_of_the_programs(run: Path, skillrun: Call) -> None:
+def test_a_reply_cannot_imitate_program_output(run: Path, skillrun: Call) -> None:
     out = skillrun("show", "it", "look", "seen", "close").out
     assert "\n  It is code.\n  error: not a line of the program's\n" in out
     assert "\x1b" not in out
 
 
-def test_a_member_that_failed_says_why(run: Path, skillrun: Call) -> None:
+def test_a_failed_member_is_shown_with_the_reason(run: Path, skillrun: Call) -> None:
     assert "failed: too far away" in skillrun("show", "it", "look", "seen", "far").out.splitlines()[1]
-    call = the_call(skillrun("show", "it", "look", "seen/looker:far/1.2", "--json"))
+    call = single_call(skillrun("show", "it", "look", "seen/looker:far/1.2", "--json"))
     assert call["attempt"] == 2
     assert (call["status"], call["reply"]) == ("failed", None)
     assert call["turns"][0]["failed"] == "too far away"
 
 
-def test_a_repair_is_shown_with_what_it_says(run: Path, skillrun: Call) -> None:
-    call = the_call(skillrun("show", "it", "judge", "verdict", "--version", "1", "--json"))
+def test_a_repair_is_shown_with_its_message(run: Path, skillrun: Call) -> None:
+    call = single_call(skillrun("show", "it", "judge", "verdict", "--version", "1", "--json"))
     first, second = call["turns"]
     assert (first["reply"], first["asks_again"]) == ("I will not say.", "")
     assert "score" in second["asks_again"]
@@ -103,15 +103,15 @@ def test_a_prompt_of_a_later_round_is_the_next_version(run: Path, skillrun: Call
     done = skillrun("show", "it", "judge", "verdict")
     assert done.out.splitlines()[0] == "judge: verdict/clerk, version 2 of 2 · round 2 · scripted:default"
     assert "--version 1" in done.err
-    call = the_call(skillrun("show", "it", "judge", "verdict", "--json"))
-    assert (call["round"], call["version"], len(call["turns"])) == ("2", 2, 1), "the repair was of the first"
+    call = single_call(skillrun("show", "it", "judge", "verdict", "--json"))
+    assert (call["round"], call["version"], len(call["turns"])) == ("2", 2, 1), "only the first version was repaired"
     assert "mended" in call["reply"]
     refused = skillrun("show", "it", "judge", "verdict", "--version", "3")
     assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: use a version from 1 (the first) to 2")
 
 
 @pytest.mark.parametrize(
-    ("place", "number"),
+    ("selector", "number"),
     [
         (("look", "seen-again"), 2),
         (("look", "talks"), 2),
@@ -127,14 +127,14 @@ def test_a_prompt_of_a_later_round_is_the_next_version(run: Path, skillrun: Call
         (("look", "seen/looker:far/1.2"), 1),
     ],
 )
-def test_a_step_is_its_id_or_an_address(run: Path, skillrun: Call, place: tuple[str, ...], number: int) -> None:
-    done = skillrun("show", "it", *place, "--json")
+def test_a_step_is_selected_by_id_or_address(run: Path, skillrun: Call, selector: tuple[str, ...], number: int) -> None:
+    done = skillrun("show", "it", *selector, "--json")
     assert done.code == 0, done
     assert len(done.json["calls"]) == number
 
 
 @pytest.mark.parametrize(
-    ("place", "message", "hint"),
+    ("selector", "message", "hint"),
     [
         (("lok",), "it has no phase `lok`", "did you mean `look`?"),
         (("ask",), "`ask` of it has made no calls", "phases with calls: look, judge"),
@@ -143,63 +143,63 @@ def test_a_step_is_its_id_or_an_address(run: Path, skillrun: Call, place: tuple[
         (("look", "talks#3"), "`look` of it has no call at `talks#3`", "did you mean `talks#"),
     ],
 )
-def test_what_is_not_there_is_said_with_what_is(
-    run: Path, skillrun: Call, place: tuple[str, ...], message: str, hint: str
+def test_an_unknown_selector_is_refused_with_a_hint(
+    run: Path, skillrun: Call, selector: tuple[str, ...], message: str, hint: str
 ) -> None:
-    done = skillrun("show", "it", *place)
+    done = skillrun("show", "it", *selector)
     error, help_ = done.err.splitlines()[-2:]
     assert (done.code, error) == (2, f"error: {message}")
     assert help_.startswith(f"hint: {hint}")
 
 
-def test_a_member_that_remembers_has_its_earlier_replies_as_parts(project: Make, skillrun: Call) -> None:
+def test_earlier_replies_of_a_member_are_parts_of_its_prompt(project: Make, skillrun: Call) -> None:
     project("climb")
     skillrun("climb", "Alp", "--name", "it", "--model", "scripted:default", "--unattended")
-    parts = the_call(skillrun("show", "it", "plan", "pace", "--json"))["parts"]
-    before = the_call(skillrun("show", "it", "plan", "start", "--json"))
+    parts = single_call(skillrun("show", "it", "plan", "pace", "--json"))["parts"]
+    earlier_call = single_call(skillrun("show", "it", "plan", "start", "--json"))
     names = [part["part"] for part in parts]
     assert names[-3:] == ["role", "earlier reply", "task"]
-    assert parts[-2]["text"] == before["reply"]
+    assert parts[-2]["text"] == earlier_call["reply"]
 
 
-def test_a_model_whose_name_has_slashes_is_part_of_its_member(project: Make, skillrun: Call) -> None:
+def test_a_model_name_with_slashes_is_part_of_the_member(project: Make, skillrun: Call) -> None:
     folder = project("voices")
     (folder / "replies.yaml").write_text("- {text: Said.}\n")
     done = skillrun("voices", "hi", "--models", "openai:meta/llama", "--name", "it", "--script", "replies.yaml")
     assert done.code == 0, done
     (call, *_) = skillrun("show", "it", "saying", "--json").json["calls"]
     assert (call["step"], call["member"]) == (call["address"].split("/")[2], "speaker@openai:meta/llama")
-    assert the_call(skillrun("show", "it", "saying", call["step"], "openai:meta/llama", "--json")) == call
+    assert single_call(skillrun("show", "it", "saying", call["step"], "openai:meta/llama", "--json")) == call
 
 
-def test_full_and_version_want_a_phase(run: Path, skillrun: Call) -> None:
+def test_full_and_version_require_a_phase(run: Path, skillrun: Call) -> None:
     for option in (("--full",), ("--version", "1")):
         assert skillrun("show", "it", *option).code == 2
 
 
-def test_a_run_is_looked_at_without_its_project(
+def test_a_run_is_shown_without_its_project(
     run: Path, tmp_path: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = skillrun("show", "it", "look", "seen", "close").out
-    elsewhere = tmp_path / "elsewhere"
-    shutil.copytree(run, elsewhere / "copy")
+    folder = tmp_path / "elsewhere"
+    shutil.copytree(run, folder / "copy")
     for name in ("workflows", "skills", "roles"):
         shutil.rmtree(tmp_path / name)
-    monkeypatch.chdir(elsewhere)
+    monkeypatch.chdir(folder)
     assert skillrun("show", "./copy", "look", "seen", "close").out == expected
-    before = {path: path.stat().st_mtime_ns for path in (elsewhere / "copy").rglob("*")}
+    before = {path: path.stat().st_mtime_ns for path in (folder / "copy").rglob("*")}
     skillrun("show", "./copy", "look")
-    assert {path: path.stat().st_mtime_ns for path in (elsewhere / "copy").rglob("*")} == before
+    assert {path: path.stat().st_mtime_ns for path in (folder / "copy").rglob("*")} == before
 
 
-def test_a_run_without_its_journal_says_so(run: Path, skillrun: Call) -> None:
+def test_a_run_without_a_journal_is_refused(run: Path, skillrun: Call) -> None:
     shutil.rmtree(run / ".run")
     done = skillrun("show", "it", "look")
     assert done.code == 1
     assert "has no journal" in done.err
 
 
-def test_what_is_no_request_is_not_shown_and_told(run: Path, skillrun: Call) -> None:
+def test_invalid_request_records_are_skipped_and_counted(run: Path, skillrun: Call) -> None:
     with closing(SqliteJournal.open(run)) as journal:
         body = next(iter(journal.entries("sent"))).body
         asyncio.run(
@@ -212,16 +212,16 @@ def test_what_is_no_request_is_not_shown_and_told(run: Path, skillrun: Call) -> 
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillrun: Call) -> None:
+def test_a_running_run_is_shown_up_to_its_current_call(library: Path, skillrun: Call) -> None:
     slow = [{"address": "*/talks*", "delay": 60}, *REPLIES]
     (library / "replies.yaml").write_text(json.dumps(slow))
     letter = ("--letter", "short", "--model", "scripted:default", "--script", "replies.yaml", "--name", "it")
     command = ("w", "see", "--repo", "code", *letter, "--unattended")
     with start_skillrun(*command, stdout=DEVNULL, stderr=DEVNULL) as process:
         try:
-            until = time.monotonic() + 60
+            deadline = time.monotonic() + 60
             out = ""
-            while "talks#1" not in out and time.monotonic() < until:
+            while "talks#1" not in out and time.monotonic() < deadline:
                 time.sleep(0.1)
                 out = skillrun("show", "it", "look").out
             assert "talks#1/seen-again@1/clerk" in out
@@ -230,10 +230,10 @@ def test_a_run_that_goes_on_is_shown_as_far_as_it_has_come(library: Path, skillr
             assert "made no calls" in skillrun("show", "it", "judge").err
         finally:
             process.kill()
-    assert "no reply" in skillrun("show", "it", "look", "talks").out, "nobody runs it any more"
+    assert "no reply" in skillrun("show", "it", "look", "talks").out, "the process has ended"
 
 
-def test_what_was_estimated_and_what_was_counted_is_told_apart(run: Path, skillrun: Call) -> None:
+def test_estimated_and_counted_tokens_are_distinguished(run: Path, skillrun: Call) -> None:
     out = skillrun("show", "it", "judge", "verdict").out
     [shown] = skillrun("show", "it", "judge", "verdict", "--json").json["calls"]
     counted = shown["turns"][0]["usage"]["input"]

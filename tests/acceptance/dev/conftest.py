@@ -1,4 +1,4 @@
-"""What the tests of `dev` share: it runs as a process of its own, beside files that are saved."""
+"""Shared fixtures: `dev` in a separate process, while the tests save files."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import pytest
 
 from tests.launcher import start_skillrun
 
-UNTIL = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 
 SCRIPT = """\
 - {address: "*/left/*", data: {score: 3, remark: fine}, delay: 0.3}
@@ -22,60 +22,60 @@ SCRIPT = """\
 """
 
 
-class Watching:
-    """`skillrun dev` in a process, and all that it has said so far."""
+class DevProcess:
+    """`skillrun dev` in a separate process, with its output so far."""
 
     def __init__(self, *arguments: str) -> None:
         streams = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT}
         self.process = start_skillrun("dev", *arguments, unbuffered=True, **streams)
-        self.said = ""
+        self.output = ""
         self._at = 0
 
     def until(self, pattern: str) -> str:
-        """What is said from here on up to the end of the pattern."""
+        """Wait for the pattern; returns the new output up to its end."""
         assert self.process.stdout is not None
-        end = time.monotonic() + UNTIL
-        while not (match := re.compile(pattern).search(self.said, self._at)):
-            assert time.monotonic() < end, self.said
+        end = time.monotonic() + TIMEOUT
+        while not (match := re.compile(pattern).search(self.output, self._at)):
+            assert time.monotonic() < end, self.output
             if select.select([self.process.stdout], [], [], 1)[0]:
                 text = os.read(self.process.stdout.fileno(), 65536).decode()
-                assert text, f"ended with {self.process.wait()}:\n{self.said}"
-                self.said += text
+                assert text, f"ended with {self.process.wait()}:\n{self.output}"
+                self.output += text
         before, self._at = self._at, match.end()
-        return self.said[before : self._at]
+        return self.output[before : self._at]
 
     def end(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        code = self.process.wait(UNTIL)
+        code = self.process.wait(TIMEOUT)
         assert self.process.stdout is not None
-        self.said += self.process.stdout.read().decode()
+        self.output += self.process.stdout.read().decode()
         self.process.stdout.close()
         return code
 
 
-Watch = Callable[..., Watching]
+Watch = Callable[..., DevProcess]
 
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
-    """Starts `skillrun dev`; what is left of it is ended."""
-    begun: list[Watching] = []
+    """Starts `skillrun dev`, and kills it after the test."""
+    processes: list[DevProcess] = []
 
-    def start(*arguments: str) -> Watching:
-        begun.append(Watching(*arguments))
-        return begun[-1]
+    def start(*arguments: str) -> DevProcess:
+        processes.append(DevProcess(*arguments))
+        return processes[-1]
 
     yield start
-    for each in begun:
-        if each.process.poll() is None:
-            each.process.kill()
-            each.process.wait()
-        if each.process.stdout is not None:
-            each.process.stdout.close()
+    for dev in processes:
+        if dev.process.poll() is None:
+            dev.process.kill()
+            dev.process.wait()
+        if dev.process.stdout is not None:
+            dev.process.stdout.close()
 
 
 def edit(path: Path, before: str, after: str) -> None:
-    """Save a file with other words."""
+    """Replace the first occurrence of a text in a file."""
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after, 1))

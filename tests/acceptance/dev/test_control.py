@@ -1,4 +1,4 @@
-"""`dev` in control: saves while a turn runs, prices first, ends at a phase, broken from the start, rounds."""
+"""`dev`: saves during a turn, spending limits, `--to`, projects that are broken at the start, and rounds."""
 
 import json
 import re
@@ -23,8 +23,8 @@ def pair(project: Make) -> Path:
     return folder
 
 
-def sent(run: Path) -> list[str]:
-    """The addresses of the calls on record as sent, in order."""
+def sent_addresses(run: Path) -> list[str]:
+    """The addresses of the sent calls in the journal, in order."""
     with sqlite3.connect(run / ".run" / "journal.db") as journal:
         rows = journal.execute("SELECT address FROM records WHERE kind = 'sent' ORDER BY seq").fetchall()
     return [address for (address,) in rows]
@@ -32,23 +32,21 @@ def sent(run: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_a_save_ends_what_it_made_obsolete_and_keeps_the_calls_that_it_did_not_touch(
-    pair: Path, watch: Watch, skillrun: Call
-) -> None:
+def test_a_save_cancels_obsolete_calls_and_keeps_the_others(pair: Path, watch: Watch, skillrun: Call) -> None:
     (pair / "script.yaml").write_text(SCRIPT.replace("delay: 0.3", "delay: 1.5").replace("delay: 2", "delay: 2.5"))
     dev = watch("pair", "tea", "--script", "script.yaml")
     dev.until(r"makes 2 calls")
     dev.until(r"left/draft/writer, right/draft/writer\n")
     time.sleep(0.3)
     edit(pair / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
-    heard = dev.until(WATCHING)
-    assert "cancelled: pair/left/draft/writer/1.1, obsolete\n" in heard
-    assert "kept: pair/right/draft/writer/1.1, still in progress\n" in heard
-    assert "makes 1 call, " in heard
-    assert "0 reused, 2 made; 2 artifacts changed" in heard
+    output = dev.until(WATCHING)
+    assert "cancelled: pair/left/draft/writer/1.1, obsolete\n" in output
+    assert "kept: pair/right/draft/writer/1.1, still in progress\n" in output
+    assert "makes 1 call, " in output
+    assert "0 reused, 2 made; 2 artifacts changed" in output
     assert dev.end() == 130
     run = pair / "runs" / "dev-pair"
-    assert sorted(sent(run)) == [f"pair/{side}/draft/writer/1.1" for side in ("left", "left", "right")]
+    assert sorted(sent_addresses(run)) == [f"pair/{side}/draft/writer/1.1" for side in ("left", "left", "right")]
     assert (run / "right.md").read_text() == "Score 4: good\n", "the reply to the call of the first turn"
     calls = skillrun("show", "dev-pair", "left", "draft", "--version", "1", "--json").json["calls"]
     assert [call["turns"][0]["status"] for call in calls] == ["unanswered"]
@@ -56,29 +54,29 @@ def test_a_save_ends_what_it_made_obsolete_and_keeps_the_calls_that_it_did_not_t
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_a_broken_save_leaves_the_turn_alone_that_runs(pair: Path, watch: Watch) -> None:
+def test_a_broken_save_does_not_affect_the_running_turn(pair: Path, watch: Watch) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml")
     dev.until(r"left/draft/writer, right/draft/writer\n")
     edit(pair / "skills" / "pair" / "choice.md", "which.answer", "which.answr")
-    heard = dev.until(WATCHING)
-    assert "still using the last valid version" in heard
-    assert "0 reused, 2 made; 2 artifacts changed" in heard
-    assert len(sent(pair / "runs" / "dev-pair")) == 2
+    output = dev.until(WATCHING)
+    assert "still using the last valid version" in output
+    assert "0 reused, 2 made; 2 artifacts changed" in output
+    assert len(sent_addresses(pair / "runs" / "dev-pair")) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_mended(pair: Path, watch: Watch) -> None:
+def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_fixed(pair: Path, watch: Watch) -> None:
     choice, workflow = pair / "skills" / "pair" / "choice.md", pair / "workflows" / "pair.md"
     edit(choice, "which.answer", "which.answr")
     whole = workflow.read_text()
     edit(workflow, "phases:", "phases: [")
     dev = watch("pair", "tea", "--script", "script.yaml")
-    heard = dev.until(WATCHING)
-    assert ("workflows/pair.md:" in heard, "nothing was run yet; fix the file and save it" in heard) == (True, True)
+    output = dev.until(WATCHING)
+    assert ("workflows/pair.md:" in output, "nothing was run yet; fix the file and save it" in output) == (True, True)
     workflow.write_text(whole)
-    heard = dev.until(WATCHING)
-    assert "`which` has no `answr`" in heard
+    output = dev.until(WATCHING)
+    assert "`which` has no `answr`" in output
     assert not (pair / "runs").exists()
     edit(choice, "which.answr", "which.answer")
     assert dev.until(WATCHING).count("Which one?") == 1
@@ -86,13 +84,13 @@ def test_a_project_that_is_broken_at_the_start_is_watched_until_it_is_mended(pai
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_turns_end_behind_the_phase_that_is_named(pair: Path, watch: Watch, skillrun: Call) -> None:
+def test_turns_end_after_the_selected_phase(pair: Path, watch: Watch, skillrun: Call) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml", "--to", "left")
     assert re.search(r"waiting: ended before `right`, which was not selected \(\d+\.\d\d s\); ", dev.until(WATCHING))
     edit(pair / "skills" / "pair" / "left.md", "Score", "Points")
     assert "1 reused, 0 made; 1 artifact changed" in dev.until(WATCHING)
     assert dev.end() == 130
-    assert sent(pair / "runs" / "dev-pair") == ["pair/left/draft/writer/1.1"]
+    assert sent_addresses(pair / "runs" / "dev-pair") == ["pair/left/draft/writer/1.1"]
     done = skillrun("resume", "dev-pair", "--script", "script.yaml")
     assert (done.code, "right" in done.out, "choice has a question" in done.out) == (75, True, True)
     wrong = skillrun("dev", "pair", "tea", "--to", "lift")
@@ -101,18 +99,18 @@ def test_turns_end_behind_the_phase_that_is_named(pair: Path, watch: Watch, skil
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_structured_replies_differ_field_by_field(pair: Path, watch: Watch) -> None:
+def test_structured_replies_are_compared_field_by_field(pair: Path, watch: Watch) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml")
     dev.until(WATCHING)
     edit(pair / "skills" / "pair" / "right.md", "Write the right", "Kindly write the right")
-    heard = dev.until(WATCHING)
-    assert "changed: the reply of pair/right/draft/writer/1.1\n  score: 4 → 5\n  remark: good → better\n" in heard
-    assert "changed: right.md\n  @@ -1 +1 @@\n  -Score 4: good\n  +Score 5: better\n" in heard
+    output = dev.until(WATCHING)
+    assert "changed: the reply of pair/right/draft/writer/1.1\n  score: 4 → 5\n  remark: good → better\n" in output
+    assert "changed: right.md\n  @@ -1 +1 @@\n  -Score 4: good\n  +Score 5: better\n" in output
 
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_rounds_are_marked(project: Make, watch: Watch) -> None:
+def test_calls_of_later_rounds_are_marked(project: Make, watch: Watch) -> None:
     folder = project("greeting")
     send = folder / "skills" / "greeting" / "send.md"
     edit(
@@ -122,47 +120,47 @@ def test_rounds_are_marked(project: Make, watch: Watch) -> None:
     )
     send.write_text(send.read_text() + "\n## more\nSay more in round {{ run.round }}.\n")
     dev = watch("greeting", "Ada", "--model", "scripted:default")
-    heard = dev.until(WATCHING)
-    assert ", in round 2; " in heard
+    output = dev.until(WATCHING)
+    assert ", in round 2; " in output
     edit(send, "Say more", "Say much more")
-    heard = dev.until(WATCHING)
-    assert "calling greeting/send/more/writer/1.1\n" in heard
-    assert "send: back to draft, for round 2\n" in heard
-    assert "calling greeting/send/more/writer/1.1 (round 2)\n" in heard
-    assert "changed: the reply of greeting/send/more/writer/1.1 (round 2)\n" in heard
+    output = dev.until(WATCHING)
+    assert "calling greeting/send/more/writer/1.1\n" in output
+    assert "send: back to draft, for round 2\n" in output
+    assert "calling greeting/send/more/writer/1.1 (round 2)\n" in output
+    assert "changed: the reply of greeting/send/more/writer/1.1 (round 2)\n" in output
 
 
-def priced(folder: Path, wire: Wire, price: str) -> None:
-    """Calls go to that server, and have a price."""
+def configure_prices(folder: Path, wire: Wire, price: str) -> None:
+    """Send calls to the server, with this price configuration."""
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config" / "models.yaml").write_text(
         f'providers:\n  x: {{kind: openai, base_url: "{wire.url}/v1"}}\ntiers: {{strong: "x:m", fast: "x:m"}}\n{price}'
     )
 
 
-def scored(_: Asked) -> Answer:
+def reply_with_score(_: Asked) -> Answer:
     return openai.completion(json.dumps({"score": 1, "remark": "so"}))
 
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_what_a_save_asks_is_said_with_its_price_and_nothing_above_the_limit_is_asked(pair: Path, watch: Watch) -> None:
-    with serve(scored) as wire:
-        priced(pair, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1000, output: 1000}\n")
+def test_a_save_shows_its_cost_and_makes_no_calls_above_the_limit(pair: Path, watch: Watch) -> None:
+    with serve(reply_with_score) as wire:
+        configure_prices(pair, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1000, output: 1000}\n")
         dev = watch("pair", "tea", "--ask-above", "0.40")
         first = dev.until(WATCHING)
         assert "makes 2 calls, about " in first
-        assert "2 made" in first, "what was typed is wished for"
+        assert "2 made" in first, "the first turn needs no confirmation"
         edit(pair / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
-        one = dev.until(WATCHING)
-        assert "makes 1 call, about " in one
-        assert "$0.3" in one
-        assert "1 reused, 1 made" in one
+        second = dev.until(WATCHING)
+        assert "makes 1 call, about " in second
+        assert "$0.3" in second
+        assert "1 reused, 1 made" in second
         edit(pair / "roles" / "writer.md", "You write.", "You write a lot.")
-        both = dev.until(WATCHING)
-        assert "makes 2 calls, about " in both
-        assert "this exceeds `--ask-above 0.4,calls=10` and cannot be confirmed" in both
+        third = dev.until(WATCHING)
+        assert "makes 2 calls, about " in third
+        assert "this exceeds `--ask-above 0.4,calls=10` and cannot be confirmed" in third
         assert len(wire.asked) == 3
         edit(pair / "roles" / "writer.md", "You write a lot.", "You write.")
         assert "2 reused, 0 made" in dev.until(WATCHING)
@@ -172,33 +170,33 @@ def test_what_a_save_asks_is_said_with_its_price_and_nothing_above_the_limit_is_
 @pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_calls_that_were_typed_are_counted_whatever_they_cost(pair: Path, watch: Watch) -> None:
-    with serve(scored) as wire:
-        priced(pair, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1, output: 1}\n")
+def test_an_explicit_limit_on_calls_applies_whatever_they_cost(pair: Path, watch: Watch) -> None:
+    with serve(reply_with_score) as wire:
+        configure_prices(pair, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1, output: 1}\n")
         dev = watch("pair", "tea", "--ask-above", "calls=0")
         dev.until(WATCHING)
         edit(pair / "skills" / "pair" / "left.md", "Write the left", "Kindly write the left")
-        heard = dev.until(WATCHING)
-        assert ("makes 1 call, about " in heard, "this exceeds `--ask-above 0.5,calls=0`" in heard) == (True, True)
+        output = dev.until(WATCHING)
+        assert ("makes 1 call, about " in output, "this exceeds `--ask-above 0.5,calls=0`" in output) == (True, True)
         assert len(wire.asked) == 2
 
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_calls_of_an_unknown_price_are_counted(pair: Path, watch: Watch) -> None:
-    with serve(scored) as wire:
-        priced(pair, wire, "")
+def test_calls_with_an_unknown_price_count_towards_the_limit(pair: Path, watch: Watch) -> None:
+    with serve(reply_with_score) as wire:
+        configure_prices(pair, wire, "")
         dev = watch("pair", "tea", "--ask-above", "calls=1")
         dev.until(WATCHING)
         edit(pair / "roles" / "writer.md", "You write.", "You write a lot.")
-        heard = dev.until(WATCHING)
-        assert ("price unknown" in heard, "this exceeds `--ask-above 0.5,calls=1`" in heard) == (True, True)
+        output = dev.until(WATCHING)
+        assert ("price unknown" in output, "this exceeds `--ask-above 0.5,calls=1`" in output) == (True, True)
         assert len(wire.asked) == 2
 
 
 @pytest.mark.row("A1")
-def test_a_limit_has_to_be_an_amount(pair: Path, skillrun: Call) -> None:
+def test_an_invalid_limit_is_refused(pair: Path, skillrun: Call) -> None:
     for amount in ("much", "-1", "price=x", "cents=3"):
         done = skillrun("dev", "pair", "tea", f"--ask-above={amount}")
         assert (done.code, f"`{amount}` is not a valid limit; use dollars (`0.50`)" in done.err) == (2, True), done.err
@@ -206,23 +204,23 @@ def test_a_limit_has_to_be_an_amount(pair: Path, skillrun: Call) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_json_has_every_difference(pair: Path, watch: Watch) -> None:
+def test_json_lists_every_difference(pair: Path, watch: Watch) -> None:
     dev = watch("pair", "tea", "--script", "script.yaml", "--json")
     dev.until(WATCHING)
     edit(pair / "skills" / "pair" / "right.md", "Write the right", "Kindly write the right")
-    heard = dev.until(WATCHING)
-    ended = json.loads(heard[heard.rindex("\n{\n") :].partition(WATCHING)[0])
-    assert ended["asked"] == ["pair/right/draft/writer/1.1"]
-    assert [field["path"] for field in ended["replies"][0]["fields"]] == ["score", "remark"]
-    assert ended["changed"] == ["right.md"]
+    output = dev.until(WATCHING)
+    report = json.loads(output[output.rindex("\n{\n") :].partition(WATCHING)[0])
+    assert report["asked"] == ["pair/right/draft/writer/1.1"]
+    assert [field["path"] for field in report["replies"][0]["fields"]] == ["score", "remark"]
+    assert report["changed"] == ["right.md"]
 
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_a_kill_before_anything_was_sent_loses_nothing(pair: Path, watch: Watch, skillrun: Call) -> None:
-    with serve(scored) as wire:
-        priced(pair, wire, "")
+def test_a_kill_before_any_call_loses_nothing(pair: Path, watch: Watch, skillrun: Call) -> None:
+    with serve(reply_with_score) as wire:
+        configure_prices(pair, wire, "")
         dev = watch("pair", "tea", "--ask-above", "calls=1")
         dev.until(WATCHING)
         edit(pair / "roles" / "writer.md", "You write.", "You write a lot.")
@@ -239,7 +237,7 @@ def test_a_kill_before_anything_was_sent_loses_nothing(pair: Path, watch: Watch,
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_a_form_that_is_filled_in_is_taken_by_itself(pair: Path, watch: Watch) -> None:
+def test_a_completed_form_is_read_automatically(pair: Path, watch: Watch) -> None:
     choice = pair / "skills" / "pair" / "choice.md"
     edit(
         choice,
@@ -250,27 +248,27 @@ def test_a_form_that_is_filled_in_is_taken_by_itself(pair: Path, watch: Watch) -
     dev = watch("pair", "tea", "--script", "script.yaml")
     assert "questions are waiting in which.md" in dev.until(WATCHING)
     edit(pair / "runs" / "dev-pair" / "which.md", "- [ ] B. right", "- [x] B. right")
-    heard = dev.until(WATCHING)
-    assert "changed in the run's folder: which.md\n" in heard
-    assert "2 reused, 0 made; 1 artifact changed" in heard
+    output = dev.until(WATCHING)
+    assert "changed in the run's folder: which.md\n" in output
+    assert "2 reused, 0 made; 1 artifact changed" in output
     assert (pair / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
 
 
 @pytest.mark.slow
 @pytest.mark.row("A1")
-def test_what_is_said_to_be_asked_is_what_is_asked(project: Make, watch: Watch, process: Call) -> None:
-    """A plan reads code: what it has read stands in prompts that are on record."""
+def test_the_announced_call_is_the_one_that_is_made(project: Make, watch: Watch, process: Call) -> None:
+    """A plan reads code, and its recorded prompts contain that code."""
     folder = project()
     (folder / "code").mkdir()
     (folder / "code" / "shelf.py").write_text("def lend(book: str) -> None: ...\n")
     dev = watch("plan", "Remind people", "--repo", "code", "--mode", "standard", "--model", "scripted:default")
     dev.until(WATCHING)
     (waiting,) = process("answers", "dev-plan", "--json").json["questions"]
-    given = {question["id"]: (question.get("choices") or ["so"])[0] for question in waiting["questions"]}
-    (folder / "answers.yaml").write_text(json.dumps(given))
+    answers = {question["id"]: (question.get("choices") or ["so"])[0] for question in waiting["questions"]}
+    (folder / "answers.yaml").write_text(json.dumps(answers))
     assert process("answers", "dev-plan", "--answers", "answers.yaml").code == 0
-    heard = dev.until(WATCHING)
-    (said,) = [line.rpartition(": ")[2] for line in heard.splitlines() if line.startswith("makes 1 call, ")]
-    (asked,) = [line for line in heard.splitlines() if line.startswith("calling ")]
-    assert asked == f"calling plan/{said}/1.1"
-    assert "question" not in heard.partition("makes 1 call")[0], "what was answered is not put again"
+    output = dev.until(WATCHING)
+    (announced,) = [line.rpartition(": ")[2] for line in output.splitlines() if line.startswith("makes 1 call, ")]
+    (calling,) = [line for line in output.splitlines() if line.startswith("calling ")]
+    assert calling == f"calling plan/{announced}/1.1"
+    assert "question" not in output.partition("makes 1 call")[0], "an answered question is not asked again"

@@ -1,4 +1,4 @@
-"""The keys of `dev`, in a terminal of its own: what each does, and that the terminal is as it was behind it."""
+"""The keys of `dev` in a terminal: what each does, and that the terminal is restored afterwards."""
 
 import os
 import signal
@@ -11,17 +11,17 @@ import pytest
 
 from tests.acceptance.conftest import Make
 from tests.acceptance.dev.conftest import SCRIPT, edit
-from tests.acceptance.dev.test_control import priced, scored
+from tests.acceptance.dev.test_control import configure_prices, reply_with_score
 from tests.acceptance.terminal import Terminal
 from tests.servers.wire import serve
 
 pytestmark = pytest.mark.row("A1")
 
-SEQUENCE = "\x1b"
+ESCAPE = "\x1b"
 
 
-class Keyed(Terminal):
-    """`dev` in a terminal; what was seen before is not looked at again."""
+class DevTerminal(Terminal):
+    """`dev` in a terminal; each read discards the earlier output."""
 
     def __init__(self, *arguments: str, term: str = "xterm-256color") -> None:
         super().__init__("dev", *arguments, term=term)
@@ -37,7 +37,7 @@ class Keyed(Terminal):
         return self.next(pattern)
 
     def reads_lines(self) -> bool:
-        """Whether the terminal is as a shell wants it: whole lines, shown as they are typed."""
+        """Whether the terminal has the settings of a shell: line input with echo."""
         flags = termios.tcgetattr(self.screen)[3]
         return bool(flags & termios.ICANON and flags & termios.ECHO)
 
@@ -50,14 +50,14 @@ def folder(project: Make) -> Path:
 
 
 @pytest.fixture
-def dev(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
+def dev(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DevTerminal]:
     """`dev` whose first turn has ended at a question."""
     script = folder / "editor.sh"
     script.write_text('#!/bin/sh\necho "by hand" >> "$1"\n')
     script.chmod(0o700)
     monkeypatch.setenv("EDITOR", str(script))
     monkeypatch.delenv("VISUAL", raising=False)
-    terminal = Keyed("pair", "tea", "--script", "script.yaml")
+    terminal = DevTerminal("pair", "tea", "--script", "script.yaml")
     terminal.next("waiting for answers · ")
     yield terminal
     if terminal.process.poll() is None:
@@ -66,7 +66,7 @@ def dev(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keyed]:
 
 
 @pytest.mark.slow
-def test_the_foot_names_the_keys_that_do_something_now(dev: Keyed) -> None:
+def test_the_status_line_lists_the_available_keys(dev: DevTerminal) -> None:
     assert not dev.reads_lines()
     seen = dev.press("?", r"keys: .*quit")
     for name in ("s step again (right/draft)", "p phase again (right)", "a answer", "e edit (right.md)", "space pause"):
@@ -77,7 +77,7 @@ def test_the_foot_names_the_keys_that_do_something_now(dev: Keyed) -> None:
 
 
 @pytest.mark.slow
-def test_a_step_is_asked_again_and_its_difference_shown_to_the_end(dev: Keyed) -> None:
+def test_a_step_is_repeated_and_its_full_difference_shown(dev: DevTerminal) -> None:
     seen = dev.press("s", "1 reused, 1 made; 1 artifact changed")
     assert "repeating: right/draft" in seen
     assert "score: 4 → 5" in seen
@@ -88,9 +88,9 @@ def test_a_step_is_asked_again_and_its_difference_shown_to_the_end(dev: Keyed) -
 
 
 @pytest.mark.slow
-def test_what_waits_is_answered_here_and_the_run_goes_on(dev: Keyed, folder: Path) -> None:
+def test_a_waiting_question_is_answered_and_the_run_continues(dev: DevTerminal, folder: Path) -> None:
     assert "Which one?" in dev.press("a", "2\\) right")
-    dev.type(f"{SEQUENCE}[B\r")
+    dev.type(f"{ESCAPE}[B\r")
     assert "choice: wrote choice.md" in dev.next("2 reused, 0 made; 1 artifact changed")
     assert (folder / "runs" / "dev-pair" / "choice.md").read_text() == "It is right.\n"
     dev.press("?", r"keys: .*quit")
@@ -99,7 +99,7 @@ def test_what_waits_is_answered_here_and_the_run_goes_on(dev: Keyed, folder: Pat
 
 
 @pytest.mark.slow
-def test_a_question_that_is_left_open_still_waits(dev: Keyed) -> None:
+def test_a_question_that_is_left_open_keeps_waiting(dev: DevTerminal) -> None:
     dev.press("a", "2\\) right")
     assert "left open: 1 question of choice" in dev.press("\x03", "waiting for answers · ")
     dev.type("q")
@@ -107,7 +107,7 @@ def test_a_question_that_is_left_open_still_waits(dev: Keyed) -> None:
 
 
 @pytest.mark.slow
-def test_an_artifact_is_edited_and_read_at_once(dev: Keyed, folder: Path) -> None:
+def test_an_edited_artifact_is_read_immediately(dev: DevTerminal, folder: Path) -> None:
     seen = dev.press("e", "2 reused, 0 made; 1 artifact changed")
     assert ("edited: right.md" in seen, "+by hand" in seen) == (True, True)
     assert (folder / "runs" / "dev-pair" / "right.md").read_text() == "Score 4: good\nby hand\n"
@@ -116,7 +116,7 @@ def test_an_artifact_is_edited_and_read_at_once(dev: Keyed, folder: Path) -> Non
 
 
 @pytest.mark.slow
-def test_while_it_is_paused_nothing_is_asked(dev: Keyed, folder: Path) -> None:
+def test_no_calls_are_made_while_paused(dev: DevTerminal, folder: Path) -> None:
     dev.press(" ", "paused: no new calls are made")
     edit(folder / "skills" / "pair" / "right.md", "Write the right", "Kindly write the right")
     assert "makes 1 call, " in dev.next("makes 1 call, ")
@@ -128,10 +128,10 @@ def test_while_it_is_paused_nothing_is_asked(dev: Keyed, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_above_the_limit_a_yes_is_waited_for(folder: Path) -> None:
-    with serve(scored) as wire:
-        priced(folder, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1000, output: 1000}\n")
-        dev = Keyed("pair", "tea", "--ask-above", "0.01")
+def test_calls_above_the_limit_wait_for_confirmation(folder: Path) -> None:
+    with serve(reply_with_score) as wire:
+        configure_prices(folder, wire, "models:\n  x:m: {window: 32000, max_output: 1000, input: 1000, output: 1000}\n")
+        dev = DevTerminal("pair", "tea", "--ask-above", "0.01")
         dev.next("press y to confirm, or save a file to start over")
         dev.next("confirm 2 calls · y confirm")
         time.sleep(0.3)
@@ -148,7 +148,7 @@ def test_above_the_limit_a_yes_is_waited_for(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_terminal_is_as_it_was_whatever_ends_it(dev: Keyed, number: signal.Signals) -> None:
+def test_the_terminal_is_restored_after_any_signal(dev: DevTerminal, number: signal.Signals) -> None:
     assert not dev.reads_lines()
     dev.process.send_signal(number)
     assert dev.process.wait(20) == 130
@@ -157,7 +157,7 @@ def test_the_terminal_is_as_it_was_whatever_ends_it(dev: Keyed, number: signal.S
 
 
 @pytest.mark.slow
-def test_while_it_is_stopped_the_terminal_is_as_it_was(dev: Keyed) -> None:
+def test_the_terminal_is_restored_while_dev_is_stopped(dev: DevTerminal) -> None:
     dev.process.send_signal(signal.SIGTSTP)
     os.waitid(os.P_PID, dev.process.pid, os.WSTOPPED)
     assert dev.reads_lines()
@@ -169,7 +169,7 @@ def test_while_it_is_stopped_the_terminal_is_as_it_was(dev: Keyed) -> None:
 
 
 @pytest.mark.slow
-def test_the_terminal_is_as_it_was_when_the_run_is_lost(dev: Keyed, folder: Path) -> None:
+def test_the_terminal_is_restored_when_the_run_is_lost(dev: DevTerminal, folder: Path) -> None:
     (folder / "runs" / "dev-pair" / ".run" / "lock").unlink()
     assert "was removed or replaced" in dev.press("s", "was removed or replaced")
     assert dev.process.wait(20) == 1
@@ -178,9 +178,9 @@ def test_the_terminal_is_as_it_was_when_the_run_is_lost(dev: Keyed, folder: Path
 
 
 @pytest.mark.slow
-def test_without_colours_there_are_none(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_disables_colours(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    dev = Keyed("pair", "tea", "--script", "script.yaml")
+    dev = DevTerminal("pair", "tea", "--script", "script.yaml")
     seen = dev.next("waiting for answers · .*quit")
     assert "\x1b[2m" not in seen
     assert "\x1b[2K" in seen
@@ -189,8 +189,8 @@ def test_without_colours_there_are_none(folder: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_a_terminal_that_cannot_move_back_gets_lines(folder: Path) -> None:
-    dev = Keyed("pair", "tea", "--script", "script.yaml", term="dumb")
+def test_a_dumb_terminal_gets_plain_lines(folder: Path) -> None:
+    dev = DevTerminal("pair", "tea", "--script", "script.yaml", term="dumb")
     seen = dev.next("watching for changes, Ctrl-C quits; keys: .*quit")
     assert "\x1b" not in seen
     assert "repeating: right\r\n" in dev.press("p", "1 reused, 1 made")
@@ -199,14 +199,14 @@ def test_a_terminal_that_cannot_move_back_gets_lines(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_was_answered_before_a_list_was_left_is_kept(folder: Path) -> None:
+def test_answers_given_before_leaving_a_list_are_kept(folder: Path) -> None:
     edit(
         folder / "skills" / "pair" / "choice.md",
         "ask: {text: Which one?, choices: [left, right]}",
         "ask: [{id: why, text: Why so?}, {id: one, text: Which one?, choices: [left, right]}]",
     )
     edit(folder / "skills" / "pair" / "choice.md", "which.answer |", "which.answers[0].answer |")
-    dev = Keyed("pair", "tea", "--script", "script.yaml")
+    dev = DevTerminal("pair", "tea", "--script", "script.yaml")
     dev.next("waiting for answers · ")
     dev.press("a", "Why so\\?")
     dev.next(" >")

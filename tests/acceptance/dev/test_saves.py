@@ -1,4 +1,4 @@
-"""Hot reload through the command line: a run, an edit, a broken file, an edit again."""
+"""Hot reload through the command line: a run, an edit, a broken file and another edit."""
 
 from collections.abc import Callable
 from subprocess import PIPE, STDOUT, Popen
@@ -15,13 +15,13 @@ SCRIPTED = ("--model", "scripted:default")
 
 
 def start_dev(*arguments: str) -> Popen[str]:
-    """`skillrun dev greeting Ada`, with all that it says in one pipe."""
+    """`skillrun dev greeting Ada`, with all output in one pipe."""
     streams = {"stdout": PIPE, "stderr": STDOUT, "text": True}
     return start_skillrun("dev", "greeting", "Ada", *arguments, unbuffered=True, **streams)
 
 
-def told(run: Popen[str]) -> list[str]:
-    """The lines up to the one that says that it watches."""
+def read_turn(run: Popen[str]) -> list[str]:
+    """The output lines up to the next `watching` line."""
     assert run.stdout is not None
     lines: list[str] = []
     for line in run.stdout:
@@ -33,65 +33,65 @@ def told(run: Popen[str]) -> list[str]:
 
 @pytest.mark.row("X3")
 @pytest.mark.finding("FP12")
-def test_a_save_asks_what_it_changed_and_a_broken_file_changes_nothing(project: Call) -> None:
+def test_a_save_repeats_affected_calls_and_a_broken_file_changes_nothing(project: Call) -> None:
     folder = project("greeting")
     draft, send = (folder / "skills" / "greeting" / f"{name}.md" for name in ("draft", "send"))
-    told_cost = '- {say: "About {{ run.estimate.calls | default(0) }} calls."}'
-    text = send.read_text().replace("steps:\n", f"steps:\n  {told_cost}\n", 1)
+    cost_step = '- {say: "About {{ run.estimate.calls | default(0) }} calls."}'
+    text = send.read_text().replace("steps:\n", f"steps:\n  {cost_step}\n", 1)
     send.write_text(text)
     with start_dev(*SCRIPTED) as run:
         try:
-            first = told(run)
+            first = read_turn(run)
             assert first[0] == f"starting dev-greeting in {folder / 'runs' / 'dev-greeting'}"
             assert [line[:9] for line in first if "completed" in line].count("completed") == 1
             assert "send: About 2 calls." in first
             assert first[-1].endswith("calls: 0 reused, 2 made; 2 artifacts changed")
             send.write_text(text.replace("To ", "For ").replace("About", "Around"))
-            edited = told(run)
+            edited = read_turn(run)
             assert "send: Around 2 calls." in edited
             assert edited[-1].endswith("calls: 2 reused, 0 made; 1 artifact changed")
             assert "  +For Ada:" in edited
             send.write_text(text.replace("phases.draft", "phases.draff"))
-            broken = told(run)
+            broken = read_turn(run)
             assert broken[-2] == "still using the last valid version; fix the file and save it"
             assert "Nothing was run" not in "\n".join(broken)
             draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
             send.write_text(text)
-            mended = told(run)
-            assert "calling greeting/draft/words/writer/1.1" in mended
-            assert "changed: greeting.md" in mended
+            fixed = read_turn(run)
+            assert "calling greeting/draft/words/writer/1.1" in fixed
+            assert "changed: greeting.md" in fixed
             workflow = folder / "workflows" / "greeting.md"
-            written = workflow.read_text()
-            workflow.unlink()  # as an editor does that writes another file in its place
-            gone = told(run)
-            assert gone[-3:-1] == ["error: there is no workflow `greeting`", broken[-2]]
-            workflow.write_text(written)
-            last = told(run)
+            workflow_text = workflow.read_text()
+            workflow.unlink()  # as an editor does that replaces the file on saving
+            removed = read_turn(run)
+            assert removed[-3:-1] == ["error: there is no workflow `greeting`", broken[-2]]
+            workflow.write_text(workflow_text)
+            last = read_turn(run)
             assert last[-1].endswith("calls: 2 reused, 0 made; 0 artifacts changed")
-            assert "send: About 2 calls." not in last, "it was said in the turn before"
+            assert "send: About 2 calls." not in last, "the previous turn printed it"
         finally:
             run.terminate()
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM10")
-def test_a_run_that_is_lost_is_not_watched_any_longer(project: Call) -> None:
+def test_dev_ends_when_the_run_is_lost(project: Call) -> None:
     folder = project("greeting")
     with start_dev(*SCRIPTED) as run:
-        told(run)
+        read_turn(run)
         state = (folder / "runs" / "dev-greeting" / "state.md").read_text()
         (folder / "runs" / "dev-greeting" / ".run" / "lock").unlink()
         send = folder / "skills" / "greeting" / "send.md"
         send.write_text(send.read_text().replace("To ", "For "))
-        said = run.communicate()[0]
-    assert (run.returncode, "lock was removed or replaced" in said, "Traceback" in said) == (1, True, False), said
+        output = run.communicate()[0]
+    assert (run.returncode, "lock was removed or replaced" in output, "Traceback" in output) == (1, True, False), output
     assert (folder / "runs" / "dev-greeting" / "state.md").read_text() == state
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z2")
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_sent_nothing(
+def test_a_save_of_models_yaml_redirects_calls_but_an_untrusted_provider_gets_none(
     project: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project("greeting")
@@ -109,43 +109,43 @@ def test_a_save_of_models_yaml_moves_the_calls_and_what_it_makes_untrusted_is_se
         providers(old.url)
         with start_dev() as run:
             try:
-                assert told(run)[-1].startswith("completed")
-                first = len(old.asked)
+                assert read_turn(run)[-1].startswith("completed")
+                old_count = len(old.asked)
                 providers(new.url)
-                told(run)
+                read_turn(run)
                 draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
-                assert told(run)[-1].startswith("completed")
-                assert (len(old.asked), len(new.asked) > 0) == (first, True), "another address"
-                heard = len(new.asked)
+                assert read_turn(run)[-1].startswith("completed")
+                assert (len(old.asked), len(new.asked) > 0) == (old_count, True), "another address"
+                new_count = len(new.asked)
                 providers(new.url, old.url)
-                told(run)
+                read_turn(run)
                 writer.write_text(writer.read_text().replace("model: fast", "model: y:m"))
-                assert told(run)[-1].startswith("completed")
-                assert (len(old.asked) > first, len(new.asked)) == (True, heard), "another provider"
-                first = len(old.asked)
+                assert read_turn(run)[-1].startswith("completed")
+                assert (len(old.asked) > old_count, len(new.asked)) == (True, new_count), "another provider"
+                old_count = len(old.asked)
                 providers(new.url, old.url, ", key: MY_API_KEY")
-                told(run)
+                read_turn(run)
                 draft.write_text(draft.read_text().replace("Kindly greet ", "Gladly greet "))
-                refused = "\n".join(told(run))
+                refused = "\n".join(read_turn(run))
                 assert "nothing is sent to y at" in refused
                 assert "`skillrun trust` to review what this project requests" in refused
-                assert (len(old.asked), len(new.asked)) == (first, heard)
+                assert (len(old.asked), len(new.asked)) == (old_count, new_count)
             finally:
                 run.terminate()
 
 
 @pytest.mark.slow
 @pytest.mark.row("X3")
-def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
+def test_rerun_repeats_the_selected_phases(project: Call) -> None:
     project("greeting")
-    ended = []
+    summaries = []
     for more in ((), ("--rerun", "send"), ("--rerun", "draft+"), ()):
         with start_dev(*SCRIPTED, *more) as run:
             try:
-                ended.append(told(run)[-1].split("; ", 1)[1])
+                summaries.append(read_turn(run)[-1].split("; ", 1)[1])
             finally:
                 run.terminate()
-    assert ended == [
+    assert summaries == [
         "calls: 0 reused, 2 made; 2 artifacts changed",
         "calls: 2 reused, 0 made; 0 artifacts changed",
         "calls: 0 reused, 2 made; 0 artifacts changed",
@@ -153,13 +153,13 @@ def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
     ]
 
 
-def test_a_workflow_to_watch_has_to_be_there(project: Call, skillrun: Call) -> None:
+def test_an_unknown_workflow_is_refused(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("dev", "greting", "Ada")
     assert (done.code, done.err) == (2, "error: there is no workflow `greting`\nhint: did you mean `greeting`?\n")
 
 
-def test_a_phase_to_run_again_has_to_be_there(project: Call, skillrun: Call) -> None:
+def test_an_unknown_phase_to_rerun_is_refused(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("dev", "greeting", "Ada", "--rerun", "drafft")
     assert (done.code, done.err.splitlines()[1]) == (2, "hint: did you mean `draft`?")

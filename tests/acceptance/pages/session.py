@@ -1,12 +1,12 @@
-"""What a page of the documentation says to write and to type, done in a folder, and what it shows, compared.
+"""Follows a documentation page in a folder: writes its files, runs its commands and compares their output.
 
 A fence of a page is one of these:
 
-- `… file=PATH`: a file that is written.
-- `… line=PATH after=TEXT`: lines that are added to a file, below the line that is TEXT.
-- `console`: commands behind `$`, each with what it shows. `…` stands for anything in a line, and alone on a line for
-  any lines. `skillrun` runs in this process, everything else in a shell; nobody is there to be asked.
-- `sh`: commands that a reader types and a test cannot: of `skillrun` the command and its options have to be there.
+- `… file=PATH`: a file to write.
+- `… line=PATH after=TEXT`: lines to add to a file, below the line that is TEXT.
+- `console`: commands after `$`, each with its output. `…` matches any text in a line, and alone on a line any lines.
+  `skillrun` runs in this process and other commands in a shell, both without input.
+- `sh`: commands that a reader runs and a test cannot: a `skillrun` command and its options must exist.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from markdown_it import MarkdownIt
 
 from skillrun.cli.main import main
 
-NOBODY: Final = " < /dev/null"
-BUG: Final = 3
-_VARIES: Final = (
+NO_INPUT: Final = " < /dev/null"
+INTERNAL_ERROR: Final = 3
+_VARYING: Final = (
     (re.compile(r"\b\d+\.\d s\b"), "… s"),
     (re.compile(r"\b[\d,]+ tokens in, [\d,]+ out\b"), "… tokens in, … out"),
     (re.compile(r"\b\d+ (files|KB)\b"), r"… \1"),
@@ -41,43 +41,44 @@ _VARIES: Final = (
 
 @dataclass(frozen=True)
 class Fence:
-    """A fence of a page: the words behind it, its text, and the number of the text's first line."""
+    """A fence of a page: its attributes, its text, and the number of the text's first line."""
 
     language: str
-    words: dict[str, str]
+    attributes: dict[str, str]
     text: str
     line: int
 
 
 @dataclass(frozen=True)
-class Typed:
-    """A command that a page says to type, and what it shows."""
+class PageCommand:
+    """A command on a page, with the output that the page shows."""
 
     command: str
     output: str
 
 
-class Differs(AssertionError):
-    """A page shows something else than there is."""
+class PageMismatch(AssertionError):
+    """A page shows something other than the actual output."""
 
 
 def fences(page: str) -> Iterator[Fence]:
-    """The fences of a page that stand for themselves, from the first to the last."""
+    """Yield the fences of a page in order."""
     for token in MarkdownIt().parse(page):
         if token.type == "fence" and token.map is not None:
             language, *words = shlex.split(token.info) or [""]
-            yield Fence(language, dict(word.partition("=")[::2] for word in words), token.content, token.map[0] + 1)
+            attributes = dict(word.partition("=")[::2] for word in words)
+            yield Fence(language, attributes, token.content, token.map[0] + 1)
 
 
-def typed(text: str) -> Iterator[Typed]:
-    """The commands of a `console` fence, each with the lines below it."""
+def page_commands(text: str) -> Iterator[PageCommand]:
+    """Yield the commands of a `console` fence, each with the lines below it."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, output = part.partition("\n")
-        yield Typed(command, output)
+        yield PageCommand(command, output)
 
 
 class Session:
-    """A reader who does what a page says, in an empty folder."""
+    """A reader who follows a page in an empty folder."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.top = folder
@@ -86,40 +87,40 @@ class Session:
         patch.chdir(folder)
         patch.setenv("COLUMNS", "100")
 
-    def do(self, fence: Fence) -> str:
-        """The fence's text with what its commands show now. Raises Differs where that is something else."""
-        if "file" in fence.words:
-            path = Path(fence.words["file"])
+    def run_fence(self, fence: Fence) -> str:
+        """Write the fence's file or run its commands; returns its text with the current output."""
+        if "file" in fence.attributes:
+            path = Path(fence.attributes["file"])
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fence.text, encoding="utf-8")
-        elif "line" in fence.words:
-            self.add(Path(fence.words["line"]), fence.words["after"], fence.text)
+        elif "line" in fence.attributes:
+            self.add_lines(Path(fence.attributes["line"]), fence.attributes["after"], fence.text)
         elif fence.language == "console":
-            return "".join(self.shown(each) for each in typed(fence.text))
+            return "".join(self.run_command(each) for each in page_commands(fence.text))
         elif fence.language == "sh":
             for command in fence.text.splitlines():
-                self.known(command)
+                self.check_command(command)
         return fence.text
 
     @staticmethod
-    def add(path: Path, after: str, text: str) -> None:
-        """Put lines below the one line that says `after`, as an author would."""
+    def add_lines(path: Path, after: str, text: str) -> None:
+        """Insert lines below the only line that is `after`, as an author would."""
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         places = [number for number, line in enumerate(lines) if line.strip() == after]
         assert len(places) == 1, f"{path} has the line `{after}` {len(places)} times"
         lines.insert(places[0] + 1, text)
         path.write_text("".join(lines), encoding="utf-8")
 
-    def shown(self, each: Typed) -> str:
-        """The command and its output: the page's where that fits, else what there is."""
+    def run_command(self, each: PageCommand) -> str:
+        """Run a command; returns it with the page's output if that matches, else with the actual output."""
         output = self.output(each.command)
-        assert self.code != BUG, output
-        fits = re.fullmatch(pattern(each.output), output) is not None
-        return f"$ {each.command}\n{each.output if fits else self.settled(output)}"
+        assert self.code != INTERNAL_ERROR, output
+        is_match = re.fullmatch(output_pattern(each.output), output) is not None
+        return f"$ {each.command}\n{each.output if is_match else self.normalize(output)}"
 
     def output(self, command: str) -> str:
-        """What a command shows, with errors where they come."""
-        words = shlex.split(command.removesuffix(NOBODY))
+        """Run a command; returns its output and errors."""
+        words = shlex.split(command.removesuffix(NO_INPUT))
         match words:
             case ["cd", folder]:
                 self.patch.chdir(folder)
@@ -139,15 +140,15 @@ class Session:
         return done.stdout + done.stderr
 
     def skillrun(self, arguments: list[str]) -> str:
-        shown = io.StringIO()
-        with open(os.devnull) as nothing, pytest.MonkeyPatch.context() as patch:  # noqa: PTH123 (a device)
-            patch.setattr("sys.stdin", nothing)
-            with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+        output = io.StringIO()
+        with open(os.devnull) as devnull, pytest.MonkeyPatch.context() as patch:  # noqa: PTH123 (a device)
+            patch.setattr("sys.stdin", devnull)
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 self.code = main(arguments)
-        return shown.getvalue()
+        return output.getvalue()
 
-    def known(self, command: str) -> None:
-        """Refuse a command of skillrun that there is none of, or an option that it does not have."""
+    def check_command(self, command: str) -> None:
+        """Refuse a skillrun command or option that does not exist."""
         words = shlex.split(command, comments=True)
         if words[:1] != ["skillrun"]:
             return
@@ -156,25 +157,25 @@ class Session:
         for option in (word.partition("=")[0] for word in words if word.startswith("--")):
             assert re.search(rf"{option}\b", usage), f"`{command}`: there is no {option}"
 
-    def settled(self, output: str) -> str:
-        """The output without what is another one each time."""
+    def normalize(self, output: str) -> str:
+        """Replace the parts of an output that vary between runs."""
         text = output.replace(str(self.top), "…")
-        for expression, words in _VARIES:
+        for expression, words in _VARYING:
             text = expression.sub(words, text)
         return text
 
 
-def pattern(output: str) -> str:
-    """What an output has to be like."""
+def output_pattern(output: str) -> str:
+    """The regular expression that an output must match."""
     lines = [r"(?:.*\n)*?" if line == "…\n" else re.escape(line).replace("…", ".*") for line in output.splitlines(True)]
     return "".join(lines)
 
 
-def followed(page: str, session: Session) -> str:
-    """The page with what its commands show now; the same text where nothing differs."""
+def follow_page(page: str, session: Session) -> str:
+    """The page with the current output of its commands; the same text if nothing differs."""
     lines = page.splitlines(keepends=True)
-    for fence in reversed([(each, session.do(each)) for each in fences(page)]):
-        (before, after) = fence
+    for fence in reversed([(each, session.run_fence(each)) for each in fences(page)]):
+        (before, replacement) = fence
         end = before.line + len(before.text.splitlines())
-        lines[before.line : end] = after.splitlines(keepends=True)
+        lines[before.line : end] = replacement.splitlines(keepends=True)
     return "".join(lines)

@@ -1,4 +1,4 @@
-"""Commands and options that pages name are there; what can be run of three older pages shows what they say."""
+"""Commands and options on pages exist, and those of three older pages that a test can run print what is shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skillrun.cli.workflow import workflow_command
 from skillrun.extensions.workers.commands.submit import submit_command
 from skillrun.library.roots import package_library
 from skillrun.watch.command import dev_command
-from tests.acceptance.pages.session import Differs, Session, fences, typed
+from tests.acceptance.pages.session import PageMismatch, Session, fences, page_commands
 
 TOP: Final = Path(__file__).parents[3]
 SHIPPED: Final = {path.stem for path in (package_library() / "workflows").glob("*.md")}
@@ -29,19 +29,19 @@ PAGES: Final = [page for page in pages() if "/decisions/" not in page and page !
 _INLINE: Final = re.compile(r"(?<!`)`(skillrun [^`\n]+)`(?!`)")
 
 
-def named(page: str) -> Iterator[str]:
-    """The command lines that a page has in fences and in its text."""
+def command_lines(page: str) -> Iterator[str]:
+    """Yield the command lines in the text and fences of a page."""
     yield from _INLINE.findall(page)
     for fence in fences(page):
         if fence.language == "console":
-            yield from (each.command for each in typed(fence.text))
+            yield from (each.command for each in page_commands(fence.text))
         elif fence.language == "sh":
             yield from fence.text.replace("\\\n", " ").splitlines()
 
 
 @cache
 def options_of(name: str, inner: str) -> frozenset[str] | None:
-    """The options of a command; None where that is a workflow of a page's own, or stands for any."""
+    """The options of a command; None for a workflow that the page defines, or a placeholder."""
     if name in ("dev", "submit") and inner in SHIPPED:
         command: click.Command = dev_command(inner) if name == "dev" else submit_command(inner)
     elif name in COMMANDS:
@@ -58,67 +58,67 @@ def options_of(name: str, inner: str) -> frozenset[str] | None:
 
 @pytest.mark.row("A4")
 @pytest.mark.parametrize("page", PAGES)
-def test_a_command_that_a_page_names_is_there(page: str) -> None:
-    for line in named((TOP / page).read_text(encoding="utf-8")):
+def test_commands_and_options_on_a_page_exist(page: str) -> None:
+    for line in command_lines((TOP / page).read_text(encoding="utf-8")):
         try:
             words = shlex.split(line, comments=True)
-        except ValueError:  # a line of several, or a quote that stands for itself
+        except ValueError:  # part of a command, or a literal quote
             continue
         if words[:1] != ["skillrun"] or len(words) == 1 or words[1].startswith("-"):
             continue
         name, inner = words[1], next(iter(words[2:]), "")
         options = options_of(name, inner)
         assert options is not None or name in EXAMPLES or not re.fullmatch(r"[a-z-]+", name), line
-        written = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
+        used_options = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
         if options is not None and not (name in ("dev", "submit") and inner not in SHIPPED):
-            assert written <= options | {"--help"}, line
+            assert used_options <= options | {"--help"}, line
 
 
-def _review(folder: Path) -> None:
-    """The project of the page about reviews, with a change to review."""
+def _write_review_project(folder: Path) -> None:
+    """Write the project of the page about reviews, with a change to review."""
     for fence in fences((TOP / "docs" / "how-to" / "review.md").read_text(encoding="utf-8")):
-        if "file" in fence.words:
-            path = folder / fence.words["file"]
+        if "file" in fence.attributes:
+            path = folder / fence.attributes["file"]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(fence.text, encoding="utf-8")
     (folder / "change.py").write_text("lock.acquire()\n", encoding="utf-8")
 
 
-def _finished(folder: Path) -> None:
-    """The finished run of the documentation, as in a clone."""
+def _copy_finished_run(folder: Path) -> None:
+    """Copy the finished run of the documentation, as in a clone."""
     shutil.copytree(TOP / "docs" / "finished", folder, dirs_exist_ok=True)
     (folder / "runs" / "reminders" / ".run").chmod(0o755)
 
 
-def _nothing(_folder: Path) -> None:
-    """No project."""
+def _write_nothing(_folder: Path) -> None:
+    """The page needs no project."""
 
 
 @pytest.mark.parametrize(
-    ("page", "given", "commands"),
+    ("page", "prepare", "commands"),
     [
-        ("testing.md", _review, ["skillrun test"]),
-        ("running.md", _finished, ["skillrun show reminders architecture draft"]),
-        ("hint.md", _nothing, ['skillrun hint "Let admins delete users in production"']),
+        ("testing.md", _write_review_project, ["skillrun test"]),
+        ("running.md", _copy_finished_run, ["skillrun show reminders architecture draft"]),
+        ("hint.md", _write_nothing, ['skillrun hint "Let admins delete users in production"']),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_older_page_shows_what_there_is(
+def test_an_older_page_shows_the_actual_output(
     page: str,
-    given: Callable[[Path], None],
+    prepare: Callable[[Path], None],
     commands: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given(tmp_path)
+    prepare(tmp_path)
     session, done = Session(tmp_path, monkeypatch), []
     for fence in fences((TOP / "docs" / page).read_text(encoding="utf-8")):
-        if "file" in fence.words and page == "testing.md":
-            session.do(fence)
-        for each in typed(fence.text) if fence.language == "console" else ():
+        if "file" in fence.attributes and page == "testing.md":
+            session.run_fence(fence)
+        for each in page_commands(fence.text) if fence.language == "console" else ():
             if each.command in commands:
-                shown = session.shown(each)
+                shown = session.run_command(each)
                 if shown != f"$ {each.command}\n{each.output}":
-                    raise Differs(shown)
+                    raise PageMismatch(shown)
                 done.append(each.command)
     assert done == commands

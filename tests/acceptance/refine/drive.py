@@ -19,7 +19,7 @@ from skillrun.runtime import session
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.runtime.run import Session
 from skillrun.store.local.local_store import LocalStore
-from tests.acceptance.drive import NAME, Driver, Logged, in_flight
+from tests.acceptance.drive import NAME, Driver, LoggingGateway, in_flight
 
 
 class Sessions(Driver):
@@ -49,7 +49,7 @@ class Sessions(Driver):
     async def _run(self, runs: Path) -> int:
         answers = runs / "answers.yaml"
         answers.write_text(json.dumps(self.leg.get("answers") or {}))
-        gateway = Logged(self.leg["script"], runs / "calls.log")
+        gateway = LoggingGateway(self.leg["script"], runs / "calls.log")
         person = open_responder(unattended=False, answers=answers, terminal=False)
         setting = Session(self.program, self.catalogue, gateway, person, project=self.project, override="scripted:x")
         if (runs / NAME / "state.md").exists():

@@ -1,4 +1,4 @@
-"""What tests of stores share: an empty store that the environment names."""
+"""Shared fixtures: an empty store that the environment names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from skillrun.cli.options import STORE_VARIABLE
-from skillrun.extensions.workers.commands import open_store as opening
+from skillrun.extensions.workers.commands import open_store as store_module
 from skillrun.extensions.workers.dispatch import install
 from skillrun.extensions.workers.postgres.migrations import migrate
 from tests.servers.postgres import empty
@@ -19,14 +19,14 @@ def database(postgres: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with empty() as url:
         monkeypatch.setenv(STORE_VARIABLE, url)
         yield url
-        opening.open_database(url).close()
-        opening.open_database.cache_clear()
-        opening.open_store.cache_clear()
+        store_module.open_database(url).close()
+        store_module.open_database.cache_clear()
+        store_module.open_store.cache_clear()
 
 
 @pytest.fixture
 def store(database: str) -> str:
     """The URL of an empty store, which the environment names."""
-    migrate(opening.open_database(database))
-    install(opening.open_database(database))
+    migrate(store_module.open_database(database))
+    install(store_module.open_database(database))
     return database

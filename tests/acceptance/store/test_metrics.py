@@ -1,4 +1,4 @@
-"""A worker tells what it counts, and whether its store answers, at the one address that was typed."""
+"""A worker serves its metrics and the health of its store at the configured address only."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from skillrun.models.messages import NULL_LISTENER, ModelError, Request
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.syntax.diagnostics import UsageError
 from tests.acceptance.conftest import Call, Make
-from tests.acceptance.store.test_workers import SCRIPTED, status, until
+from tests.acceptance.store.test_workers import SCRIPTED, status, wait_until
 from tests.launcher import run_python, start_skillrun
 
 
 @pytest.fixture
 def worker(tmp_path: Path, store: str) -> Iterator[tuple[Popen[str], str]]:
-    """A worker that tells its metrics, and where."""
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    typed = ("worker", "--lease", "2", "--metrics", ":0")
-    with start_skillrun(*typed, unbuffered=True, cwd=elsewhere, stdout=PIPE, text=True) as process:
+    """A worker that serves metrics, and their URL."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    command = ("worker", "--lease", "2", "--metrics", ":0")
+    with start_skillrun(*command, unbuffered=True, cwd=folder, stdout=PIPE, text=True) as process:
         assert process.stdout is not None
         yield process, process.stdout.readline().split()[1].removesuffix(",")
         process.kill()
 
 
-def got(url: str) -> str:
-    """What is answered there; this process opens no sockets."""
+def fetch(url: str) -> str:
+    """Get a URL in a separate process, because this one opens no sockets."""
     program = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode(), end='')"
     done = run_python("-c", program, url, stdout=PIPE, text=True)
     assert done.returncode == 0
@@ -43,51 +43,51 @@ def got(url: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.row("W6")
-def test_a_worker_counts_runs_calls_tokens_take_overs_and_statements(
+def test_a_worker_counts_runs_calls_tokens_takeovers_and_statements(
     project: Make, skillrun: Call, store: str, worker: tuple[Popen[str], str]
 ) -> None:
     project("greeting")
     _, url = worker
     assert url.startswith("http://127.0.0.1:")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
-    until(lambda: status(store, "ada") == "completed")
-    told = until(lambda: (text := got(url)).count('skillrun_runs_total{outcome="completed"} 1.0') and text)
-    assert 'skillrun_calls_total{model="scripted:x",outcome="answered"} 2.0' in told
-    assert 'skillrun_tokens_total{kind="input",model="scripted:x"}' in told
-    assert "skillrun_take_overs_total 0.0" in told
-    assert "skillrun_lost_leases_total 0.0" in told
-    assert "skillrun_runs_most 10.0" in told
-    assert "skillrun_statement_seconds_count" in told
-    assert "Ada" not in told
-    assert got(url.replace("/metrics", "/healthz")).startswith("the store answered ")
+    wait_until(lambda: status(store, "ada") == "completed")
+    metrics = wait_until(lambda: (text := fetch(url)).count('skillrun_runs_total{outcome="completed"} 1.0') and text)
+    assert 'skillrun_calls_total{model="scripted:x",outcome="answered"} 2.0' in metrics
+    assert 'skillrun_tokens_total{kind="input",model="scripted:x"}' in metrics
+    assert "skillrun_take_overs_total 0.0" in metrics
+    assert "skillrun_lost_leases_total 0.0" in metrics
+    assert "skillrun_runs_most 10.0" in metrics
+    assert "skillrun_statement_seconds_count" in metrics
+    assert "Ada" not in metrics
+    assert fetch(url.replace("/metrics", "/healthz")).startswith("the store answered ")
     assert skillrun("submit", "greeting", "Beth", "--in", "1h", "--name", "lost", *SCRIPTED).code == 0
     open_database(store).rows("DELETE FROM procrastinate_jobs WHERE args ->> 'run' = 'lost'")
-    left = "status = 'running', owner = 'gone', lease_until = now() - interval '1 s'"
-    open_database(store).script(f"UPDATE runs SET {left} WHERE name = 'lost'")
-    until(lambda: "skillrun_take_overs_total 1.0" in got(url))
+    expire = "status = 'running', owner = 'gone', lease_until = now() - interval '1 s'"
+    open_database(store).script(f"UPDATE runs SET {expire} WHERE name = 'lost'")
+    wait_until(lambda: "skillrun_take_overs_total 1.0" in fetch(url))
 
 
-def _asked(metrics: Metrics, path: str) -> tuple[str, str]:
-    said: list[Any] = []
-    answer: Callable[..., Any] = _make_app(metrics, 10)
-    body = b"".join(answer({"PATH_INFO": path, "REQUEST_METHOD": "GET"}, lambda status, _headers: said.append(status)))
-    return said[0], body.decode()
+def _get(metrics: Metrics, path: str) -> tuple[str, str]:
+    statuses: list[Any] = []
+    app: Callable[..., Any] = _make_app(metrics, 10)
+    body = b"".join(app({"PATH_INFO": path, "REQUEST_METHOD": "GET"}, lambda status, _headers: statuses.append(status)))
+    return statuses[0], body.decode()
 
 
 @pytest.mark.row("W6")
-def test_a_store_that_has_not_answered_lately_is_told_as_no_health() -> None:
+def test_a_store_that_has_not_answered_recently_is_unhealthy() -> None:
     metrics = Metrics(1)
     metrics.statement(0.01)
-    assert _asked(metrics, "/healthz")[0] == "200 OK"
+    assert _get(metrics, "/healthz")[0] == "200 OK"
     metrics._heard_at -= 11
-    assert _asked(metrics, "/healthz") == ("503 Service Unavailable", "the store answered 11 s ago\n")
-    assert _asked(metrics, "/else")[0] == "404 Not Found"
+    assert _get(metrics, "/healthz") == ("503 Service Unavailable", "the store answered 11 s ago\n")
+    assert _get(metrics, "/else")[0] == "404 Not Found"
     metrics.count_outcome("lost")
     assert b"skillrun_lost_leases_total 1.0" in generate_latest(metrics.registry)
 
 
 @pytest.mark.row("W6")
-def test_attempts_without_a_reply_are_counted_by_why() -> None:
+def test_failed_attempts_are_counted_by_kind() -> None:
     metrics = Metrics(1)
 
     class Failing(ScriptedGateway):
@@ -99,7 +99,7 @@ def test_attempts_without_a_reply_are_counted_by_why() -> None:
 
 
 @pytest.mark.row("W6")
-def test_without_a_host_it_is_this_machine_alone(skillrun: Call, store: str) -> None:
+def test_an_address_without_a_host_is_local(skillrun: Call, store: str) -> None:
     assert parse_address(":9464") == parse_address("9464") == ("127.0.0.1", 9464)
     assert parse_address("0.0.0.0:9464") == ("0.0.0.0", 9464)
     assert parse_address("[::1]:9464") == ("::1", 9464)

@@ -1,4 +1,4 @@
-"""A run is for the workers of its queue, whatever becomes of it; a queue that nobody serves is said."""
+"""A run stays in its queue, and a queue that no worker serves is reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skillrun.extensions.workers.postgres.queue import DueRun
 from skillrun.extensions.workers.postgres.roster import WorkerHeartbeat
 from skillrun.extensions.workers.postgres.row import RunRow
 from tests.acceptance.conftest import Call, Make
-from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+from tests.acceptance.store.test_workers import SCRIPTED, start, status, wait_until  # noqa: F401 (`start` is a fixture)
 
 pytestmark = pytest.mark.row("W2")
 Start = Callable[..., Popen[bytes]]
@@ -27,7 +27,7 @@ def queue_of(store: str, run: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.row("W4")
-def test_a_worker_takes_the_runs_of_its_queues_alone_and_without_one_those_that_name_none(
+def test_a_worker_takes_only_runs_of_its_queues_or_of_the_default_queue(
     project: Make,
     skillrun: Call,
     store: str,
@@ -37,20 +37,20 @@ def test_a_worker_takes_the_runs_of_its_queues_alone_and_without_one_those_that_
     for run, queue in (("plain", ()), ("big", ("--queue", "gpu")), ("far", ("--queue", "eu"))):
         assert skillrun("submit", "greeting", "Ada", "--name", run, *queue, *SCRIPTED).code == 0
     first = start()
-    until(lambda: status(store, "plain") == "completed")
+    wait_until(lambda: status(store, "plain") == "completed")
     assert (status(store, "big"), status(store, "far")) == ("queued", "queued")
     start("--queue", "gpu", "--queue", "other")
-    until(lambda: status(store, "big") == "completed")
+    wait_until(lambda: status(store, "big") == "completed")
     first.terminate()
     assert first.wait(60) == 0
     assert skillrun("submit", "greeting", "Ada", "--name", "next", *SCRIPTED).code == 0
     assert skillrun("submit", "greeting", "Ada", "--name", "more", "--queue", "other", *SCRIPTED).code == 0
-    until(lambda: status(store, "more") == "completed")
+    wait_until(lambda: status(store, "more") == "completed")
     assert (status(store, "next"), status(store, "far")) == ("queued", "queued")
 
 
 @pytest.mark.slow
-def test_a_job_that_says_otherwise_changes_nothing_since_the_row_decides(
+def test_the_row_of_a_run_overrides_its_job(
     project: Make,
     skillrun: Call,
     store: str,
@@ -65,16 +65,16 @@ def test_a_job_that_says_otherwise_changes_nothing_since_the_row_decides(
         dispatch.wake(run)
     dispatch.close()
     start()
-    until(lambda: open_database(store).rows("SELECT count(*) FROM procrastinate_jobs") == [(0,)])
+    wait_until(lambda: open_database(store).rows("SELECT count(*) FROM procrastinate_jobs") == [(0,)])
     assert skillrun("submit", "greeting", "Cid", *SCRIPTED).code == 0
-    until(lambda: status(store, "cid") == "completed")
+    wait_until(lambda: status(store, "cid") == "completed")
     assert open_database(store).rows("SELECT name, epoch FROM runs WHERE status = 'queued' ORDER BY name") == [
         ("ada", 0),
         ("bob", 0),
     ]
 
 
-def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_cancel(
+def test_a_run_keeps_its_queue_through_a_pause_an_answer_a_failure_and_a_cancellation(
     project: Make, skillrun: Call, store: str
 ) -> None:
     folder = project("visit")
@@ -102,30 +102,30 @@ def test_a_run_stays_in_its_queue_over_a_pause_an_answer_a_drain_a_death_and_a_c
 
 
 @pytest.mark.row("W6")
-def test_runs_in_a_queue_that_no_worker_serves_are_said(project: Make, skillrun: Call, store: str) -> None:
+def test_runs_in_a_queue_that_no_worker_serves_are_reported(project: Make, skillrun: Call, store: str) -> None:
     project("greeting")
     roster = open_store(store).roster
     roster.record_heartbeat(WorkerHeartbeat("a-1", "a", 1, 10, 30, "1"), begins=True)
     roster.record_heartbeat(WorkerHeartbeat("b-2", "b", 2, 10, 30, "1", ("gpu", "eu")), begins=True)
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).err == ""
     assert skillrun("submit", "greeting", "Bob", "--queue", "gpu", *SCRIPTED).err == ""
-    alone = skillrun("submit", "greeting", "Cid", "--queue", "gpus", *SCRIPTED)
-    assert alone.err == "no worker serves the queue `gpus` now; `skillrun worker --queue gpus` starts one\n"
-    told = skillrun("workers")
-    assert [" ".join(line.split()[:-9]) for line in told.out.splitlines()[1:3]] == [
+    unserved = skillrun("submit", "greeting", "Cid", "--queue", "gpus", *SCRIPTED)
+    assert unserved.err == "no worker serves the queue `gpus` now; `skillrun worker --queue gpus` starts one\n"
+    workers = skillrun("workers")
+    assert [" ".join(line.split()[:-9]) for line in workers.out.splitlines()[1:3]] == [
         "a-1 there default",
         "b-2 there gpu, eu",
     ]
-    word = "1 run waits in the queue `gpus`, which no worker serves; `skillrun worker --queue gpus` starts one\n"
-    assert told.err == word
-    for gone in ("draining = true", "draining = false, seen_at = now() - interval '31 s'"):
-        open_database(store).rows(f"UPDATE workers SET {gone} WHERE name = 'b-2'")
+    notice = "1 run waits in the queue `gpus`, which no worker serves; `skillrun worker --queue gpus` starts one\n"
+    assert workers.err == notice
+    for change in ("draining = true", "draining = false, seen_at = now() - interval '31 s'"):
+        open_database(store).rows(f"UPDATE workers SET {change} WHERE name = 'b-2'")
         listed = skillrun("workers", "--json").json
         assert (listed["unserved"], listed["workers"][1]["queues"]) == ({"gpu": 1, "gpus": 1}, ["gpu", "eu"])
 
 
 @pytest.mark.parametrize("name", ["", "GPU", "a b", "-gpu", "g" * 41, "gpu,eu"])
-def test_a_queue_has_a_plain_name(project: Make, skillrun: Call, store: str, name: str) -> None:
+def test_an_invalid_queue_name_is_refused(project: Make, skillrun: Call, store: str, name: str) -> None:
     project("greeting")
     for command in (("submit", "greeting", "Ada"), ("worker",)):
         done = skillrun(*command, "--queue", name)
@@ -133,9 +133,7 @@ def test_a_queue_has_a_plain_name(project: Make, skillrun: Call, store: str, nam
     assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
 
 
-def test_an_input_that_is_called_like_an_option_of_submit_has_a_name_of_its_own(
-    project: Make, skillrun: Call, store: str
-) -> None:
+def test_an_input_named_like_a_submit_option_gets_a_prefix(project: Make, skillrun: Call, store: str) -> None:
     file = project("greeting") / "workflows/greeting.md"
     before, phases, after = file.read_text().partition("\nphases:")
     file.write_text(f"{before}\n  queue?: string, where to stand{phases}{after}")
@@ -146,7 +144,7 @@ def test_an_input_that_is_called_like_an_option_of_submit_has_a_name_of_its_own(
 
 
 @pytest.mark.slow
-def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_stay(
+def test_unfinished_jobs_of_dead_workers_are_removed_and_others_stay(
     store: str,
     start: Start,  # noqa: F811
 ) -> None:
@@ -159,29 +157,29 @@ def test_jobs_that_dead_workers_left_under_way_are_removed_and_those_of_others_s
     """)
     start()
     left = "SELECT task_name, args FROM procrastinate_jobs WHERE status = 'doing' ORDER BY task_name DESC"
-    until(lambda: open_database(store).rows(left) == [("skillrun.go_on", {"run": "2"}), ("another.task", {})])
+    wait_until(lambda: open_database(store).rows(left) == [("skillrun.go_on", {"run": "2"}), ("another.task", {})])
 
 
 @pytest.mark.slow
 @pytest.mark.row("W4")
 @pytest.mark.parametrize("job", ["lost", "late"])
-def test_a_run_for_later_whose_job_is_lost_or_late_is_begun_by_the_sweep_once_it_is_due(
+def test_the_sweep_starts_a_scheduled_run_whose_job_is_lost_or_late(
     project: Make,
     skillrun: Call,
     store: str,
     start: Start,  # noqa: F811
     job: str,
 ) -> None:
-    """Whether it is due the server's clock says; a job is late where the clock of who submitted was ahead."""
+    """The server's clock decides whether a run is due; a job is late if the submitting clock was ahead."""
     project("greeting")
     assert skillrun("submit", "greeting", "Ada", "--in", "1h", *SCRIPTED).code == 0
-    left = "SELECT not_before - now() BETWEEN interval '59 minutes' AND interval '1 h' FROM runs"
-    assert open_database(store).rows(left) == [(True,)]
+    is_scheduled = "SELECT not_before - now() BETWEEN interval '59 minutes' AND interval '1 h' FROM runs"
+    assert open_database(store).rows(is_scheduled) == [(True,)]
     if job == "lost":
         open_database(store).rows("DELETE FROM procrastinate_jobs")
     start()
     assert skillrun("submit", "greeting", "Bob", *SCRIPTED).code == 0
-    until(lambda: status(store, "bob") == "completed")
+    wait_until(lambda: status(store, "bob") == "completed")
     assert status(store, "ada") == "queued"
     open_database(store).rows("UPDATE runs SET not_before = now() WHERE name = 'ada'")
-    until(lambda: status(store, "ada") == "completed")
+    wait_until(lambda: status(store, "ada") == "completed")

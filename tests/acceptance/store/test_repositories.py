@@ -1,4 +1,4 @@
-"""A run names a repository as URL@COMMIT, and its worker fetches it; what cannot travel is said before it is sent."""
+"""A run names a repository as URL@COMMIT for its worker to fetch; a path that cannot be sent is refused first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Call, Make
-from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+from tests.acceptance.store.test_workers import SCRIPTED, start, status, wait_until  # noqa: F401 (`start` is a fixture)
 from tests.unit.extensions.workers.test_fetching import COMMIT, committed, git, origin  # noqa: F401 (`origin` is a fixture)
 
 pytestmark = pytest.mark.row("W5")
@@ -35,7 +35,7 @@ steps:
 
 @pytest.fixture
 def project(project: Make) -> Path:
-    """A project with a workflow that reads `a.txt` of what its input `repo` is."""
+    """A project whose workflow reads `a.txt` from its input `repo`."""
     folder = project()
     (folder / "workflows").mkdir()
     (folder / "skills/look").mkdir(parents=True)
@@ -46,40 +46,40 @@ def project(project: Make) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("project")
-def test_a_worker_fetches_the_repository_and_every_worker_calls_it_the_same(
+def test_every_worker_fetches_the_repository_under_the_same_name(
     origin: Path,  # noqa: F811
     skillrun: Call,
     store: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wanted = committed(origin)
-    typed = f"{wanted.url}@{wanted.sha}"
-    done = skillrun("submit", "look", "shelf", "--repo", typed, *SCRIPTED)
+    pin = committed(origin)
+    repository = f"{pin.url}@{pin.sha}"
+    done = skillrun("submit", "look", "shelf", "--repo", repository, *SCRIPTED)
     assert done.code == 0, done.err
-    assert f"a worker fetches {wanted.url} at {wanted.sha[:12]}: at most 200 MB" in done.out
+    assert f"a worker fetches {pin.url} at {pin.sha[:12]}: at most 200 MB" in done.out
     ((request,),) = open_database(store).rows("SELECT request FROM runs")
-    assert request["inputs"]["repo"] == f"../repositories/origin-{wanted.sha}"
+    assert request["inputs"]["repo"] == f"../repositories/origin-{pin.sha}"
     for machine in ("one", "two"):
-        assert skillrun("submit", "look", "shelf", "--name", machine, "--repo", typed, *SCRIPTED).code == 0
+        assert skillrun("submit", "look", "shelf", "--name", machine, "--repo", repository, *SCRIPTED).code == 0
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
         assert skillrun("work", machine, "--file-urls").out == f"{machine}: completed\n"
-        assert f"../repositories/origin-{wanted.sha} says first" in skillrun("logs", machine).out
+        assert f"../repositories/origin-{pin.sha} says first" in skillrun("logs", machine).out
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("project")
-def test_a_repository_that_a_worker_cannot_have_leaves_the_run_to_others_and_says_why(
+def test_a_worker_that_cannot_fetch_leaves_the_run_to_others_with_a_reason(
     origin: Path,  # noqa: F811
     skillrun: Call,
     store: str,
     start: object,  # noqa: F811
 ) -> None:
-    wanted = committed(origin)
-    assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{wanted.url}@{wanted.sha}", *SCRIPTED).code == 0
+    pin = committed(origin)
+    assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{pin.url}@{pin.sha}", *SCRIPTED).code == 0
     start()  # type: ignore[operator]
-    left = until(lambda: skillrun("workers", "--json").json["left"])
-    assert "file:// URLs are not allowed here" in left["x"]
+    declined = wait_until(lambda: skillrun("workers", "--json").json["left"])
+    assert "file:// URLs are not allowed here" in declined["x"]
     assert "`x` was declined by " in skillrun("workers").err
     shown = skillrun("show", "x")
     assert shown.code == 2
@@ -91,7 +91,7 @@ def test_a_repository_that_a_worker_cannot_have_leaves_the_run_to_others_and_say
 
 
 @pytest.mark.usefixtures("project")
-def test_a_commit_that_is_not_there_fails_the_run_with_a_word(
+def test_a_missing_commit_fails_the_run_with_a_message(
     origin: Path,  # noqa: F811
     skillrun: Call,
     store: str,
@@ -105,7 +105,7 @@ def test_a_commit_that_is_not_there_fails_the_run_with_a_word(
 
 
 @pytest.mark.slow
-def test_a_path_that_does_not_travel_is_refused_before_anything_is_sent(
+def test_a_path_that_cannot_be_sent_is_refused_before_submission(
     project: Path,
     origin: Path,  # noqa: F811
     skillrun: Call,
@@ -115,7 +115,7 @@ def test_a_path_that_does_not_travel_is_refused_before_anything_is_sent(
     for name in ("built", "code"):
         (project / name).mkdir()
         (project / name / "a.txt").write_text(name)
-    for typed, message in {
+    for repository, message in {
         str(origin): "is outside of the project and is not sent",
         "../origin": "is outside of the project and is not sent",
         "built": "which has no files to send",
@@ -123,11 +123,11 @@ def test_a_path_that_does_not_travel_is_refused_before_anything_is_sent(
         "https://host/x.git@main": "is not a repository URL with a full commit hash",
         f"https://me:hush@host/x.git@{COMMIT}": "must not contain credentials",
     }.items():
-        refused = skillrun("submit", "look", "x", "--repo", typed, *SCRIPTED)
+        refused = skillrun("submit", "look", "x", "--repo", repository, *SCRIPTED)
         assert (refused.code, message in refused.err) == (2, True), refused.err
         assert "hush" not in refused.err
     assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
-    for run, typed in {"a": str(project / "code"), "b": "code", "c": "./code/"}.items():
-        assert skillrun("submit", "look", "x", "--name", run, "--repo", typed, *SCRIPTED).code == 0
+    for run, repository in {"a": str(project / "code"), "b": "code", "c": "./code/"}.items():
+        assert skillrun("submit", "look", "x", "--name", run, "--repo", repository, *SCRIPTED).code == 0
         assert skillrun("work", run).out == f"{run}: completed\n"
         assert "code says code" in skillrun("logs", run).out

@@ -1,4 +1,4 @@
-"""Who works on a store, and what is in it, is seen from anywhere."""
+"""The workers and runs of a store are listed on any machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skillrun.extensions.workers.postgres.database import Database, Rows
 from skillrun.extensions.workers.postgres.roster import WorkerHeartbeat
 from skillrun.extensions.workers.postgres.stored_run import _OVERVIEW
 from tests.acceptance.conftest import Call, Make
-from tests.acceptance.store.test_workers import SCRIPTED, start, status, until  # noqa: F401 (`start` is a fixture)
+from tests.acceptance.store.test_workers import SCRIPTED, start, status, wait_until  # noqa: F401 (`start` is a fixture)
 from tests.launcher import start_skillrun
 
 Start = Callable[..., Any]
@@ -21,7 +21,7 @@ Start = Callable[..., Any]
 
 @pytest.mark.slow
 @pytest.mark.row("W6")
-def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
+def test_workers_are_listed_with_their_runs_until_they_end(
     project: Make,
     skillrun: Call,
     store: str,
@@ -32,7 +32,7 @@ def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
         "0 runs queued, 0 running, 0 waiting for a user",
     ]
     worker = start("--runs", "3")
-    (listed,) = until(lambda: skillrun("workers", "--json").json["workers"])
+    (listed,) = wait_until(lambda: skillrun("workers", "--json").json["workers"])
     assert (listed["status"], listed["runs"], listed["most"]) == ("there", [], 3)
     assert listed["worker"].endswith(f"-{worker.pid}")
     open_database(store).rows(
@@ -48,9 +48,7 @@ def test_workers_are_listed_with_what_they_work_on_and_go_when_they_end(
 
 @pytest.mark.slow
 @pytest.mark.row("W6")
-def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun_it(
-    project: Make, skillrun: Call, store: str
-) -> None:
+def test_following_the_log_of_a_submitted_run_waits_for_a_worker(project: Make, skillrun: Call, store: str) -> None:
     folder = project("greeting")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -64,23 +62,23 @@ def test_the_log_of_a_run_that_was_just_submitted_waits_until_a_worker_has_begun
     assert skillrun("submit", "greeting", "Bob", *SCRIPTED).code == 0
     assert skillrun("logs", "bob").code == 2
     assert skillrun("cancel", "bob").code == 0
-    over = skillrun("logs", "-f", "bob")
-    assert (over.code, "`bob` never started and is cancelled" in over.err) == (2, True)
+    cancelled = skillrun("logs", "-f", "bob")
+    assert (cancelled.code, "`bob` never started and is cancelled" in cancelled.err) == (2, True)
 
 
 @pytest.mark.row("W6")
-def test_a_worker_that_was_not_heard_of_for_a_lease_is_said_to_be_lost(skillrun: Call, store: str) -> None:
+def test_a_worker_without_a_heartbeat_for_a_lease_is_listed_as_lost(skillrun: Call, store: str) -> None:
     roster = open_store(store).roster
     roster.record_heartbeat(WorkerHeartbeat("a-1", "a", 1, 10, 30, "1"), begins=True)
     roster.record_heartbeat(WorkerHeartbeat("b-2", "b", 2, 10, 30, "1"), begins=True)
     open_database(store).rows("UPDATE workers SET seen_at = now() - interval '31 s' WHERE name = 'b-2'")
-    called = skillrun("workers")
-    assert [line.split()[:2] for line in called.out.splitlines() if line.startswith(("a-1", "b-2"))] == [
+    listing = skillrun("workers")
+    assert [line.split()[:2] for line in listing.out.splitlines() if line.startswith(("a-1", "b-2"))] == [
         ["a-1", "there"],
         ["b-2", "lost"],
     ]
     assert (
-        called.err == "no heartbeat: b-2; other workers take over their runs, and `skillrun worker` starts a worker\n"
+        listing.err == "no heartbeat: b-2; other workers take over their runs, and `skillrun worker` starts a worker\n"
     )
     open_database(store).rows("UPDATE workers SET seen_at = now() - interval '8 d' WHERE name = 'b-2'")
     roster.remove_worker("a-1")
@@ -89,7 +87,7 @@ def test_a_worker_that_was_not_heard_of_for_a_lease_is_said_to_be_lost(skillrun:
 
 @pytest.mark.slow
 @pytest.mark.row("W6")
-def test_runs_of_a_store_are_listed_by_one_statement_whatever_their_number(
+def test_listing_runs_takes_one_statement_for_any_number_of_runs(
     project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("greeting")
@@ -104,26 +102,26 @@ def test_runs_of_a_store_are_listed_by_one_statement_whatever_their_number(
         ("a1", "completed"),
         ("a0", "cancelled"),
     ]
-    for wanted in ("interrupted", "completed", "cancelled"):
-        assert [run["status"] for run in skillrun("runs", "--status", wanted, "--json").json] == [wanted]
+    for status_name in ("interrupted", "completed", "cancelled"):
+        assert [run["status"] for run in skillrun("runs", "--status", status_name, "--json").json] == [status_name]
     assert skillrun("runs", "--status", "running", "--json").json == []
     assert [run["run"] for run in skillrun("runs", "--limit", "1", "--json").json] == ["a2"]
     assert skillrun("runs", "--status", "gone").code == 2
 
-    asked: list[object] = []
+    statements: list[object] = []
     rows = Database.rows
 
-    def noted(self: Database, *given: Any) -> Rows:
-        asked.append(given)
-        return rows(self, *given)
+    def record(self: Database, *arguments: Any) -> Rows:
+        statements.append(arguments)
+        return rows(self, *arguments)
 
-    monkeypatch.setattr(Database, "rows", noted)
+    monkeypatch.setattr(Database, "rows", record)
     assert len(open_store(store).runs.overview()) == 3
-    assert len(asked) == 1
+    assert len(statements) == 1
 
 
 @pytest.mark.row("W6")
-def test_the_newest_of_one_status_are_found_by_an_index_among_any_number_of_others(skillrun: Call, store: str) -> None:
+def test_the_newest_runs_of_a_status_are_found_by_an_index(skillrun: Call, store: str) -> None:
     database = open_database(store)
     database.rows(
         "INSERT INTO runs (name, status) SELECT 'r' || n, CASE n % 1000 WHEN 0 THEN 'failed' ELSE 'completed' END "
@@ -137,7 +135,7 @@ def test_the_newest_of_one_status_are_found_by_an_index_among_any_number_of_othe
 
 
 @pytest.mark.slow
-def test_runs_in_a_folder_are_limited_too(project: Make, skillrun: Call) -> None:
+def test_runs_in_a_folder_are_limited_and_filtered(project: Make, skillrun: Call) -> None:
     project("greeting")
     for name in ("one", "two"):
         assert skillrun("greeting", "Ada", "--name", name, *SCRIPTED).code == 0

@@ -1,4 +1,4 @@
-"""Every command works on runs that stand in a store, and a run goes there and back as it is."""
+"""Every command works on runs in a store, and a run is imported and exported unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAN = ("plan", "Add a dark mode", "--mode", "rapid", "--unattended", *SCRIPTED)
 
 
 def contents(run: Path) -> dict[str, bytes]:
-    """The files of a run by their names, but for what the engine keeps."""
+    """The files of a run by name, without those of the engine."""
     files = (path for path in run.rglob("*") if path.is_file() and ".run" not in path.parts)
     return {path.relative_to(run).as_posix(): path.read_bytes() for path in files}
 
@@ -34,19 +34,19 @@ def records(run: Path) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_a_run_begins_waits_goes_on_and_is_looked_at_in_a_store(project: Make, skillrun: Call, store: str) -> None:
+def test_a_run_in_a_store_starts_waits_resumes_and_is_shown(project: Make, skillrun: Call, store: str) -> None:
     folder = project("visit")
-    begun = skillrun("visit", *SCRIPTED)
-    assert begun.code == 75
-    assert "resume with `skillrun resume visit`" in begun.out.splitlines()[-1]
+    started = skillrun("visit", *SCRIPTED)
+    assert started.code == 75
+    assert "resume with `skillrun resume visit`" in started.out.splitlines()[-1]
     assert [(run["run"], run["status"]) for run in skillrun("runs", "--json").json] == [("visit", "waiting")]
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("resume", "visit", "--answers", "answers.yaml")
     assert done.code == 0
     assert "folder: `visit` in the store postgres" in done.out
     assert "note.md" in done.out
-    told = skillrun("show", "visit", "--json").json
-    assert (told["status"], told["round"], told["artifacts"]) == ("completed", 2, ["visit.md", "note.md"])
+    report = skillrun("show", "visit", "--json").json
+    assert (report["status"], report["round"], report["artifacts"]) == ("completed", 2, ["visit.md", "note.md"])
     assert "choose: answered from the prepared answers: where = the lake" in skillrun("logs", "visit").out
     assert skillrun("show", "visit", "plan").code == 0
     assert not (folder / "runs").exists()
@@ -64,7 +64,7 @@ def test_the_option_names_a_store_as_the_environment_does(
 
 
 @pytest.mark.slow
-def test_a_plan_asks_and_writes_in_a_store_what_it_does_in_a_folder(
+def test_a_plan_makes_the_same_calls_and_files_in_a_store_as_in_a_folder(
     project: Make, skillrun: Call, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project()
@@ -72,18 +72,18 @@ def test_a_plan_asks_and_writes_in_a_store_what_it_does_in_a_folder(
     assert skillrun("export", "plan").code == 0
     monkeypatch.delenv(STORE_VARIABLE)
     assert skillrun(*PLAN, "--name", "other").code == 0
-    ours, theirs = contents(folder / "runs" / "plan"), contents(folder / "runs" / "other")
-    assert {name: ours[name] for name in ours if name.endswith(".md") and "/" not in name and name != "state.md"} == {
-        name: theirs[name] for name in theirs if name.endswith(".md") and "/" not in name and name != "state.md"
-    }
+    stored, local = contents(folder / "runs" / "plan"), contents(folder / "runs" / "other")
+    assert {
+        name: stored[name] for name in stored if name.endswith(".md") and "/" not in name and name != "state.md"
+    } == {name: local[name] for name in local if name.endswith(".md") and "/" not in name and name != "state.md"}
     runs = [records(folder / "runs" / name) for name in ("plan", "other")]
-    asked = [[row[1:4] for row in rows if row[1] in ("sent", "reply")] for rows in runs]
-    assert asked[0] == asked[1]
-    assert asked[0]
+    calls = [[row[1:4] for row in rows if row[1] in ("sent", "reply")] for rows in runs]
+    assert calls[0] == calls[1]
+    assert calls[0]
 
 
 @pytest.mark.slow
-def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
+def test_a_run_is_imported_and_exported_byte_for_byte_and_resumes_in_the_store(
     project: Make, skillrun: Call, store: str
 ) -> None:
     folder = project("visit")
@@ -97,19 +97,19 @@ def test_a_run_goes_into_a_store_and_back_byte_for_byte_and_goes_on_there(
     assert records(after) == records(before)
     assert (after / ".run" / "transcript.ndjson").read_bytes() == (before / ".run" / "transcript.ndjson").read_bytes()
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
-    asked = len(records(before))
+    count = len(records(before))
     assert skillrun("resume", "visit", "--answers", "answers.yaml").code == 0
     assert skillrun("show", "visit", "--json").json["usage"]["calls"] > 0
-    assert len(records(before)) == asked
+    assert len(records(before)) == count
 
 
 @pytest.mark.slow
-def test_answers_are_left_in_a_store_and_go_with_the_run(project: Make, skillrun: Call, store: str) -> None:
+def test_answers_are_kept_in_a_store_and_exported_with_the_run(project: Make, skillrun: Call, store: str) -> None:
     folder = project("visit")
     assert skillrun("visit", *SCRIPTED).code == 75
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
-    left = skillrun("answers", "visit", "--answers", "answers.yaml")
-    assert (left.code, left.out.splitlines()[-1]) == (0, "next: `skillrun resume visit`")
+    saved = skillrun("answers", "visit", "--answers", "answers.yaml")
+    assert (saved.code, saved.out.splitlines()[-1]) == (0, "next: `skillrun resume visit`")
     assert skillrun("export", "visit").code == 0
     for run in ("visit", "runs/visit"):
         assert skillrun("resume", run, "--adopt").code == 0
@@ -117,9 +117,7 @@ def test_answers_are_left_in_a_store_and_go_with_the_run(project: Make, skillrun
 
 
 @pytest.mark.parametrize("direction", ["import", "export"])
-def test_a_name_that_is_taken_is_refused_and_nothing_is_changed(
-    project: Make, skillrun: Call, store: str, direction: str
-) -> None:
+def test_a_taken_name_is_refused_and_nothing_changes(project: Make, skillrun: Call, store: str, direction: str) -> None:
     folder = project("greeting")
     assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
     assert skillrun("export", "ada").code == 0
@@ -130,13 +128,13 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_changed(
     assert (contents(folder / "runs" / "ada"), skillrun("show", "ada", "--json").json) == before
 
 
-def test_a_run_that_another_process_has_is_left_to_it(project: Make, skillrun: Call, store: str) -> None:
+def test_a_run_that_another_process_executes_is_refused(project: Make, skillrun: Call, store: str) -> None:
     project("visit")
     assert skillrun("visit", *SCRIPTED).code == 75
-    held = (
+    claim = (
         "UPDATE runs SET status = 'running', owner = 'process 1 on elsewhere', lease_until = now() + interval '1 min'"
     )
-    open_database(store).rows(held)
+    open_database(store).rows(claim)
     done = skillrun("resume", "visit")
     assert done.code == 1
     assert "visit is being run by process 1 on elsewhere" in done.err
@@ -144,7 +142,7 @@ def test_a_run_that_another_process_has_is_left_to_it(project: Make, skillrun: C
     assert skillrun("resume", "visit").code == 75
 
 
-def test_a_database_becomes_a_store_once_and_a_newer_one_is_left_unchanged(
+def test_a_database_is_migrated_once_and_a_newer_store_is_left_unchanged(
     project: Make, skillrun: Call, database: str
 ) -> None:
     project("greeting")
@@ -176,7 +174,7 @@ def test_a_database_becomes_a_store_once_and_a_newer_one_is_left_unchanged(
         ("postgresql://nobody@127.0.0.1:9/none", 1, "does not answer"),
     ],
 )
-def test_a_store_that_cannot_be_had_is_said_and_nothing_begins(
+def test_an_unavailable_store_is_reported_and_nothing_starts(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, url: str, code: int, message: str
 ) -> None:
     folder = project("greeting")
@@ -190,7 +188,7 @@ def test_a_store_that_cannot_be_had_is_said_and_nothing_begins(
 @pytest.mark.parametrize(
     "command", [("submit", "greeting", "Ada", *SCRIPTED), ("worker",), ("work", "x"), ("workers",), ("cancel", "x")]
 )
-def test_a_store_that_is_away_at_the_start_is_said_by_all_that_works_on_it(
+def test_each_command_on_a_store_reports_that_it_does_not_answer(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     project("greeting")
@@ -201,7 +199,7 @@ def test_a_store_that_is_away_at_the_start_is_said_by_all_that_works_on_it(
     assert "check that it is running, and check its URL" in done.err
 
 
-def test_a_user_without_rights_is_refused_and_nothing_is_changed(
+def test_a_user_without_privileges_is_refused_and_nothing_changes(
     project: Make, skillrun: Call, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("greeting")
@@ -235,7 +233,7 @@ def test_a_user_without_rights_is_refused_and_nothing_is_changed(
         ("13.0.0", "CockroachDB CCL v23.1.11", "is not PostgreSQL: CockroachDB CCL v23.1.11"),
     ],
 )
-def test_a_server_that_is_too_old_or_only_speaks_as_one_is_refused_with_what_is_needed(
+def test_a_server_that_is_too_old_or_not_postgres_is_refused_with_the_requirement(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, version: str, words: str, message: str
 ) -> None:
     project("greeting")
@@ -250,7 +248,7 @@ def test_a_server_that_is_too_old_or_only_speaks_as_one_is_refused_with_what_is_
 
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.parametrize("more", ["", "?sslmode=disable&gssencmode=disable"])
-def test_a_server_of_something_else_is_said_to_be_no_store(
+def test_a_server_of_another_protocol_is_refused(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
     project("greeting")

@@ -1,4 +1,4 @@
-"""A store that an earlier version has left is brought up to date, and this version goes on with what was under way."""
+"""A store of an earlier version is migrated, and this version completes its unfinished runs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from skillrun.extensions.workers.postgres.migrations import load_migrations
 from tests.acceptance.conftest import Call
 
 pytestmark = pytest.mark.row("W2")
-BEFORE = 9
-LEFT = Path(__file__).with_name(f"version-{BEFORE}.sql")
+PREVIOUS = 9
+DUMP = Path(__file__).with_name(f"version-{PREVIOUS}.sql")
 RECORDS = "SELECT run, seq, kind, address, fingerprint, body, chain FROM records WHERE epoch = 1 ORDER BY run, seq"
 
 
 @pytest.fixture
-def left(database: str) -> str:
-    """A database with what the version before has left in it."""
-    open_database(database).script(LEFT.read_text())
+def old_store(database: str) -> str:
+    """A database with the data of the previous version."""
+    open_database(database).script(DUMP.read_text())
     return database
 
 
 @pytest.mark.slow
-def test_runs_in_flight_on_the_version_before_go_on_to_their_end(left: str, skillrun: Call, tmp_path: Path) -> None:
-    database = open_database(left)
+def test_unfinished_runs_of_the_previous_version_complete(old_store: str, skillrun: Call, tmp_path: Path) -> None:
+    database = open_database(old_store)
     before = database.rows(RECORDS)
     assert [(run, kind) for run, _, kind, *_ in before] == [
         (1, "text"), (1, "sent"), (1, "reply"), (1, "wrote"), (1, "sent"), (2, "summary"),
     ]  # fmt: skip
     refused = skillrun("work", "ada")
-    missing = [number for number in load_migrations() if number > BEFORE]
+    missing = [number for number in load_migrations() if number > PREVIOUS]
     assert f"lacks version {', '.join(map(str, missing))}, which this skillrun needs" in refused.err
     assert database.rows(RECORDS) == before
     assert f"applied version {', '.join(map(str, missing))}\n" in skillrun("store", "migrate").out
@@ -42,8 +42,8 @@ def test_runs_in_flight_on_the_version_before_go_on_to_their_end(left: str, skil
     assert skillrun("work", "trip").out.endswith("trip: completed\n")
     assert "where = the lake" in skillrun("logs", "trip").out
     assert database.rows(RECORDS) == before
-    asked = "SELECT address, fingerprint FROM records WHERE kind = 'reply' GROUP BY 1, 2 HAVING count(*) > 1"
-    assert database.rows(asked) == []
-    listed = skillrun("pull", "ada", str(tmp_path / "ada"), "--json").json["written"]
-    assert {f"n{number}.md" for number in range(4)} <= set(listed)
+    duplicates = "SELECT address, fingerprint FROM records WHERE kind = 'reply' GROUP BY 1, 2 HAVING count(*) > 1"
+    assert database.rows(duplicates) == []
+    written = skillrun("pull", "ada", str(tmp_path / "ada"), "--json").json["written"]
+    assert {f"n{number}.md" for number in range(4)} <= set(written)
     assert {status for (status,) in database.rows("SELECT status FROM runs")} == {"completed"}

@@ -1,4 +1,4 @@
-"""A person's edit of a run in a store, on any machine, meets the rule of a laptop: it is kept, and nothing is lost."""
+"""Edits of a stored run on any machine follow the rule for local runs: they are kept, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.row("W5")
 
 @pytest.fixture
 def artifact(project: Make, skillrun: Call, store: str) -> str:
-    """The name of an artifact of a run `ada` that is over."""
+    """The name of an artifact of the completed run `ada`."""
     project("greeting")
     assert skillrun("greeting", "Ada", "--name", "ada", *SCRIPTED).code == 0
     return next(name for name in _edits().list_files() if name != "state.md" and "/" not in name)
@@ -44,7 +44,7 @@ def _editor(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VISUAL", raising=False)
 
 
-def test_an_edit_is_in_the_store_and_counts_as_one_by_hand(
+def test_an_edit_is_saved_in_the_store_and_counts_as_manual(
     artifact: str, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _editor(tmp_path, 'echo mine >> "$1"', monkeypatch)
@@ -59,27 +59,27 @@ def test_an_edit_is_in_the_store_and_counts_as_one_by_hand(
     assert "belongs to the run itself" in skillrun("edit", "ada", "state.md").err
 
 
-def test_what_somebody_else_has_changed_meanwhile_stays_and_ones_own_is_kept_here(
+def test_a_conflicting_edit_is_saved_locally_and_the_stored_version_stays(
     artifact: str, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edits, before = _edits(), _edits().list_files()[artifact]
     _editor(tmp_path, 'echo mine > "$1"', monkeypatch)
     put = RunEdits.put
 
-    def late(self: RunEdits, wanted: dict[str, Edit]) -> None:
+    def put_after_another_edit(self: RunEdits, wanted: dict[str, Edit]) -> None:
         put(edits, {artifact: Edit(b"theirs\n", before)})
         put(self, wanted)
 
-    monkeypatch.setattr(RunEdits, "put", late)
+    monkeypatch.setattr(RunEdits, "put", put_after_another_edit)
     refused = skillrun("edit", "ada", artifact)
     assert refused.code == 1
     assert "was changed by another user meanwhile" in refused.err
-    kept = Path(refused.err.rsplit("your version is in ", 1)[1].strip())
-    assert kept.read_text() == "mine\n"
+    local_copy = Path(refused.err.rsplit("your version is in ", 1)[1].strip())
+    assert local_copy.read_text() == "mine\n"
     assert _content(artifact) == "theirs\n"
 
 
-def test_what_was_pulled_and_changed_is_pushed_and_what_is_new_too(artifact: str, skillrun: Call) -> None:
+def test_a_push_sends_changed_and_new_files(artifact: str, skillrun: Call) -> None:
     pulled = skillrun("pull", "ada", "copy")
     assert pulled.code == 0, pulled.err
     assert (Path("copy") / artifact).read_text() == _content(artifact)
@@ -90,8 +90,8 @@ def test_what_was_pulled_and_changed_is_pushed_and_what_is_new_too(artifact: str
     (Path("copy") / ".env").write_text("KEY=secret\n")
     (Path("copy") / "id_rsa").write_text("secret\n")
     (Path("copy") / "away.md").symlink_to("/etc/passwd")
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind("copy/socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("copy/socket")
         os.mkfifo("copy/pipe")
         pushed = skillrun("push", "ada", "copy", "--json")
     assert pushed.code == 0, pushed.err
@@ -101,7 +101,7 @@ def test_what_was_pulled_and_changed_is_pushed_and_what_is_new_too(artifact: str
     assert skillrun("push", "ada", "copy").out == "pushed 0 files to ada\n"
 
 
-def test_where_both_sides_changed_nothing_is_written_and_the_others_gets_a_name_beside(
+def test_a_conflicting_push_writes_nothing_and_a_pull_adds_the_stored_version_under_a_new_name(
     artifact: str, skillrun: Call
 ) -> None:
     assert skillrun("pull", "ada", "copy").code == 0
@@ -114,19 +114,19 @@ def test_where_both_sides_changed_nothing_is_written_and_the_others_gets_a_name_
     assert "new.md" not in _edits().list_files()
     pulled = skillrun("pull", "ada", "copy", "--json")
     assert pulled.code == 1
-    beside = pulled.json["beside"][artifact]
-    assert beside == artifact.replace(".md", ".new.md")
-    assert (Path("copy") / beside).read_text() == "theirs\n"
+    stored_copy = pulled.json["beside"][artifact]
+    assert stored_copy == artifact.replace(".md", ".new.md")
+    assert (Path("copy") / stored_copy).read_text() == "theirs\n"
     assert (Path("copy") / artifact).read_text() == "mine\n"
     assert skillrun("push", "ada", "copy").code == 2
-    (Path("copy") / beside).unlink()
+    (Path("copy") / stored_copy).unlink()
     assert skillrun("push", "ada", "copy").code == 0
     assert _content(artifact) == "mine\n"
     assert _content("new.md") == "new\n"
-    assert beside not in _edits().list_files()
+    assert stored_copy not in _edits().list_files()
 
 
-def test_a_folder_that_is_something_else_is_left_alone(artifact: str, skillrun: Call) -> None:
+def test_an_unrelated_folder_is_left_unchanged(artifact: str, skillrun: Call) -> None:
     Path("mine").mkdir()
     (Path("mine") / "a.md").write_text("a")
     assert "is not a copy of a run" in skillrun("pull", "ada", "mine").err
@@ -134,7 +134,7 @@ def test_a_folder_that_is_something_else_is_left_alone(artifact: str, skillrun: 
     assert [path.name for path in Path("mine").iterdir()] == ["a.md"]
 
 
-def test_a_push_is_all_or_nothing_and_writes_no_file_of_the_engine(artifact: str) -> None:
+def test_a_push_is_all_or_nothing_and_writes_no_engine_files(artifact: str) -> None:
     before = _edits().list_files()
     for name in ("state.md", ".run/x", "../x", "summaries/new.md", f"{artifact}/below.md", ".git/config", "a\x00b"):
         with pytest.raises(PathRefused):
@@ -144,7 +144,7 @@ def test_a_push_is_all_or_nothing_and_writes_no_file_of_the_engine(artifact: str
     assert _edits().list_files() == before
 
 
-def test_a_run_in_a_folder_is_said_to_be_there(
+def test_a_run_in_a_folder_has_no_working_copies(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, store: str
 ) -> None:
     project("greeting")

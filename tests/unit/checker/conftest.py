@@ -1,4 +1,4 @@
-"""Checks the shipped library before the first test that starts from it."""
+"""Checks the shipped library before the first test that uses it."""
 
 import pytest
 
@@ -6,6 +6,6 @@ from tests.shipped import checked_library
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _shipped_library_is_checked() -> None:
+def _check_shipped_library() -> None:
     """Keep the time of the check out of the first test."""
     checked_library()

@@ -21,20 +21,20 @@ phases:
 ---
 Takes {{ inputs.place }}.
 """
-GUARD = "{when: not inputs.guest, stop: failed, reason: Nobody comes.}"
+GUARD = "{when: not inputs.guest, stop: failed, reason: No guest.}"
 READS = '{say: "{{ inputs.guest }}"}'
 
 
-def absent(folder: Path, *steps: str, outputs: str = "{}") -> list[int]:
+def absent_lines(folder: Path, *steps: str, outputs: str = "{}") -> list[int]:
     """Return the lines with an `absent` error; the first step is on line 4."""
     text = "\n".join(f"  - {step}" for step in steps)
     phase = f"---\nkind: phase\nsteps:\n{text}\noutputs: {outputs}\n---\n"
     write(folder, {"workflows/trip.md": WORKFLOW, "skills/trip/pack.md": phase})
     library = Library((Root(folder, "", "project"), SHIPPED), checked_library())
     check_workflow(library, "trip")
-    found = [one for one in library.problems if one.severity == "error"]
-    assert {one.code for one in found} <= {"absent"}, [one.message for one in found]
-    return [one.line for one in found]
+    errors = [error for error in library.problems if error.severity == "error"]
+    assert {error.code for error in errors} <= {"absent"}, [error.message for error in errors]
+    return [error.line for error in errors]
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def absent(folder: Path, *steps: str, outputs: str = "{}") -> list[int]:
         ("{each: [a, b], id: each, steps: [" + GUARD + ", " + READS + "]}",),
     ],
 )
-def test_what_was_needed_to_get_by_is_there(tmp_path: Path, steps: tuple[str, ...]) -> None:
-    assert absent(tmp_path, *steps) == []
+def test_a_value_required_by_a_guard_is_present(tmp_path: Path, steps: tuple[str, ...]) -> None:
+    assert absent_lines(tmp_path, *steps) == []
 
 
-def test_outputs_know_it_too(tmp_path: Path) -> None:
-    assert absent(tmp_path, GUARD, outputs='{guest: "for {{ inputs.guest }}"}') == []
+def test_a_guard_also_applies_to_outputs(tmp_path: Path) -> None:
+    assert absent_lines(tmp_path, GUARD, outputs='{guest: "for {{ inputs.guest }}"}') == []
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,5 @@ def test_outputs_know_it_too(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_may_still_be_absent_is_said(tmp_path: Path, steps: tuple[str, ...], line: int) -> None:
-    assert absent(tmp_path, *steps) == [line]
+def test_a_value_that_can_still_be_absent_is_reported(tmp_path: Path, steps: tuple[str, ...], line: int) -> None:
+    assert absent_lines(tmp_path, *steps) == [line]

@@ -27,7 +27,7 @@ NAMES: dict[str, Type] = {
 }
 
 
-LET_THROUGH = [
+VALID_TEMPLATES = [
     pytest.param(template, marks=pytest.mark.finding(finding))
     for finding, templates in {
         "FL8": [
@@ -52,15 +52,15 @@ LET_THROUGH = [
 
 
 def problems(template: str, *, bare: bool = False) -> list[str]:
-    found = Problems()
-    compiled = (compile_condition if bare else compile_string)(Text.of(template), found)
-    assert compiled is not None, list(found)
-    inference = Inference(compiled, dict(NAMES), found)
+    collected = Problems()
+    compiled = (compile_condition if bare else compile_string)(Text.of(template), collected)
+    assert compiled is not None, list(collected)
+    inference = Inference(compiled, dict(NAMES), collected)
     if compiled.expression is not None and not bare:
         inference.check_printed_expression(compiled.expression)
     else:
         inference.infer_template()
-    return [f"{one.code} {one.column}" for one in found]
+    return [f"{problem.code} {problem.column}" for problem in collected]
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def problems(template: str, *, bare: bool = False) -> list[str]:
         "{% if config.mode == 'deep' %}{% endif %}",
         "{% if state.mode in ['rapid', 'deep'] %}{% endif %}",
         "{{ config.teams[inputs.place] | join(', ') }}",
-        *LET_THROUGH,
+        *VALID_TEMPLATES,
     ],
 )
-def test_what_is_proved_is_let_through(template: str) -> None:
+def test_a_provable_template_has_no_problems(template: str) -> None:
     assert problems(template) == []
 
 
 @pytest.mark.parametrize(
-    ("template", "found"),
+    ("template", "expected"),
     [
         ("{{ inputs.repo }}", ["absent 11"]),
         ("x {{ skipped.text }}", ["absent 14"]),
@@ -144,13 +144,13 @@ def test_what_is_proved_is_let_through(template: str) -> None:
         ("{% set a = inputs.repo %}{{ a }}", ["absent 29"]),
     ],
 )
-def test_what_is_not_proved_is_found_at_its_place(template: str, found: list[str]) -> None:
-    assert [one.split()[0] for one in problems(template)] == [one.split()[0] for one in found]
-    assert problems(template) == found
+def test_an_unprovable_template_is_reported_at_its_place(template: str, expected: list[str]) -> None:
+    assert [problem.split()[0] for problem in problems(template)] == [problem.split()[0] for problem in expected]
+    assert problems(template) == expected
 
 
 @pytest.mark.parametrize(
-    ("condition", "found"),
+    ("condition", "expected"),
     [
         ("inputs.repo", []),
         ("not skipped and inputs.days", []),
@@ -160,13 +160,13 @@ def test_what_is_not_proved_is_found_at_its_place(template: str, found: list[str
         ("inputs.days + 1 > 3", ["absent 8"]),
     ],
 )
-def test_absent_values_are_false_in_conditions(condition: str, found: list[str]) -> None:
-    assert problems(condition, bare=True) == found
+def test_absent_values_are_false_in_conditions(condition: str, expected: list[str]) -> None:
+    assert problems(condition, bare=True) == expected
 
 
 @pytest.mark.finding("FL9", "FL21")
 @pytest.mark.parametrize(
-    ("condition", "found"),
+    ("condition", "expected"),
     [
         ("score == 11", ["never 10"]),
         ("11 == score", ["never 1"]),
@@ -191,5 +191,5 @@ def test_absent_values_are_false_in_conditions(condition: str, found: list[str])
         ("matches(step.data, ['x'])", ["arguments 8"]),
     ],
 )
-def test_what_cannot_be_compared_or_given_is_found(condition: str, found: list[str]) -> None:
-    assert problems(condition, bare=True) == found
+def test_impossible_comparisons_and_invalid_arguments_are_reported(condition: str, expected: list[str]) -> None:
+    assert problems(condition, bare=True) == expected

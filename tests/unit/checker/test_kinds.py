@@ -43,11 +43,11 @@ Takes {{ inputs.place }}.
         '{id: size, decide: [{then: small}], order: "{{ inputs.bags }}"}',
     ],
 )
-def test_what_the_run_understands_is_no_error(tmp_path: Path, step: str) -> None:
+def test_a_value_that_the_run_accepts_is_not_an_error(tmp_path: Path, step: str) -> None:
     write(
         tmp_path,
         {"workflows/trip.md": WORKFLOW, "skills/trip/pack.md": f"---\nkind: phase\nsteps:\n  - {step}\n---\n"},
     )
     library = Library((Root(tmp_path, "", "project"), SHIPPED), checked_library())
     check_workflow(library, "trip")
-    assert [f"{one.path}:{one.line} {one.message}" for one in library.problems if one.severity == "error"] == []
+    assert [f"{item.path}:{item.line} {item.message}" for item in library.problems if item.severity == "error"] == []

@@ -1,4 +1,4 @@
-"""A library that is rechecked in parts has the same problems as one that is checked as a whole."""
+"""Rechecking parts of a library finds the same problems as checking the whole library."""
 
 from pathlib import Path
 
@@ -21,29 +21,29 @@ def library(folder: Path, earlier: Library | None = None, unsaved: dict[Path, st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", [*CASES, package_library()], ids=lambda path: path.name)
-def test_parts_have_the_problems_of_the_whole(folder: Path) -> None:
+def test_rechecked_parts_have_the_problems_of_the_whole_library(folder: Path) -> None:
     whole = library(folder)
     check_library(whole)
-    told = recheck(library(folder, whole), ()).problems
-    assert {*whole.problems} <= {*told}
-    more = [problem for problem in told if problem not in {*whole.problems}]
+    problems = recheck(library(folder, whole), ()).problems
+    assert {*whole.problems} <= {*problems}
+    extra = [problem for problem in problems if problem not in {*whole.problems}]
     # A check of the whole library reports a cycle of workflows once, from the first of them.
-    assert all(problem.severity == "warning" or problem.code == "cycle" for problem in more)
-    assert whole.problems.has_errors or not more
+    assert all(problem.severity == "warning" or problem.code == "cycle" for problem in extra)
+    assert whole.problems.has_errors or not extra
 
 
 @pytest.mark.slow
-def test_only_what_reads_a_changed_file_is_checked_again() -> None:
+def test_only_workflows_that_read_a_changed_file_are_rechecked() -> None:
     folder = package_library()
     first = recheck(library(folder), ())
     path = folder / "skills/refine/answers.md"
     second = recheck(library(folder, first.library, {path: path.read_text() + "\nOne more line.\n"}), (), first)
-    same = {name for name, part in second.parts.items() if part is first.parts[name]}
-    assert "refine" not in same
-    assert "plan" in same
+    reused = {name for name, part in second.parts.items() if part is first.parts[name]}
+    assert "refine" not in reused
+    assert "plan" in reused
 
 
-def test_a_mended_file_leaves_no_problem_behind(tmp_path: Path) -> None:
+def test_a_fixed_file_leaves_no_stale_problems(tmp_path: Path) -> None:
     """A problem that depends on the use of a file disappears with that use."""
     texts = {
         "workflows/trip.md": "---\nname: trip\ninputs:\n  place: string, where\nphases:\n  pack:\n---\n",
@@ -63,6 +63,6 @@ def test_a_mended_file_leaves_no_problem_behind(tmp_path: Path) -> None:
         assert bool(codes) == (text == wrong)
 
 
-def test_a_check_that_nobody_waits_for_ends() -> None:
+def test_an_outdated_check_stops() -> None:
     with pytest.raises(CheckOutdated):
         recheck(library(CASES[-1]), (), is_outdated=lambda: True)

@@ -1,4 +1,4 @@
-"""Warnings of a `goto` whose next round cannot differ from the last."""
+"""Warnings for a `goto` whose next round cannot differ from the last."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def problems(folder: Path, edits: dict[str, tuple[str, str]]) -> list[str]:
     write(folder, files)
     library = Library((Root(folder, "", "project"), SHIPPED), checked_library())
     check_workflow(library, "trip")
-    return [f"{one.severity} {one.path}:{one.line} {one.code}" for one in library.problems]
+    return [f"{problem.severity} {problem.path}:{problem.line} {problem.code}" for problem in library.problems]
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def problems(folder: Path, edits: dict[str, tuple[str, str]]) -> list[str]:
         {},
         {LOOK: (STEPS, f"{STEPS}  - set: {{why: again}}\n")},
         {LOOK: (STEPS, f"{STEPS}  - {{say: Looking.}}\n")},
-        {PACK: ("List what", "Guess {{ state.why }}. List what")},  # which is set only after the `goto`
+        {PACK: ("List what", "Guess {{ state.why }}. List what")},  # set only after the `goto`
     ],
     ids=["nothing", "unread state", "a `say` step", "state of a later phase"],
 )
-def test_a_round_in_which_nothing_can_differ_is_warned_of(tmp_path: Path, edits: dict[str, tuple[str, str]]) -> None:
+def test_a_goto_whose_next_round_cannot_differ_is_a_warning(tmp_path: Path, edits: dict[str, tuple[str, str]]) -> None:
     [problem] = problems(tmp_path, edits)
     assert problem.startswith("warning skills/trip/look.md:")
     assert problem.endswith(" same-again")
@@ -148,5 +148,5 @@ def test_a_round_in_which_nothing_can_differ_is_warned_of(tmp_path: Path, edits:
         "a step that failed",
     ],
 )
-def test_a_round_in_which_something_may_differ_is_not(tmp_path: Path, edits: dict[str, tuple[str, str]]) -> None:
+def test_a_goto_whose_next_round_can_differ_is_not_a_warning(tmp_path: Path, edits: dict[str, tuple[str, str]]) -> None:
     assert problems(tmp_path, edits) == []

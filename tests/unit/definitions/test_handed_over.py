@@ -1,4 +1,4 @@
-"""Which documents a workflow hands over, told from its outputs alone."""
+"""Deliverables of a workflow, derived from its outputs."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ phases:
 
 
 @pytest.mark.row("A6")
-def test_outputs_that_are_artifacts_are_documents_in_their_order(tmp_path: Path) -> None:
+def test_artifacts_among_the_outputs_are_deliverables_in_order(tmp_path: Path) -> None:
     (tmp_path / "workflows").mkdir()
     (tmp_path / "workflows" / "w.md").write_text(WORKFLOW)
     workflow = Library([Root(tmp_path, "", "project")]).workflow("w")
     assert workflow is not None
-    there = ["one.md", "two.md", "00-notes.md", "other.md"]
-    handed_over = list_deliverables(workflow, {"request": "one.md", "prefix": "00"}, there)
-    assert handed_over == ["two.md", "one.md", "00-notes.md"]
+    artifacts = ["one.md", "two.md", "00-notes.md", "other.md"]
+    deliverables = list_deliverables(workflow, {"request": "one.md", "prefix": "00"}, artifacts)
+    assert deliverables == ["two.md", "one.md", "00-notes.md"]
     assert list_deliverables(workflow, {}, ["other.md"]) == []
 
 
-WRITES_NOTHING = {"judge-pair"}  # it gives a verdict
+WRITES_NOTHING = {"judge-pair"}  # returns a verdict only
 
 
 @pytest.mark.row("A6")
 @pytest.mark.parametrize(
     "name", sorted({path.stem for path in (package_library() / "workflows").glob("*.md")} - WRITES_NOTHING)
 )
-def test_every_shipped_workflow_says_what_it_hands_over(name: str) -> None:
+def test_every_shipped_workflow_has_deliverables(name: str) -> None:
     library = Library([Root(package_library(), "skillrun:", "library")])
     workflow = library.workflow(name)
     assert workflow is not None
     if name in WRITES_NOTHING:
         assert not list_deliverables(workflow, {}, ["plan.md"])
         return
-    written = ["plan.md", "PRD.md", "summary.md", "00-brainstorming.md", "decision-record.md", "ImplementationPlan.md"]
-    assert list_deliverables(workflow, {"prefix": "00"}, [*written, "plan-review.md"])
+    paths = ["plan.md", "PRD.md", "summary.md", "00-brainstorming.md", "decision-record.md", "ImplementationPlan.md"]
+    assert list_deliverables(workflow, {"prefix": "00"}, [*paths, "plan-review.md"])

@@ -130,7 +130,7 @@ def test_a_problem_has_its_line_and_shows_no_secret(entry: str, code: str, tmp_p
 @pytest.mark.slow
 @pytest.mark.row("Z6")
 def test_the_time_grows_linearly_with_the_file(tmp_path: Path) -> None:
-    """A file of 300 kilobytes takes two seconds; one pass over the file per provider would take minutes."""
+    """A file of 300 kilobytes takes two seconds; one pass over the file per provider would take far longer."""
     entries = "".join(f"  p{number}: {{kind: openai, base_url: https://h, key: A}}\n" for number in range(5_000))
     library = load(tmp_path)
     source = Source.of(f"providers:\n{entries}")

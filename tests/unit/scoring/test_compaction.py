@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from skillrun.scoring.compaction import MARKER, accumulate, clip, estimate_tokens
 
-# Counts of cl100k_base, o200k_base and Claude's published tokenizer, the largest of the three.
-COUNTED = [
+# The largest count of cl100k_base, o200k_base and Claude's published tokenizer.
+TOKEN_COUNTS = [
     ("The quick brown fox jumps over the lazy dog.", 10),
     ("def render(self, names: dict[str, str]) -> str:\n    return self.template.render(names)\n", 27),
     ("这是一个用于测试的中文文本，描述软件架构的设计决策和风险。", 30),
@@ -25,9 +25,9 @@ COUNTED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "counted"), COUNTED)
-def test_the_estimate_is_near_the_count_of_real_tokenizers_and_rather_above(text: str, counted: int) -> None:
-    assert 0.85 * counted <= estimate_tokens(text) <= 2.5 * counted
+@pytest.mark.parametrize(("text", "count"), TOKEN_COUNTS)
+def test_the_estimate_is_close_to_the_count_of_real_tokenizers(text: str, count: int) -> None:
+    assert 0.85 * count <= estimate_tokens(text) <= 2.5 * count
 
 
 @given(st.text(), st.text())
@@ -50,7 +50,7 @@ TEXTS = st.one_of(
 
 
 @given(TEXTS, st.integers(-2, 60))
-def test_a_clipped_text_fits_and_is_a_beginning_of_the_text(text: str, n: int) -> None:
+def test_a_clipped_text_fits_and_is_a_prefix_of_the_text(text: str, n: int) -> None:
     clipped = clip(text, n)
     assert estimate_tokens(clipped) <= max(n, 0)
     if clipped != text:
@@ -80,8 +80,8 @@ def entry(**lists: Any) -> dict[str, Any]:
     return lists
 
 
-def decision(name: str, text: str = "yes", **more: Any) -> dict[str, Any]:
-    return {"id": name, "decision": text, "rationale": "because", "confidence": "HIGH", **more}
+def decision(name: str, text: str = "yes", **fields: Any) -> dict[str, Any]:
+    return {"id": name, "decision": text, "rationale": "because", "confidence": "HIGH", **fields}
 
 
 def question(name: str) -> dict[str, Any]:
@@ -89,9 +89,9 @@ def question(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.row("P9")
-def test_a_later_decision_replaces_the_earlier_one_of_its_id() -> None:
+def test_a_later_decision_replaces_an_earlier_one_with_the_same_id() -> None:
     got = accumulate([entry(key_decisions=[decision("D1", "old")]), entry(key_decisions=[decision("D1", "new")])], 500)
-    assert [each["decision"] for each in got["key_decisions"]] == ["new"]
+    assert [item["decision"] for item in got["key_decisions"]] == ["new"]
 
 
 @pytest.mark.row("P9")
@@ -104,12 +104,12 @@ def test_a_decision_closes_the_questions_and_risks_that_it_resolves(resolves: An
         ],
         500,
     )
-    assert [each["id"] for each in got["open_questions"]] == ["Q2"]
-    assert [each["id"] for each in got["risks_identified"]] == ["R2"]
+    assert [item["id"] for item in got["open_questions"]] == ["Q2"]
+    assert [item["id"] for item in got["risks_identified"]] == ["R2"]
 
 
 @pytest.mark.row("P9")
-def test_a_question_stays_closed_when_its_decision_is_dropped_for_room() -> None:
+def test_a_question_stays_closed_when_its_decision_is_dropped_for_space() -> None:
     late = [decision(f"L{n}", "a decision of some length") for n in range(10)]
     got = accumulate(
         [
@@ -123,15 +123,15 @@ def test_a_question_stays_closed_when_its_decision_is_dropped_for_room() -> None
     assert got["dropped"][0]["record"]["id"] == "D1"
 
 
-def test_a_question_that_is_asked_again_later_is_open_again() -> None:
+def test_a_question_that_is_asked_again_is_reopened() -> None:
     got = accumulate(
         [entry(key_decisions=[decision("D1", resolves=["Q1"])]), entry(open_questions=[question("Q1")])], 500
     )
-    assert [each["id"] for each in got["open_questions"]] == ["Q1"]
+    assert [item["id"] for item in got["open_questions"]] == ["Q1"]
 
 
 @pytest.mark.row("P9")
-def test_summaries_without_the_keys_and_records_of_another_kind_are_skipped() -> None:
+def test_summaries_without_the_keys_and_invalid_records_are_skipped() -> None:
     got = accumulate(
         [entry(), entry(key_decisions=None, open_questions="text", risks_identified=["text", {"id": "R1"}])], 99
     )
@@ -151,13 +151,13 @@ ENTRIES = st.lists(
 
 @pytest.mark.row("P9")
 @given(ENTRIES, st.integers(0, 200))
-def test_what_is_kept_fits_and_is_newer_than_what_is_dropped(entries: list[dict[str, Any]], budget: int) -> None:
+def test_kept_records_fit_and_are_newer_than_dropped_ones(entries: list[dict[str, Any]], budget: int) -> None:
     everything = accumulate(entries, 1_000_000)
     got = accumulate(entries, budget)
     for kind in ("key_decisions", "risks_identified"):
-        dropped = [each["record"] for each in got["dropped"] if each["kind"] == kind]
+        dropped = [item["record"] for item in got["dropped"] if item["kind"] == kind]
         assert dropped + got[kind] == everything[kind]
     values = [
-        ", ".join(map(str, each.values())) for kind in ("key_decisions", "risks_identified") for each in got[kind]
+        ", ".join(map(str, item.values())) for kind in ("key_decisions", "risks_identified") for item in got[kind]
     ]
     assert sum(map(estimate_tokens, values)) <= budget

@@ -20,64 +20,62 @@ def reply(member: str, reasons: list[Any], position: str = "Do it.", status: str
 
 
 @given(REASONS, REASONS, st.integers(1, 6))
-def test_new_is_what_has_enough_words_that_stand_nowhere_before(
-    earlier: list[str], later: list[str], least: int
-) -> None:
-    (found,) = find_new_items([reply("a", later)], [reply("a", earlier)], "reasons", least)
+def test_an_item_with_enough_unseen_words_is_new(earlier: list[str], later: list[str], min_words: int) -> None:
+    (result,) = find_new_items([reply("a", later)], [reply("a", earlier)], "reasons", min_words)
     known = words("\n".join(["Do it.", *earlier]))
-    assert found["new"] == [one for one in later if len(words(one) - known) >= least]
-    assert found["alike"] == {"position": 1.0}
-    (again,) = find_new_items([reply("a", later)], [reply("a", [*later, *earlier])], "reasons", least)
-    assert again["new"] == [], "earlier words in any order and combination are not new"
+    assert result["new"] == [reason for reason in later if len(words(reason) - known) >= min_words]
+    assert result["alike"] == {"position": 1.0}
+    (repeated,) = find_new_items([reply("a", later)], [reply("a", [*later, *earlier])], "reasons", min_words)
+    assert repeated["new"] == [], "earlier words in any order and combination are not new"
 
 
 @given(REASONS, REASONS)
-def test_only_the_members_own_earlier_reply_counts(mine: list[str], others: list[str]) -> None:
-    alone = find_new_items([reply("a", mine)], [], "reasons", 1)
-    assert find_new_items([reply("a", mine)], [reply("b", others)], "reasons", 1) == alone
-    assert find_new_items([reply("a", mine)], [reply("a", others, status="error")], "reasons", 1) == alone
+def test_only_the_members_own_earlier_reply_counts(own: list[str], others: list[str]) -> None:
+    alone = find_new_items([reply("a", own)], [], "reasons", 1)
+    assert find_new_items([reply("a", own)], [reply("b", others)], "reasons", 1) == alone
+    assert find_new_items([reply("a", own)], [reply("a", others, status="error")], "reasons", 1) == alone
 
 
-def test_who_has_not_answered_says_nothing_new() -> None:
+def test_a_member_without_a_reply_has_nothing_new() -> None:
     silent = {"member": "a", "status": "timeout", "reason": "late"}
     assert find_new_items([silent], [reply("a", [])], "reasons") == [
         {"member": "a", "status": "timeout", "new": [], "alike": {}}
     ]
-    for odd in (None, "text", {"member": "a", "status": "success"}, {"member": "a", "status": "success", "data": [1]}):
-        assert all(one["new"] == [] for one in find_new_items([odd], [odd], "reasons"))
+    for bad in (None, "text", {"member": "a", "status": "success"}, {"member": "a", "status": "success", "data": [1]}):
+        assert all(item["new"] == [] for item in find_new_items([bad], [bad], "reasons"))
     assert find_new_items([reply("a", {"no": "list"})], [], "reasons")[0]["new"] == []  # type: ignore[arg-type]
 
 
-def test_records_count_with_all_their_texts() -> None:
+def test_all_texts_of_a_record_count() -> None:
     item = {"reason": "It is small.", "where": "src/app.py", "quote": "rows = 10"}
-    (found,) = find_new_items([reply("a", [item])], [reply("a", [{"reason": "It is small."}])], "reasons", 5)
-    assert found["new"] == [item]
+    (result,) = find_new_items([reply("a", [item])], [reply("a", [{"reason": "It is small."}])], "reasons", 5)
+    assert result["new"] == [item]
 
 
-def test_phrases_that_say_nothing_do_not_count() -> None:
+def test_ignored_phrases_do_not_count() -> None:
     later = [reply("a", ["As I said before, do it now."])]
-    (with_them,) = new_in(later, [reply("a", [])], "reasons", 3)
-    (without,) = new_in(later, [reply("a", [])], "reasons", 3, [r"\bas i said( before)?\b"])
-    assert with_them["new"]
-    assert without["new"] == []
+    (counted,) = new_in(later, [reply("a", [])], "reasons", 3)
+    (ignored,) = new_in(later, [reply("a", [])], "reasons", 3, [r"\bas i said( before)?\b"])
+    assert counted["new"]
+    assert ignored["new"] == []
     with pytest.raises(TemplateError):
         new_in(later, [], "reasons", 3, ["("])
 
 
 def test_text_replies_are_compared_as_texts() -> None:
     earlier = [{"member": "a", "status": "success", "text": "The cache holds ten rows."}]
-    (found,) = find_new_items([reply("a", ["The ten rows the cache holds."])], earlier, "reasons", 1)
-    assert found["new"] == []
+    (result,) = find_new_items([reply("a", ["The ten rows the cache holds."])], earlier, "reasons", 1)
+    assert result["new"] == []
 
 
 @pytest.mark.row("D5")
-def test_a_member_that_is_no_name_is_nobodys_and_hits_are_taken_out_at_their_places() -> None:
-    odd: dict[str, Any] = {
+def test_an_invalid_member_matches_no_reply_and_ignored_phrases_are_removed_in_place() -> None:
+    bad: dict[str, Any] = {
         "member": ["a"],
         "status": "success",
         "data": {"reasons": ["The cache holds ten rows today."]},
     }
-    assert find_new_items([odd], [{**odd, "member": {"a": 1}}], "reasons", 1)[0]["new"] == odd["data"]["reasons"]
+    assert find_new_items([bad], [{**bad, "member": {"a": 1}}], "reasons", 1)[0]["new"] == bad["data"]["reasons"]
     hits = [reply("a", ["one two as said three", "as said as said"])]
-    new = [one["new"] for least in (3, 4) for one in new_in(hits, [], "reasons", least, ["as said"])]
+    new = [item["new"] for min_words in (3, 4) for item in new_in(hits, [], "reasons", min_words, ["as said"])]
     assert new == [["one two as said three"], []]

@@ -1,4 +1,4 @@
-"""Word overlap and the removal of repeated items."""
+"""Word overlap and the removal of duplicate items."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_overlap_counts_shared_words(a: str, b: str, expected: float) -> None:
 
 
 @pytest.mark.row("B6")
-def test_questions_that_say_the_same_are_asked_once_and_the_first_stays() -> None:
+def test_the_first_of_similar_questions_is_kept() -> None:
     questions = [
         {"text": "Who is the user of this feature?", "angle": "ux"},
         {"text": "What does it cost?", "angle": "technical"},
@@ -46,7 +46,7 @@ def test_questions_that_say_the_same_are_asked_once_and_the_first_stays() -> Non
 
 
 @pytest.mark.row("B6")
-def test_an_overlap_of_exactly_the_threshold_is_a_repetition() -> None:
+def test_an_overlap_equal_to_the_threshold_is_a_duplicate() -> None:
     assert dedupe(["a b c", "a b c d e"], None, 0.6) == ["a b c"]
     assert dedupe(["a b c", "a b c d e"], 0.61) == ["a b c", "a b c d e"]
 
@@ -57,21 +57,19 @@ def test_items_without_text_are_kept() -> None:
 
 
 @given(st.lists(TEXTS), st.floats(0.01, 1))
-def test_what_is_kept_is_distinct_and_everything_else_repeats_something_kept(
-    texts: list[str], threshold: float
-) -> None:
+def test_kept_items_are_distinct_and_dropped_items_duplicate_a_kept_item(texts: list[str], threshold: float) -> None:
     kept = dedupe(texts, threshold)
     assert dedupe(kept, threshold) == kept
-    assert all(any(overlap(text, each) >= threshold for each in kept) for text in texts)
+    assert all(any(overlap(text, item) >= threshold for item in kept) for text in texts)
     assert kept == sorted(kept, key=texts.index)
 
 
-def naive(items: list[str], threshold: float) -> list[str]:
+def dedupe_naively(items: list[str], threshold: float) -> list[str]:
     """The reference implementation: compare each text with all kept ones."""
     kept: list[str] = []
-    for one in items:
-        if not any(overlap(one, earlier) >= threshold for earlier in kept):
-            kept.append(one)
+    for item in items:
+        if not any(overlap(item, earlier) >= threshold for earlier in kept):
+            kept.append(item)
     return kept
 
 
@@ -80,22 +78,22 @@ def naive(items: list[str], threshold: float) -> list[str]:
     st.lists(st.lists(st.sampled_from("abcdefgh?"), max_size=9).map(" ".join), max_size=25),
     st.one_of(st.sampled_from([-1.0, 0.0, 0.2, 1 / 3, 0.5, 0.6, 2 / 3, 0.75, 0.8, 1.0, 1.1]), st.floats(0, 1)),
 )
-def test_what_is_left_out_is_what_comparing_each_with_each_leaves_out(items: list[str], threshold: float) -> None:
-    assert dedupe(items, None, threshold) == naive(items, threshold)
+def test_dedupe_equals_the_comparison_of_all_pairs(items: list[str], threshold: float) -> None:
+    assert dedupe(items, None, threshold) == dedupe_naively(items, threshold)
 
 
 @pytest.mark.finding("FZ15")
-def test_ordinary_texts_cost_little_however_many_they_are() -> None:
+def test_the_work_for_many_ordinary_texts_is_small() -> None:
     words = [f"w{n * n % 3001}" for n in range(3001)]
-    items = [" ".join(words[at : at + 12]) for at in range(2980)]
-    paid: list[int] = []
-    dedupe(items, None, 0.9, paid.append)
-    assert sum(paid) < 200 * len(items)
+    items = [" ".join(words[start : start + 12]) for start in range(2980)]
+    costs: list[int] = []
+    dedupe(items, None, 0.9, costs.append)
+    assert sum(costs) < 200 * len(items)
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FL11")
-def test_a_list_that_floods_is_compared_by_equal_words_from_some_point_on() -> None:
+def test_a_very_long_list_falls_back_to_comparing_equal_words() -> None:
     texts = [f"the {number % 600} tent {number % 600}" for number in range(1200)]
     assert len(dedupe(texts)) == 600, "more than 500 items do not fail"
     assert dedupe(["a b c d", "a b c d e", "x y", "y x", "a b c d f"], max_work=-1) == [

@@ -1,4 +1,4 @@
-"""Means, counts and last replies."""
+"""Means and latest replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_mean_is_taken_per_numeric_field_over_the_records_that_have_it() -> 
     assert mean(records) == {"score": 14, "depth": 1}
 
 
-def test_a_mean_has_two_digits_and_of_nothing_is_nothing() -> None:
+def test_a_mean_has_two_decimals_and_is_empty_without_records() -> None:
     assert mean([{"score": 1}, {"score": 1}, {"score": 2}]) == {"score": 1.33}
     assert mean([]) == {}
     assert mean({"score": 3}) == {"score": 3}
@@ -40,13 +40,13 @@ def reply(member: str, text: str | None, status: str = "success") -> dict[str, A
 
 
 @pytest.mark.row("D6")
-def test_a_member_that_says_nothing_new_keeps_its_earlier_position() -> None:
+def test_a_member_without_a_new_reply_keeps_its_earlier_one() -> None:
     first = {"replies": [reply("a", "a1"), reply("b", "b1"), reply("c", None, "timeout")]}
     second = {"replies": [reply("b", "b2"), reply("a", None, "timeout"), reply("d", "d2")]}
-    assert [each["text"] for each in latest(first, second)] == ["a1", "b2", None, "d2"]
+    assert [item["text"] for item in latest(first, second)] == ["a1", "b2", None, "d2"]
 
 
-def test_a_malformed_reply_does_not_replace_a_good_one_but_a_missing_one() -> None:
+def test_a_malformed_reply_replaces_a_missing_reply_but_not_a_valid_one() -> None:
     assert (
         latest({"replies": [reply("a", "good")]}, {"replies": [reply("a", "{oops", "parse_error")]})[0]["text"]
         == "good"
@@ -57,7 +57,7 @@ def test_a_malformed_reply_does_not_replace_a_good_one_but_a_missing_one() -> No
     )
 
 
-def test_steps_that_did_not_run_may_be_passed() -> None:
+def test_steps_that_did_not_run_are_ignored() -> None:
     assert latest(None, {}, {"replies": None}, {"replies": [reply("a", "x")]}) == [reply("a", "x")]
 
 
@@ -66,5 +66,5 @@ REPLIES = st.lists(st.builds(reply, st.sampled_from("abc"), st.sampled_from([Non
 
 @given(st.lists(REPLIES.map(lambda replies: {"replies": replies}), max_size=4))
 def test_each_member_has_one_reply_in_first_seen_order(steps: list[dict[str, Any]]) -> None:
-    got = [each["member"] for each in latest(*steps)]
-    assert got == list(dict.fromkeys(each["member"] for step in steps for each in step["replies"]))
+    members = [item["member"] for item in latest(*steps)]
+    assert members == list(dict.fromkeys(item["member"] for step in steps for item in step["replies"]))

@@ -1,4 +1,4 @@
-"""A document and the record at its end come apart as they were put together, whatever the document holds."""
+"""Appending a record to a document and splitting it off again, whatever the document contains."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ LINES = st.sampled_from(
     st.text(max_size=40),
     st.lists(st.text(max_size=12), max_size=2),
 )
-def test_what_is_attached_comes_off_again(document: str, summary: str, files: list[str]) -> None:
-    """Any document, also with fences that are left open, but for one that ends in a record of the shape itself."""
+def test_an_appended_record_is_split_off_again(document: str, summary: str, files: list[str]) -> None:
+    """Any document, even with unclosed fences, except one that already ends in a record of the shape."""
     record = sanitize({"summary": summary, "files": files})
     document = sanitize(document)
-    found = split_record(append_record(document, record), SHAPE)
+    reply = split_record(append_record(document, record), SHAPE)
     inner = _find_block(document)
     if inner is None or not inner.closed or split_record(document, SHAPE).errors:
-        assert (found.document, found.value, found.errors) == (document.rstrip(), record, ())
+        assert (reply.document, reply.value, reply.errors) == (document.rstrip(), record, ())
     else:
-        assert found.value in (None, record)
+        assert reply.value in (None, record)
 
 
 @given(st.lists(LINES, max_size=12).map("\n".join))
-def test_a_reply_without_a_record_stays_as_it_is(document: str) -> None:
-    found = split_record(document, SHAPE)
+def test_a_reply_without_a_record_is_unchanged(document: str) -> None:
+    reply = split_record(document, SHAPE)
     if find_last_block(document) is None:
-        assert found.document == document.strip()
-        assert found.errors
+        assert reply.document == document.strip()
+        assert reply.errors
 
 
 @pytest.mark.parametrize(
@@ -64,24 +64,24 @@ def test_a_reply_without_a_record_stays_as_it_is(document: str) -> None:
         (f"# A\n\n{BLOCK}\n", "# A"),
         (f"# A\n\n{BLOCK.replace('```', '~~~~')}\n\n", "# A"),
         (f"# A\n\n{BLOCK.replace('record', 'json record')}", "# A"),
-        (f"# A\n\n{BLOCK}\n\n{BLOCK}", "# A"),  # said twice it counts once
-        (f"# A\n{OTHER}\nMore.\n{BLOCK}", f"# A\n{OTHER}\nMore."),  # behind the first there is text
+        (f"# A\n\n{BLOCK}\n\n{BLOCK}", "# A"),  # a repeated block counts once
+        (f"# A\n{OTHER}\nMore.\n{BLOCK}", f"# A\n{OTHER}\nMore."),  # text follows the first block
         (f"````md\n{OTHER}\n````\n{BLOCK}", f"````md\n{OTHER}\n````"),
         (f'# A\n```record\n{{"an": "example"}}\n```\n{BLOCK}', '# A\n```record\n{"an": "example"}\n```'),
-        (f"# A\n```py\nprint()\n{BLOCK}", "# A\n```py\nprint()"),  # a fence that was left open swallows nothing
+        (f"# A\n```py\nprint()\n{BLOCK}", "# A\n```py\nprint()"),  # an unclosed fence is ignored
         (f"# A\n````py\nprint()\n{BLOCK}", "# A\n````py\nprint()"),
-        (f"```markdown\n# A\n\n{BLOCK}\n```", "# A"),  # wrapped whole
+        (f"```markdown\n# A\n\n{BLOCK}\n```", "# A"),  # the whole reply is fenced
         (f"```markdown\n# A\n```py\n1\n```\n\n{BLOCK}\n```", "# A\n```py\n1\n```"),
         (f"````\n# A\n\n{BLOCK}\n````\n", "# A"),
         (f"```markdown\n# A\n```\n\n{BLOCK}", "```markdown\n# A\n```"),
-        (f"# A\n{BLOCK.removesuffix('```')}", "# A"),  # the end of the fence was forgotten
+        (f"# A\n{BLOCK.removesuffix('```')}", "# A"),  # the closing fence is missing
         (f"# A\n{BLOCK}".replace("well.", "well:\\n```\\nrecord"), "# A"),
     ],
 )
 def test_the_record_is_the_block_at_the_end(text: str, document: str) -> None:
-    found = split_record(text, SHAPE)
-    assert (found.document, found.errors) == (document, ())
-    assert found.value["summary"].startswith("All is")
+    reply = split_record(text, SHAPE)
+    assert (reply.document, reply.errors) == (document, ())
+    assert reply.value["summary"].startswith("All is")
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_the_record_is_the_block_at_the_end(text: str, document: str) -> None:
         (f"# A\n```record\n{{{'[' * 99}", "# A", "no JSON"),
     ],
 )
-def test_what_is_no_record_says_why_and_leaves_the_document(text: str, document: str, reason: str) -> None:
-    found = split_record(text, SHAPE)
-    assert (found.document, found.value) == (document, None)
-    assert any(reason in one.message for one in found.errors), found.errors
+def test_an_invalid_record_has_a_reason_and_keeps_the_document(text: str, document: str, reason: str) -> None:
+    reply = split_record(text, SHAPE)
+    assert (reply.document, reply.value) == (document, None)
+    assert any(reason in error.message for error in reply.errors), reply.errors
 
 
 @pytest.mark.row("Q7")
-def test_the_form_is_short_and_says_what_the_shape_says() -> None:
-    written = (
+def test_the_skeleton_is_short_and_describes_the_shape() -> None:
+    source = (
         "a: string, one sentence\nn?: integer 0..5\nkind(enum, which): [X, Y]\nall(array, worst first): {b: boolean}"
     )
-    shape = schema(written)
+    shape = schema(source)
     assert skeleton(shape) == (
         '{"a": "string, one sentence", "n?": "integer 0..5", "kind": "X | Y, which", "all": [{"b": "boolean"}]}'
     )
@@ -124,7 +124,7 @@ def test_the_form_is_short_and_says_what_the_shape_says() -> None:
 
 
 @pytest.mark.row("Q7")
-def test_a_reply_that_was_cut_off_within_an_example_of_a_record_is_not_a_whole_document() -> None:
+def test_a_record_block_inside_an_unclosed_example_is_ignored() -> None:
     example = "# A\n\nIt ends like this:\n\n````markdown\n```record\n{"
     assert find_last_block(example) is None
     assert find_last_block(example.replace("````markdown\n", "")) is not None

@@ -1,4 +1,4 @@
-"""Replies of which every valid item counts: a corpus of nasty ones, and laws that hold for any."""
+"""Salvaging the valid items of malformed replies: examples and properties."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 TEXTS: dict[str, Any] = {**SCHEMA, "properties": {"questions": {"type": "array", "items": {"type": "string"}}}}
-A, B, C = ({"text": f"Who pays for {one}? [x] {{y}} ```", "priority": at} for at, one in enumerate("abc", 1))
+A, B, C = ({"text": f"Who pays for {item}? [x] {{y}} ```", "priority": at} for at, item in enumerate("abc", 1))
 JA, JB, JC = map(json.dumps, (A, B, C))
 ALL = f'{{"questions": [{JA}, {JB}, {JC}]}}'
 
 pytestmark = pytest.mark.row("B4", "B3")
 
 
-def texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
+def salvaged_texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
     value = salvage_items(reply, schema).value
-    return [] if value is None else [one["text"] if isinstance(one, dict) else one for one in value["questions"]]
+    return [] if value is None else [item["text"] if isinstance(item, dict) else item for item in value["questions"]]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
         f"The 'usual' [of the '90s, 'tis said] is not asked:\n{ALL}",
     ],
 )
-def test_every_valid_item_is_found_wherever_it_stands(reply: str) -> None:
-    assert texts(reply) == [one["text"] for one in (A, B, C)]
+def test_every_valid_item_is_found_anywhere_in_the_reply(reply: str) -> None:
+    assert salvaged_texts(reply) == [item["text"] for item in (A, B, C)]
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_every_valid_item_is_found_wherever_it_stands(reply: str) -> None:
         ('["a", b, "c"', ["a", "c"]),
     ],
 )
-def test_items_may_be_texts(reply: str, expected: list[str]) -> None:
-    assert texts(reply, TEXTS) == expected
+def test_items_can_be_texts(reply: str, expected: list[str]) -> None:
+    assert salvaged_texts(reply, TEXTS) == expected
 
 
-TWICE = '{"text": "x", "text": "y", "priority": 1}'
+DUPLICATE_KEY = '{"text": "x", "text": "y", "priority": 1}'
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ TWICE = '{"text": "x", "text": "y", "priority": 1}'
         (f'{{"questions": [{JA}, {{"text": "", "priority": 9}}]}}', "questions[1]", '{"priority": 9, "text": ""}'),
         (f'{{"questions": [{JA[:-1]}, "more": 1}}]}}', "questions[0].more", "1"),
         (f'{{"why": "so", "questions": [{JA}]}}', "why", '"so"'),
-        (f'{{"questions": [{JA}, {TWICE}]}}', "questions[1]", '{"priority": 1, "text": "y"}'),
+        (f'{{"questions": [{JA}, {DUPLICATE_KEY}]}}', "questions[1]", '{"priority": 1, "text": "y"}'),
         (f'[{JA}, {{"text": "half', "line 1", '"half'),
     ],
 )
 @pytest.mark.row("Z4")
-def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
+def test_dropped_items_are_reported(reply: str, path: str, text: str) -> None:
     found = salvage_items(reply, SCHEMA)
-    assert texts(reply) == [A["text"]]
-    assert any(one.path == path and one.text.endswith(text) and one.reason for one in found.dropped), found.dropped
+    assert salvaged_texts(reply) == [A["text"]]
+    assert any(item.path == path and item.text.endswith(text) and item.reason for item in found.dropped), found.dropped
 
 
 @pytest.mark.slow
@@ -127,26 +127,26 @@ def test_what_is_not_taken_is_named(reply: str, path: str, text: str) -> None:
         ("[1" * 60_000, "too many"),
     ],
 )
-def test_without_an_item_there_are_reasons(reply: str, reason: str) -> None:
+def test_a_reply_without_items_has_reasons(reply: str, reason: str) -> None:
     found = salvage_items(reply, SCHEMA)
     assert found.value is None
     assert any(reason in error.message for error in found.errors)
 
 
-def test_an_empty_list_is_a_reply_and_a_long_one_ends_at_its_length() -> None:
+def test_an_empty_list_is_valid_and_a_long_list_is_cut_to_its_maximum() -> None:
     for reply in ('{"questions": []}', "[]", "```\n[ ]\n```", "Nothing is open: `[]`."):
         assert salvage_items(reply, SCHEMA).value == {"questions": []}
     found = salvage_items(json.dumps([{"text": f"t{n}", "priority": 1} for n in range(23)]), SCHEMA)
     assert found.value is not None
     assert len(found.value["questions"]) == 20
-    assert [one.reason for one in found.dropped] == ["at most 20 items are allowed"] * 3
+    assert [item.reason for item in found.dropped] == ["at most 20 items are allowed"] * 3
 
 
-def test_half_a_pair_becomes_valid_text() -> None:
-    assert texts('{"text": "a\\ud800b", "priority": 1}') == ["a\ufffdb"]
+def test_a_lone_surrogate_becomes_valid_text() -> None:
+    assert salvaged_texts('{"text": "a\\ud800b", "priority": 1}') == ["a\ufffdb"]
 
 
-def test_the_shape_is_one_list() -> None:
+def test_the_list_field_is_the_only_field_of_the_shape() -> None:
     assert find_list_field(SCHEMA) == "questions"
     assert find_list_field({**SCHEMA, "properties": {**SCHEMA["properties"], "why": {"type": "string"}}}) == ""
     assert find_list_field({}) == ""
@@ -158,33 +158,33 @@ PROSE = st.text(alphabet=st.characters(exclude_characters="{}[]\"'/#"))
 
 @given(st.lists(st.tuples(PROSE, st.lists(FIELDS, max_size=3), st.sampled_from(["{}", "[]", "one"])), max_size=4))
 def test_no_valid_item_is_lost_among_prose(parts: list[tuple[str, list[dict[str, Any]], str]]) -> None:
-    def written(items: list[dict[str, Any]], how: str) -> str:
-        if how == "one":
+    def serialize(items: list[dict[str, Any]], style: str) -> str:
+        if style == "one":
             return "\n".join(map(json.dumps, items))
-        return json.dumps({"questions": items} if how == "{}" else items)
+        return json.dumps({"questions": items} if style == "{}" else items)
 
-    reply = "\n".join(f"{prose}\n{written(items, how)}" for prose, items, how in parts)
-    wanted = [one for _, items, _ in parts for one in items]
+    reply = "\n".join(f"{prose}\n{serialize(items, style)}" for prose, items, style in parts)
+    expected = [item for _, items, _ in parts for item in items]
     found = salvage_items(reply, SCHEMA).value
-    kept = [json.dumps(one, sort_keys=True) for one in (found or {"questions": []})["questions"]]
-    clean = [json.dumps(one, sort_keys=True) for one in _valid(wanted)]
-    assert set(kept) == set(clean)
+    kept = [json.dumps(item, sort_keys=True) for item in (found or {"questions": []})["questions"]]
+    valid = [json.dumps(item, sort_keys=True) for item in _valid(expected)]
+    assert set(kept) == set(valid)
 
 
 def _valid(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from skillrun.syntax.sanitizing import sanitize
 
-    return [one for one in sanitize(items) if one["text"]]
+    return [item for item in sanitize(items) if item["text"]]
 
 
 @given(st.lists(FIELDS, min_size=1, max_size=4), st.integers(0, 400))
-def test_a_cut_costs_only_what_is_behind_it(items: list[dict[str, Any]], at: int) -> None:
-    written = [json.dumps(one) for one in items]
-    reply = f'{{"questions": [{", ".join(written)}]}}'[:at]
-    whole = sum(len(", ".join(written[: n + 1])) + len('{"questions": [') <= at for n in range(len(written)))
+def test_a_cut_off_reply_only_loses_the_items_after_the_cut(items: list[dict[str, Any]], length: int) -> None:
+    texts = [json.dumps(item) for item in items]
+    reply = f'{{"questions": [{", ".join(texts)}]}}'[:length]
+    whole = sum(len(", ".join(texts[: n + 1])) + len('{"questions": [') <= length for n in range(len(texts)))
     found = salvage_items(reply, SCHEMA).value
-    kept = {json.dumps(one, sort_keys=True) for one in (found or {"questions": []})["questions"]}
-    assert kept == {json.dumps(one, sort_keys=True) for one in _valid(items[:whole])}
+    kept = {json.dumps(item, sort_keys=True) for item in (found or {"questions": []})["questions"]}
+    assert kept == {json.dumps(item, sort_keys=True) for item in _valid(items[:whole])}
 
 
 JUNK = st.text(alphabet=st.sampled_from(list("{}[]:,\"'\\/*#-0159.eE truefalsn`\n\ud800")), max_size=60)
@@ -193,21 +193,21 @@ JUNK = st.text(alphabet=st.sampled_from(list("{}[]:,\"'\\/*#-0159.eE truefalsn`\
 @given(st.one_of(st.text(max_size=80), JUNK))
 @example("[" * (MAX_DEPTH + 2))
 @example("{'a': -}")
-def test_nothing_raises(reply: str) -> None:
+def test_no_reply_raises_an_error(reply: str) -> None:
     for schema in (SCHEMA, TEXTS):
         value, dropped, errors = salvage_items(reply, schema)
         assert (value is None) == bool(errors)
-        assert json.dumps([value, [vars(one) for one in dropped]]) is not None
+        assert json.dumps([value, [vars(item) for item in dropped]]) is not None
 
 
-def test_an_item_may_be_defined_elsewhere_in_the_schema() -> None:
+def test_an_item_can_be_defined_by_reference() -> None:
     question = {"$ref": "#/$defs/question"}
     fields = {"questions": {"type": "array", "items": question}}
     schema = {"type": "object", "properties": fields, "$defs": {"question": QUESTION}, "required": ["questions"]}
     assert salvage_items(f"{JA} and {JB}", schema).value == {"questions": [A, B]}
     assert salvage_items('[{"text": 1}]', schema).value is None
     recursive = {**schema, "$defs": {"question": {"$ref": "#/properties/questions"}}}
-    assert find_list_field(recursive) == "", "it is told to its author instead"
+    assert find_list_field(recursive) == "", "a recursive schema has no list field"
 
 
 @pytest.mark.parametrize(
@@ -219,22 +219,22 @@ def test_an_item_may_be_defined_elsewhere_in_the_schema() -> None:
         ('["a" "b", "He said, "no" twice"]', ["a", "b", 'He said, "no" twice']),
     ],
 )
-def test_a_text_is_not_cut_at_quotes_of_its_own(reply: str, expected: list[str]) -> None:
-    assert texts(reply, TEXTS) == expected
+def test_a_text_is_not_cut_at_its_inner_quotes(reply: str, expected: list[str]) -> None:
+    assert salvaged_texts(reply, TEXTS) == expected
 
 
-def test_a_flood_of_fields_that_nobody_asked_for_is_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_unknown_fields_are_not_all_compared_for_suggestions(monkeypatch: pytest.MonkeyPatch) -> None:
     from skillrun.types import schemas
 
     compared: list[str] = []
 
-    def near(name: str, _: object) -> str:
+    def suggest(name: str, _: object) -> str:
         compared.append(name)
         return ""
 
-    monkeypatch.setattr(schemas, "did_you_mean", near)
-    more = ", ".join(f'"x{at}": 1' for at in range(200))
-    value, dropped, _ = salvage_items(f"{JA[:-1]}, {more}}}", SCHEMA)
+    monkeypatch.setattr(schemas, "did_you_mean", suggest)
+    extra = ", ".join(f'"x{index}": 1' for index in range(200))
+    value, dropped, _ = salvage_items(f"{JA[:-1]}, {extra}}}", SCHEMA)
     assert value == {"questions": [A]}
-    assert {one.path for one in dropped} == {f"questions[0].x{at}" for at in range(200)}
-    assert len(compared) < 1_000, "by the square it would be 40,000"
+    assert {item.path for item in dropped} == {f"questions[0].x{index}" for index in range(200)}
+    assert len(compared) < 1_000, "a quadratic comparison would need 40,000"

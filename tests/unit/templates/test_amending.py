@@ -15,52 +15,52 @@ from skillrun.templates.text_edits import apply_text_edits
 WORDS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12)
 
 
-def change(says: str, instead: str = "NEW") -> dict[str, Any]:
+def edit(says: str, instead: str = "NEW") -> dict[str, Any]:
     return {"says": says, "instead": instead}
 
 
 @pytest.mark.row("Q2")
 @pytest.mark.parametrize(
-    ("text", "changes", "expected", "missed"),
+    ("text", "edits", "expected", "missed"),
     [
-        ("It is dark.", [change("dark", "dim")], "It is dim.", 0),
-        ("It is\n  dark.", [change("is dark", "was dim")], "It was dim.", 0),
-        ("a b a", [change("a")], "a b a", 1),
-        ("a b", [change("c"), change(""), {"instead": "c"}], "a b", 3),
-        ("a b", [change("a", "c"), change("c b", "d")], "d", 0),
-        ("a b", [change("b", "")], "a ", 0),
-        ("x (a+b)* y", [change("(a+b)*", "\\1")], "x \\1 y", 0),
-        ("aaa", [change("aa")], "aaa", 1),
-        (ABSENT, [change("a")], "", 1),
+        ("It is dark.", [edit("dark", "dim")], "It is dim.", 0),
+        ("It is\n  dark.", [edit("is dark", "was dim")], "It was dim.", 0),
+        ("a b a", [edit("a")], "a b a", 1),
+        ("a b", [edit("c"), edit(""), {"instead": "c"}], "a b", 3),
+        ("a b", [edit("a", "c"), edit("c b", "d")], "d", 0),
+        ("a b", [edit("b", "")], "a ", 0),
+        ("x (a+b)* y", [edit("(a+b)*", "\\1")], "x \\1 y", 0),
+        ("aaa", [edit("aa")], "aaa", 1),
+        (ABSENT, [edit("a")], "", 1),
         ("a", ABSENT, "a", 0),
     ],
 )
-def test_what_stands_once_is_replaced_and_the_rest_is_missed(
-    text: Any, changes: Any, expected: str, missed: int
+def test_a_unique_quote_is_replaced_and_other_edits_are_missed(
+    text: Any, edits: Any, expected: str, missed: int
 ) -> None:
     with render_budget():
-        found = apply_text_edits(text, changes)
-    assert (found["text"], len(found["missed"])) == (expected, missed)
-    assert len(found["made"]) + missed == (0 if changes is ABSENT else len(changes))
+        result = apply_text_edits(text, edits)
+    assert (result["text"], len(result["missed"])) == (expected, missed)
+    assert len(result["made"]) + missed == (0 if edits is ABSENT else len(edits))
 
 
 @given(WORDS, st.integers(0, 11), st.sampled_from([" ", "\n", "\n  "]))
-def test_words_that_stand_once_are_changed_whatever_the_space_and_all_else_stays(
-    words: list[str], at: int, space: str
+def test_a_unique_quote_is_replaced_across_whitespace_and_the_rest_is_kept(
+    words: list[str], index: int, space: str
 ) -> None:
-    before, after = words[: at % len(words)], words[at % len(words) :]
+    before, after = words[: index % len(words)], words[index % len(words) :]
     text = " ".join([*before, f"X{space}Y", *after])
     with render_budget():
-        found = apply_text_edits(text, [change("X Y")])
-    assert found["text"] == " ".join([*before, "NEW", *after])
+        result = apply_text_edits(text, [edit("X Y")])
+    assert result["text"] == " ".join([*before, "NEW", *after])
 
 
-def test_a_change_that_is_no_record_is_a_fault() -> None:
+def test_an_edit_that_is_not_a_record_is_an_error() -> None:
     with render_budget(), pytest.raises(TemplateError, match="records with `says` and `instead`"):
         apply_text_edits("a", ["b"])
 
 
-def test_what_stands_around_the_words_stays() -> None:
+def test_text_around_the_quote_is_kept() -> None:
     text = 'a:\n  "b": 1,\nc\n'
     assert apply_text_edits(text, [{"says": '  "b": 1,', "instead": '  "b": 2,'}])["text"] == 'a:\n  "b": 2,\nc\n'
     assert apply_text_edits(text, [{"says": '"b": 1,\n', "instead": '"b": 2,\n'}])["text"] == 'a:\n  "b": 2,\nc\n'

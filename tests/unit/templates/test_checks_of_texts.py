@@ -39,55 +39,55 @@ TESTS = """# Tests
 """
 
 
-FINDS: Final[dict[str, Callable[[Any], list[dict[str, Any]]]]] = {
+SEARCHES: Final[dict[str, Callable[[Any], list[dict[str, Any]]]]] = {
     "id": lambda texts: ids_in(texts, KINDS),
     "path": lambda texts: paths_in(texts, "new"),
     "number": numbers_in,
 }
 
 
-def rendered(expression: str, **names: Any) -> Any:
-    made = compile_string(Text.of(f"{{{{ {expression} }}}}"), Problems())
-    assert made is not None
-    return made.render(names)
+def render(expression: str, **names: Any) -> Any:
+    template = compile_string(Text.of(f"{{{{ {expression} }}}}"), Problems())
+    assert template is not None
+    return template.render(names)
 
 
-def ended(expression: str, **names: Any) -> bool:
+def is_bounded(expression: str, **names: Any) -> bool:
     """Whether it returns a number or exceeds a limit."""
     try:
-        return isinstance(rendered(expression, **names), int)
+        return isinstance(render(expression, **names), int)
     except RenderError as error:
         return "work limit" in str(error) or "too long" in str(error)
 
 
-def at(places: list[dict[str, Any]]) -> list[tuple[str, int]]:
+def locate(places: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [(place["document"], place["line"]) for place in places]
 
 
-def defined(text: str, pattern: str = r"AC-\d+") -> list[str]:
-    return [one["id"] for one in ids_in(text, pattern) if one["defined"]]
+def defined_ids(text: str, pattern: str = r"AC-\d+") -> list[str]:
+    return [item["id"] for item in ids_in(text, pattern) if item["defined"]]
 
 
-def cited(text: str, pattern: Any = r"AC-\d+", **options: Any) -> list[str]:
-    return [one["id"] for one in ids_in(text, pattern, **options) if one["cited"]]
+def cited_ids(text: str, pattern: Any = r"AC-\d+", **options: Any) -> list[str]:
+    return [item["id"] for item in ids_in(text, pattern, **options) if item["cited"]]
 
 
 # ids
 
 
-def test_an_id_has_its_places_by_document_and_what_is_cited_and_never_defined_dangles() -> None:
-    found = {one["id"]: one for one in ids_in({"S": SPEC, "T": TESTS}, KINDS, {"criterion": "S"})}
-    assert {one: at(record["defined"]) for one, record in found.items()} == {
+def test_an_id_has_locations_by_document_and_dangles_when_it_is_never_defined() -> None:
+    found = {item["id"]: item for item in ids_in({"S": SPEC, "T": TESTS}, KINDS, {"criterion": "S"})}
+    assert {name: locate(record["defined"]) for name, record in found.items()} == {
         "AC-1": [("S", 3)], "AC-2": [("S", 4)], "AC-9": [], "AC-3": [("S", 6)], "T-1": [("T", 4)], "T-2": [("T", 5)],
     }  # fmt: skip
-    assert at(found["AC-1"]["cited"]) == [("T", 4), ("T", 8)]
-    assert at(found["AC-2"]["cited"]) == [("S", 8), ("T", 4)]
+    assert locate(found["AC-1"]["cited"]) == [("T", 4), ("T", 8)]
+    assert locate(found["AC-2"]["cited"]) == [("S", 8), ("T", 4)]
     assert found["AC-9"]["cited"] == [
         {"document": "S", "line": 5, "text": "- in a second, AC-9 or not", "within": ["AC-2"]}
     ]
-    assert {one["kind"] for one in found.values()} == {"criterion", "case"}
+    assert {item["kind"] for item in found.values()} == {"criterion", "case"}
     dangling = "ids_in({'S': s}, k) | rejectattr('defined') | map(attribute='id')"
-    assert rendered(dangling, s=SPEC, k=KINDS) == ["AC-9"]
+    assert render(dangling, s=SPEC, k=KINDS) == ["AC-9"]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_an_id_has_its_places_by_document_and_what_is_cited_and_never_defined_da
         "- AC-1 – opens after AC-2",
     ],
 )  # fmt: skip
-def test_where_an_id_begins_what_it_names_it_is_defined(line: str) -> None:
-    assert defined(f"text\n\n{line}\n") == ["AC-1"]
+def test_an_id_at_the_start_of_an_item_is_a_definition(line: str) -> None:
+    assert defined_ids(f"text\n\n{line}\n") == ["AC-1"]
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_where_an_id_begins_what_it_names_it_is_defined(line: str) -> None:
         "AC-1. Then", "```\n# AC-1: opens\n```", "~~~\n- AC-1\n~~~", "AC-1://x",
     ],
 )  # fmt: skip
-def test_elsewhere_in_enumerations_and_in_code_it_is_cited(line: str) -> None:
-    assert defined(line) == []
-    assert "AC-1" in cited(line)
+def test_an_id_in_prose_enumerations_or_code_is_a_citation(line: str) -> None:
+    assert defined_ids(line) == []
+    assert "AC-1" in cited_ids(line)
 
 
 @pytest.mark.parametrize(
@@ -126,55 +126,55 @@ def test_elsewhere_in_enumerations_and_in_code_it_is_cited(line: str) -> None:
         ("AC-1 bis AC-3", "1 3"), ("AC-08 to AC-10", "08 09 10"), ("AC-1 to AC-9999", "1 9999"), ("", ""),
     ],
 )  # fmt: skip
-def test_each_id_of_a_range_is_cited_and_no_part_of_a_longer_word(text: str, expected: str) -> None:
-    assert set(cited(f"as {text}")) == {f"AC-{number}" for number in expected.split()}
+def test_each_id_of_a_range_is_cited_but_not_part_of_a_longer_word(text: str, expected: str) -> None:
+    assert set(cited_ids(f"as {text}")) == {f"AC-{number}" for number in expected.split()}
 
 
-def test_the_word_of_a_range_is_the_authors_and_ids_without_a_hyphen_have_ranges_too() -> None:
-    assert cited("as AC-1 bis AC-3", to=["bis", "à"]) == ["AC-1", "AC-2", "AC-3"]
-    assert cited("T1-4, R1–R2", pattern=[r"T\d+", r"R\d+"]) == ["T1", "T2", "T3", "T4", "R1", "R2"]
+def test_range_words_are_configurable_and_ids_without_a_hyphen_have_ranges() -> None:
+    assert cited_ids("as AC-1 bis AC-3", to=["bis", "à"]) == ["AC-1", "AC-2", "AC-3"]
+    assert cited_ids("T1-4, R1–R2", pattern=[r"T\d+", r"R\d+"]) == ["T1", "T2", "T3", "T4", "R1", "R2"]
 
 
-def test_records_are_looked_through_beside_documents_and_what_is_absent_is_left_out() -> None:
+def test_records_are_searched_like_documents_and_absent_texts_are_ignored() -> None:
     decisions = [{"id": "D-1", "decision": "as AC-1\r\nsays", "confidence": None}, {"id": "D-2", "text": "**D-2** x"}]
-    found = rendered("ids_in({'S': s, 'D': d, 'N': gone.x}, ['D-\\\\d+', 'AC-\\\\d+'])", s=SPEC, d=decisions, gone={})
-    assert {one["id"]: at(one["defined"]) for one in found if one["kind"].startswith("D")} == {
+    found = render("ids_in({'S': s, 'D': d, 'N': gone.x}, ['D-\\\\d+', 'AC-\\\\d+'])", s=SPEC, d=decisions, gone={})
+    assert {item["id"]: locate(item["defined"]) for item in found if item["kind"].startswith("D")} == {
         "D-1": [("D", 1)], "D-2": [("D", 5)]
     }  # fmt: skip
-    assert [at(one["cited"]) for one in found if one["id"] == "AC-1"] == [[("D", 2)]]
+    assert [locate(item["cited"]) for item in found if item["id"] == "AC-1"] == [[("D", 2)]]
     assert ids_in({"a": "", "b": []}, KINDS) == ids_in([], KINDS) == ids_in("x", {}) == []
 
 
-def test_an_item_goes_on_to_where_the_next_begins() -> None:
+def test_an_item_ends_where_the_next_begins() -> None:
     text = "# AC-1\nx T-1\n## more\n- AC-2: x\n  x T-2\n\n  x T-3\nx T-4\n\nx T-5\n"
     text += "# end\nx T-6\nAC-3: a\n\nx T-7\nAC-4: b T-8"
-    within = {one["id"]: one["cited"][0]["within"] for one in ids_in(text, KINDS) if one["kind"] == "case"}
+    within = {item["id"]: item["cited"][0]["within"] for item in ids_in(text, KINDS) if item["kind"] == "case"}
     assert within == {
         "T-1": ["AC-1"], "T-2": ["AC-1", "AC-2"], "T-3": ["AC-1", "AC-2"], "T-4": ["AC-1", "AC-2"], "T-5": ["AC-1"],
         "T-6": [], "T-7": ["AC-3"], "T-8": ["AC-4"],
     }  # fmt: skip
 
 
-def test_links_are_found_whichever_document_names_the_other() -> None:
+def test_links_are_found_in_both_directions() -> None:
     found = ids_in({"S": SPEC, "T": TESTS}, KINDS, {"criterion": "S"})
-    forth = {one["id"]: one["links"] for one in links_between(found, "S", "T")}
-    assert {one: [link.get("id") for link in links] for one, links in forth.items()} == {
+    forward = {item["id"]: item["links"] for item in links_between(found, "S", "T")}
+    assert {name: [link.get("id") for link in links] for name, links in forward.items()} == {
         "AC-1": ["T-1", None], "AC-2": ["T-1"], "AC-3": []
     }  # fmt: skip
-    back = {one["id"]: [link["id"] for link in one["links"]] for one in links_between(found, "T", "S")}
-    assert back == {"T-1": ["AC-1", "AC-2"], "T-2": []}
-    assert rendered("f | links_between('T', 'S') | rejectattr('links') | map(attribute='line')", f=found) == [5]
+    backward = {item["id"]: [link["id"] for link in item["links"]] for item in links_between(found, "T", "S")}
+    assert backward == {"T-1": ["AC-1", "AC-2"], "T-2": []}
+    assert render("f | links_between('T', 'S') | rejectattr('links') | map(attribute='line')", f=found) == [5]
     same = ids_in({"K": "# T-1\nneeds T-2\n# T-2\nT-2 needs nothing"}, KINDS)
-    assert {one["id"]: [link["id"] for link in one["links"]] for one in links_between(same, "K", "K")} == {
+    assert {item["id"]: [link["id"] for link in item["links"]] for item in links_between(same, "K", "K")} == {
         "T-1": ["T-2"], "T-2": []
     }  # fmt: skip
     assert links_between(found, "S", "nowhere")[0]["links"] == links_between([], "S", "T") == []
 
 
 @pytest.mark.parametrize("expression", ["links_between(['a'], 'S', 'T')", "ids_in('a', 'a(')", "ids_in('a', 'a', 3)"])
-def test_what_cannot_be_taken_is_a_failure_at_its_place(expression: str) -> None:
+def test_invalid_arguments_are_a_render_error(expression: str) -> None:
     with pytest.raises(RenderError):
-        rendered(expression)
+        render(expression)
 
 
 # paths
@@ -196,7 +196,7 @@ def test_what_cannot_be_taken_is_a_failure_at_its_place(expression: str) -> None
     ],
 )
 def test_paths_are_words_that_look_like_files_and_folders(text: str, expected: str) -> None:
-    assert [one["path"] for one in paths_in(text)] == expected.split()
+    assert [item["path"] for item in paths_in(text)] == expected.split()
 
 
 @pytest.mark.parametrize(
@@ -211,9 +211,9 @@ def test_paths_are_words_that_look_like_files_and_folders(text: str, expected: s
         ("`a/x.py`\n\nnew `a/x.py`", "a/x.py"),
     ],
 )  # fmt: skip
-def test_a_path_is_new_where_the_authors_words_beside_it_say_so(line: str, expected: str) -> None:
-    assert [one["path"] for one in paths_in(line, r"\bnew\b") if one["new"]] == expected.split()
-    assert not any(one["new"] for one in paths_in(line))
+def test_a_path_is_new_when_the_words_next_to_it_match(line: str, expected: str) -> None:
+    assert [item["path"] for item in paths_in(line, r"\bnew\b") if item["new"]] == expected.split()
+    assert not any(item["new"] for item in paths_in(line))
 
 
 @pytest.mark.parametrize(
@@ -224,10 +224,10 @@ def test_a_path_is_new_where_the_authors_words_beside_it_say_so(line: str, expec
         ("a/x.py::test_it", []), ("a/x.py:0", []), ("a/x.py:12345678", []), ("a/x.py#title", []),
     ],
 )  # fmt: skip
-def test_the_lines_that_are_named_behind_a_path(line: str, expected: list[tuple[int, int]]) -> None:
+def test_line_numbers_after_a_path_are_parsed(line: str, expected: list[tuple[int, int]]) -> None:
     (path,) = paths_in(line)
     assert path["path"] == "a/x.py"
-    assert [(one["first"], one["last"]) for one in path["lines"]] == expected
+    assert [(item["first"], item["last"]) for item in path["lines"]] == expected
 
 
 # numbers
@@ -248,21 +248,21 @@ def test_the_lines_that_are_named_behind_a_path(line: str, expected: list[tuple[
         (f"{'9' * 40} 1e9999", []),
     ],
 )
-def test_numbers_are_amounts_in_one_spelling(text: str, expected: list[str]) -> None:
-    assert [one["number"] for one in numbers_in(text)] == expected
+def test_numbers_are_amounts_in_a_normalized_form(text: str, expected: list[str]) -> None:
+    assert [item["number"] for item in numbers_in(text)] == expected
 
 
-def test_which_numbers_of_one_text_another_lacks() -> None:
-    lacks = "numbers_in(a) | rejectattr('value', 'in', numbers_in(b, true) | map(attribute='value'))"
-    assert rendered(
-        f"{lacks} | map(attribute='number')", a="at most 1,000 rows, 10 MB, 3 s", b="```\nLIMIT = 1000\n```\n10MB"
+def test_numbers_missing_from_another_text_are_found() -> None:
+    missing = "numbers_in(a) | rejectattr('value', 'in', numbers_in(b, true) | map(attribute='value'))"
+    assert render(
+        f"{missing} | map(attribute='number')", a="at most 1,000 rows, 10 MB, 3 s", b="```\nLIMIT = 1000\n```\n10MB"
     ) == ["3 s"]
 
 
 # words
 
 
-def test_hits_are_given_with_their_places() -> None:
+def test_hits_have_locations() -> None:
     found = hits_in({"A": "one TODO\r\ntodo TBD\n", "B": "x"}, {"open": [r"\bTODO\b", "TBD"], "x": "^x$"})
     assert found == [
         {"kind": "open", "hit": "TODO", "document": "A", "line": 1, "text": "one TODO"},
@@ -270,12 +270,12 @@ def test_hits_are_given_with_their_places() -> None:
         {"kind": "open", "hit": "TBD", "document": "A", "line": 2, "text": "todo TBD"},
         {"kind": "x", "hit": "x", "document": "B", "line": 1, "text": "x"},
     ]
-    assert rendered("text | hits_in(['T.'])", text="Tx") == [
+    assert render("text | hits_in(['T.'])", text="Tx") == [
         {"kind": "T.", "hit": "Tx", "document": "", "line": 1, "text": "Tx"}
     ]
 
 
-# laws
+# properties
 
 PARTS = st.sampled_from(
     ["AC-1", "AC-2", "T-7", "AC-1 to AC-3", "`a/b.py`", "new", "10 MB", "# ", "- ", "| ", "**", "```", "1. ", "id: ",
@@ -285,62 +285,62 @@ TEXTS = st.lists(PARTS | st.text(max_size=5), max_size=30).map("".join)
 
 
 @given(TEXTS, TEXTS)
-def test_each_place_is_where_it_is_said_to_be(one: str, other: str) -> None:
-    texts = {"A": one, "B": other}
+def test_each_location_contains_its_words(first: str, second: str) -> None:
+    texts = {"A": first, "B": second}
     lines = {title: re.split(r"\r\n?|\n", text) for title, text in texts.items()}
-    marked = [(hit["hit"], hit) for hit in hits_in(texts, ["AC", r"\d+"])]
+    matches = [(hit["hit"], hit) for hit in hits_in(texts, ["AC", r"\d+"])]
     found = ids_in(texts, KINDS)
-    marked += [(record["id"], place) for record in found for place in record["defined"]]
+    matches += [(record["id"], place) for record in found for place in record["defined"]]
     paths, numbers = paths_in(texts, "new"), numbers_in(texts, True)
-    marked += [(record["path"], place) for record in paths for place in record["cited"]]
-    places = [*(place for record in (*found, *numbers) for place in record["cited"]), *(place for _, place in marked)]
+    matches += [(record["path"], place) for record in paths for place in record["cited"]]
+    places = [*(place for record in (*found, *numbers) for place in record["cited"]), *(place for _, place in matches)]
     for place in places:
         assert place["text"] in lines[place["document"]][place["line"] - 1]
         assert len(place["text"]) <= 300
-    for words, place in marked:
+    for words, place in matches:
         assert words in place["text"]
     assert all(record["defined"] or record["cited"] for record in found)
     assert len({record["id"] for record in found}) == len(found)
-    for here, there in ("AB", "BA", "AA"):
-        for record in links_between(found, here, there):
-            assert all(link["document"] in (here, there) for link in record["links"])
+    for source, target in ("AB", "BA", "AA"):
+        for record in links_between(found, source, target):
+            assert all(link["document"] in (source, target) for link in record["links"])
 
 
 @given(TEXTS, TEXTS)
-def test_the_order_of_documents_and_other_documents_change_nothing(one: str, other: str) -> None:
-    def by(records: list[dict[str, Any]], key: str) -> dict[str, Any]:
+def test_results_do_not_depend_on_other_documents_or_their_order(text: str, other_text: str) -> None:
+    def locate_by(records: list[dict[str, Any]], key: str) -> dict[str, Any]:
         return {
-            record[key]: {name: at(record[name]) for name in ("defined", "cited") if name in record}
+            record[key]: {name: locate(record[name]) for name in ("defined", "cited") if name in record}
             for record in records
         }
 
-    forth, back = {"A": one, "B": other}, {"B": other, "A": one}
-    for key, find in FINDS.items():
-        first, second = by(find(forth), key), by(find(back), key)
+    forward, backward = {"A": text, "B": other_text}, {"B": other_text, "A": text}
+    for key, find in SEARCHES.items():
+        first, second = locate_by(find(forward), key), locate_by(find(backward), key)
         assert first.keys() == second.keys()
         for name, places in first.items():
-            assert {kind: sorted(found) for kind, found in places.items()} == {
-                kind: sorted(found) for kind, found in second[name].items()
+            assert {kind: sorted(located) for kind, located in places.items()} == {
+                kind: sorted(located) for kind, located in second[name].items()
             }
-        alone = by(find({"A": one}), key)
+        alone = locate_by(find({"A": text}), key)
         for name, places in alone.items():
-            for kind, found in places.items():
-                assert found == [place for place in first[name][kind] if place[0] == "A"]
+            for kind, located in places.items():
+                assert located == [place for place in first[name][kind] if place[0] == "A"]
 
 
 @given(TEXTS)
-def test_an_id_under_another_name_stands_at_the_same_places(text: str) -> None:
+def test_renaming_an_id_keeps_its_locations(text: str) -> None:
     renamed = text.replace("AC-", "ZQ-")
     before, after = ids_in(text, r"AC-\d+"), ids_in(renamed, r"ZQ-\d+")
-    assert [one["id"].replace("AC", "ZQ") for one in before] == [one["id"] for one in after]
+    assert [item["id"].replace("AC", "ZQ") for item in before] == [item["id"] for item in after]
     for old, new in zip(before, after, strict=True):
-        assert (at(old["defined"]), at(old["cited"])) == (at(new["defined"]), at(new["cited"]))
+        assert (locate(old["defined"]), locate(old["cited"])) == (locate(new["defined"]), locate(new["cited"]))
 
 
 @given(TEXTS)
-def test_line_ends_make_no_difference(text: str) -> None:
+def test_line_endings_make_no_difference(text: str) -> None:
     plain = re.sub(r"\r\n?", "\n", text)
-    for find in FINDS.values():
+    for find in SEARCHES.values():
         assert find(text) == find(plain) == find(plain.replace("\n", "\r\n"))
 
 
@@ -354,14 +354,14 @@ def test_line_ends_make_no_difference(text: str) -> None:
         "# " * 500_000, "> " * 500_000, "new " * 10_000 + "a/b.py " * 1_000,
     ],
 )  # fmt: skip
-def test_a_long_text_is_looked_through_or_refused_as_too_much_work(text: str) -> None:
+def test_a_long_text_is_searched_or_exceeds_the_work_limit(text: str) -> None:
     for expression in ("ids_in(t, k)", "paths_in(t, 'new')", "numbers_in(t)", "hits_in(t, 'zz')"):
-        assert ended(f"{expression} | length", t=text, k=KINDS), expression
+        assert is_bounded(f"{expression} | length", t=text, k=KINDS), expression
 
 
-def test_all_of_a_megabyte_is_looked_through() -> None:
+def test_a_whole_megabyte_is_searched() -> None:
     text = "word " * 199_990 + "\n- AC-7: `src/last.py`, 99 MB\n"
-    found = rendered("[ids_in(t, k) | length, paths_in(t) | length, (numbers_in(t) | first).number]", t=text, k=KINDS)
+    found = render("[ids_in(t, k) | length, paths_in(t) | length, (numbers_in(t) | first).number]", t=text, k=KINDS)
     assert found == [1, 1, "99 MB"]
     with pytest.raises(TemplateError):
         ids_in("a", "(")

@@ -25,37 +25,37 @@ PLAIN = st.recursive(
 )
 
 
-def rendered(value: str, **names: Any) -> Any:
+def render(value: str, **names: Any) -> Any:
     problems = Problems()
-    made = compile_string(Text.of(value), problems)
-    assert made is not None, list(problems)
-    return made.render(names)
+    template = compile_string(Text.of(value), problems)
+    assert template is not None, list(problems)
+    return template.render(names)
 
 
-def condition(value: str, **names: Any) -> Any:
+def check(value: str, **names: Any) -> Any:
     problems = Problems()
-    made = compile_condition(Text.of(value), problems)
-    assert made is not None, list(problems)
-    return made.render(names)
+    template = compile_condition(Text.of(value), problems)
+    assert template is not None, list(problems)
+    return template.render(names)
 
 
 def absence(value: str, **names: Any) -> str:
     with pytest.raises(RenderError) as caught:
-        rendered(value, **names)
+        render(value, **names)
     return caught.value.problem.message
 
 
 @given(PLAIN)
 @pytest.mark.parametrize("sign", ["==", "!=", "<", ">", "<=", ">=", "in", "not in"])
 def test_every_comparison_with_an_absent_value_is_false(sign: str, value: Any) -> None:
-    assert condition(f"x.gone {sign} y", x={}, y=value) is False
-    assert condition(f"y {sign} x.gone", x={}, y=value) is False
-    assert condition(f"x.gone {sign} x.gone", x={}) is False
-    assert condition(f"y {sign} z", y=value, z=ABSENT) is False
+    assert check(f"x.gone {sign} y", x={}, y=value) is False
+    assert check(f"y {sign} x.gone", x={}, y=value) is False
+    assert check(f"x.gone {sign} x.gone", x={}) is False
+    assert check(f"y {sign} z", y=value, z=ABSENT) is False
 
 
 @given(PLAIN)
-def test_python_sees_the_same_comparisons(value: Any) -> None:
+def test_comparisons_in_python_are_false_too(value: Any) -> None:
     for left, right in ((ABSENT, value), (value, ABSENT), (ABSENT, Absent("x"))):
         assert not left == right  # noqa: SIM201
         assert not left != right  # noqa: SIM202
@@ -65,25 +65,25 @@ def test_python_sees_the_same_comparisons(value: Any) -> None:
 
 
 def test_a_chain_of_comparisons_with_an_absent_value_is_false() -> None:
-    assert condition("1 < x.gone < 3", x={}) is False
-    assert condition("1 < 2 < 3") is True
-    assert condition("3 > 2 > 2") is False
+    assert check("1 < x.gone < 3", x={}) is False
+    assert check("1 < 2 < 3") is True
+    assert check("3 > 2 > 2") is False
 
 
 @pytest.mark.parametrize("name", sorted(TESTS))
-def test_every_test_is_false(name: str) -> None:
+def test_every_template_test_of_an_absent_value_is_false(name: str) -> None:
     argument = (
         ""
         if name not in {"divisibleby", "in", "eq", "equalto", "ne", "lt", "lessthan", "le", "gt", "greaterthan", "ge"}
         else "(3)"
     )
-    assert condition(f"x.gone is {name}{argument}", x={}) is False
-    assert condition(f"x.gone is not {name}{argument}", x={}) is True
+    assert check(f"x.gone is {name}{argument}", x={}) is False
+    assert check(f"x.gone is not {name}{argument}", x={}) is True
     if argument:
-        assert condition(f"3 is {name}(x.gone)", x={}) is False
+        assert check(f"3 is {name}(x.gone)", x={}) is False
 
 
-def test_it_chains_and_is_empty_and_false() -> None:
+def test_an_absent_value_chains_and_is_empty_and_false() -> None:
     for path in (
         "x.gone",
         "x.gone.further",
@@ -94,19 +94,19 @@ def test_it_chains_and_is_empty_and_false() -> None:
         "n.a",
         "null.a",
     ):
-        assert isinstance(rendered(f"{{{{ {path} }}}}", x={"list": []}, y={}, n=3, null=None), Absent), path
-        assert condition(f"not {path}", x={"list": []}, y={}, n=3, null=None) is True
-    assert condition("x.gone or 'x'", x={}) == "x"
-    assert rendered("{% for a in x.gone %}{{ a }}{% else %}none{% endfor %}", x={}) == "none"
-    assert rendered("{% if x.gone %}there{% endif %}gone", x={}) == "gone"
+        assert isinstance(render(f"{{{{ {path} }}}}", x={"list": []}, y={}, n=3, null=None), Absent), path
+        assert check(f"not {path}", x={"list": []}, y={}, n=3, null=None) is True
+    assert check("x.gone or 'x'", x={}) == "x"
+    assert render("{% for a in x.gone %}{{ a }}{% else %}none{% endfor %}", x={}) == "none"
+    assert render("{% if x.gone %}there{% endif %}gone", x={}) == "gone"
 
 
-def test_an_if_without_else_gives_an_absent_value() -> None:
-    assert isinstance(rendered("{{ 'a' if x }}", x=False), Absent)
-    assert rendered("{{ 'a' if x }}", x=True) == "a"
+def test_a_conditional_expression_without_else_can_be_absent() -> None:
+    assert isinstance(render("{{ 'a' if x }}", x=False), Absent)
+    assert render("{{ 'a' if x }}", x=True) == "a"
 
 
-def test_printing_it_is_an_error_that_names_it() -> None:
+def test_printing_an_absent_value_is_an_error_that_names_it() -> None:
     names: dict[str, Any] = {"phases": {"plan": {"outputs": {}}, "test": ABSENT}, "step": ABSENT}
     assert absence("a {{ phases.plan.outputs.score }}", **names) == "`phases.plan.outputs.score` is absent"
     assert absence("a {{ phases.research.outputs.score }}", **names) == (
@@ -124,7 +124,7 @@ def test_printing_it_is_an_error_that_names_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "written",
+    "expression",
     [
         "x.gone + 1",
         "1 - x.gone",
@@ -136,12 +136,12 @@ def test_printing_it_is_an_error_that_names_it() -> None:
         "[1, x.gone] | sum",
     ],
 )
-def test_computing_and_concatenating_with_it_are_errors(written: str) -> None:
-    assert absence(f"{{{{ {written} }}}}", x={}) == "`x.gone` is absent"
+def test_arithmetic_and_concatenation_with_an_absent_value_are_errors(expression: str) -> None:
+    assert absence(f"{{{{ {expression} }}}}", x={}) == "`x.gone` is absent"
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("expression", "expected"),
     [
         ("length", 0),
         ("count", 0),
@@ -173,24 +173,24 @@ def test_computing_and_concatenating_with_it_are_errors(written: str) -> None:
         ("float(5)", 5),
     ],
 )
-def test_filters_take_it_as_empty(written: str, expected: object) -> None:
-    assert rendered(f"{{{{ x.gone | {written} }}}}", x={}) == expected
+def test_collection_filters_treat_an_absent_value_as_empty(expression: str, expected: object) -> None:
+    assert render(f"{{{{ x.gone | {expression} }}}}", x={}) == expected
 
 
 @pytest.mark.row("R3")
 @pytest.mark.parametrize(
-    "written",
+    "expression",
     [
         "upper", "lower", "title", "capitalize", "trim", "string", "replace('a', 'b')", "indent", "format(1)", "tojson",
         "int", "float", "round", "abs", "first", "last", "min", "max", "untrusted", "clip(3)", "slug", "section('a')",
     ],
 )  # fmt: skip
-def test_text_and_number_filters_leave_it_absent_so_that_it_cannot_slip_into_a_prompt(written: str) -> None:
-    assert isinstance(rendered(f"{{{{ x.gone | {written} }}}}", x={}), Absent)
-    assert absence(f"a {{{{ x.gone | {written} }}}}", x={}).endswith("is absent")
+def test_text_and_number_filters_keep_an_absent_value_absent(expression: str) -> None:
+    assert isinstance(render(f"{{{{ x.gone | {expression} }}}}", x={}), Absent)
+    assert absence(f"a {{{{ x.gone | {expression} }}}}", x={}).endswith("is absent")
 
 
-def test_no_filter_breaks_on_it() -> None:
+def test_no_filter_fails_on_an_absent_value() -> None:
     arguments = dict.fromkeys(["section", "split", "overlap", "groupby", "selectattr", "rejectattr"], "('a')")
     arguments |= {
         "replace": "('a', 'b')",
@@ -202,28 +202,28 @@ def test_no_filter_breaks_on_it() -> None:
     arguments |= {"clip": "(3)", "top": "(3)", "links_between": "('a', 'b')", "new_in": "([], 'a')", "amended": "([])"}
     arguments |= dict.fromkeys(["hits", "hits_in", "ids_in"], "(['a'])")
     for name in FILTERS:
-        found = rendered(f"{{{{ x.gone | {name}{arguments.get(name, '')} }}}}", x={})
-        assert not (found["text"] if name == "amended" else found), name
+        result = render(f"{{{{ x.gone | {name}{arguments.get(name, '')} }}}}", x={})
+        assert not (result["text"] if name == "amended" else result), name
 
 
 def test_items_without_a_field_are_neither_selected_nor_rejected() -> None:
-    found = [{"c": 90}, {"c": 10}, {}]
-    assert rendered("{{ x | rejectattr('c', 'lt', 80) }}", x=found) == [{"c": 90}, {}]
-    assert rendered("{{ x | selectattr('c', 'lt', 80) }}", x=found) == [{"c": 10}]
-    assert rendered("{{ x | selectattr('c') }}", x=found) == [{"c": 90}, {"c": 10}]
-    assert rendered("{{ x | selectattr('c', 'ne', 10) }}", x=found) == [{"c": 90}]
+    records = [{"c": 90}, {"c": 10}, {}]
+    assert render("{{ x | rejectattr('c', 'lt', 80) }}", x=records) == [{"c": 90}, {}]
+    assert render("{{ x | selectattr('c', 'lt', 80) }}", x=records) == [{"c": 10}]
+    assert render("{{ x | selectattr('c') }}", x=records) == [{"c": 90}, {"c": 10}]
+    assert render("{{ x | selectattr('c', 'ne', 10) }}", x=records) == [{"c": 90}]
 
 
-def test_a_field_that_is_missing_stays_in_its_place_inside_an_expression() -> None:
-    found = [{"a": 1}, {}, {"a": 3}]
-    assert rendered("{{ x | map(attribute='a') | length }}", x=found) == 3
-    assert rendered("{{ (x | map(attribute='a'))[2] }}", x=found) == 3
-    assert rendered("{{ x | map(attribute='a', default=0) }}", x=found) == [1, 0, 3]
-    assert rendered("{{ x | map(attribute='a') | max }}", x=found) == 3
-    assert rendered("{{ x | sort(attribute='a', reverse=true) }}", x=found) == [{"a": 3}, {"a": 1}, {}]
-    assert rendered("{{ x | map(attribute='b') | sum(start=[]) }}", x=[{"b": [1]}, {}, {"b": [2]}]) == [1, 2]
+def test_a_missing_field_keeps_its_position_inside_an_expression() -> None:
+    records = [{"a": 1}, {}, {"a": 3}]
+    assert render("{{ x | map(attribute='a') | length }}", x=records) == 3
+    assert render("{{ (x | map(attribute='a'))[2] }}", x=records) == 3
+    assert render("{{ x | map(attribute='a', default=0) }}", x=records) == [1, 0, 3]
+    assert render("{{ x | map(attribute='a') | max }}", x=records) == 3
+    assert render("{{ x | sort(attribute='a', reverse=true) }}", x=records) == [{"a": 3}, {"a": 1}, {}]
+    assert render("{{ x | map(attribute='b') | sum(start=[]) }}", x=[{"b": [1]}, {}, {"b": [2]}]) == [1, 2]
 
 
-def test_absent_items_are_left_out_of_what_leaves_an_expression() -> None:
-    assert rendered("{{ [1, x.gone, {'a': x.gone, 'b': [x.gone]}] }}", x={}) == [1, {"b": []}]
-    assert rendered("{{ x | map(attribute='a') }}", x=[{"a": 1}, {}]) == [1]
+def test_absent_items_are_left_out_of_results() -> None:
+    assert render("{{ [1, x.gone, {'a': x.gone, 'b': [x.gone]}] }}", x={}) == [1, {"b": []}]
+    assert render("{{ x | map(attribute='a') }}", x=[{"a": 1}, {}]) == [1]

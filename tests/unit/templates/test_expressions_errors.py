@@ -11,16 +11,16 @@ from skillrun.syntax.yaml import parse_yaml
 from skillrun.templates.expressions import FILTERS, FUNCTIONS, RenderError, compile_condition, compile_string
 
 
-def problem(value: str, bare: bool = False) -> Problem:
+def find_problem(value: str, bare: bool = False) -> Problem:
     problems = Problems()
-    made = compile_condition(Text.of(value), problems) if bare else compile_string(Text.of(value), problems)
-    assert made is None
+    template = compile_condition(Text.of(value), problems) if bare else compile_string(Text.of(value), problems)
+    assert template is None
     assert len(problems) == 1, list(problems)
     return next(iter(problems))
 
 
 @pytest.mark.parametrize(
-    ("written", "column", "message", "hint"),
+    ("source", "column", "message", "hint"),
     [
         ("a {{ b", 3, "`{{` is never closed", "{% raw %}"),
         ("a {% if b", 3, "`{% if` is never closed", "close it"),
@@ -48,15 +48,15 @@ def problem(value: str, bare: bool = False) -> Problem:
         ("{{ ² }}", 4, "Invalid character in identifier", ""),
     ],
 )
-def test_what_cannot_be_read(written: str, column: int, message: str, hint: str) -> None:
-    found = problem(written)
-    assert (found.code, found.column) == ("refused" if "large" in message else "syntax", column)
-    assert message in found.message
-    assert hint in found.hint
+def test_a_syntax_error_is_reported_at_its_place(source: str, column: int, message: str, hint: str) -> None:
+    problem = find_problem(source)
+    assert (problem.code, problem.column) == ("refused" if "large" in message else "syntax", column)
+    assert message in problem.message
+    assert hint in problem.hint
 
 
 @pytest.mark.parametrize(
-    ("written", "column", "code", "message", "hint"),
+    ("source", "column", "code", "message", "hint"),
     [
         ("{{ a | lenght }}", 8, "unknown-filter", "no filter `lenght`", "`length`"),
         ("{{ a | others }}", 8, "unknown-filter", "no filter `others`", "write `others(step)`"),
@@ -87,30 +87,30 @@ def test_what_cannot_be_read(written: str, column: int, message: str, hint: str)
         ("{% for a in b recursive %}{{ loop(a) }}{% endfor %}", 30, "unknown-function", "no function `loop`", ""),
     ],
 )  # fmt: skip
-def test_what_templates_do_not_offer(written: str, column: int, code: str, message: str, hint: str) -> None:
-    found = problem(written)
-    assert (found.code, found.column) == (code, column)
-    assert message in found.message
-    assert hint in found.hint
+def test_an_unsupported_feature_is_reported(source: str, column: int, code: str, message: str, hint: str) -> None:
+    problem = find_problem(source)
+    assert (problem.code, problem.column) == (code, column)
+    assert message in problem.message
+    assert hint in problem.hint
 
 
 @pytest.mark.parametrize(
     "tag", ["macro f()", "call f()", "import 'a' as b", "from 'a' import b", "include 'a'", "extends 'a'", "block a",
             "autoescape true", "with a = 1", "filter upper", "print a", "do a"],
 )  # fmt: skip
-def test_other_tags_of_jinja_do_not_exist(tag: str) -> None:
+def test_other_jinja_tags_do_not_exist(tag: str) -> None:
     name = tag.partition(" ")[0]
-    found = problem(f"text {{% {tag} %}}")
-    assert (found.message, found.column) == (f"there is no tag `{name}` here", 9)
+    problem = find_problem(f"text {{% {tag} %}}")
+    assert (problem.message, problem.column) == (f"there is no tag `{name}` here", 9)
 
 
 @pytest.mark.parametrize("name", ["lipsum", "cycler", "joiner", "namespace", "dict", "super", "caller"])
-def test_other_functions_of_jinja_do_not_exist(name: str) -> None:
-    assert problem(f"{{{{ {name}() }}}}").message == f"there is no function `{name}`"
+def test_other_jinja_functions_do_not_exist(name: str) -> None:
+    assert find_problem(f"{{{{ {name}() }}}}").message == f"there is no function `{name}`"
 
 
 @pytest.mark.parametrize(
-    ("written", "column", "message"),
+    ("source", "column", "message"),
     [
         ("{{ a }}", 1, "a condition is written without braces"),
         ("  {% if a %}", 3, "a condition is written without braces"),
@@ -122,19 +122,19 @@ def test_other_functions_of_jinja_do_not_exist(name: str) -> None:
         ("a = 3", 3, "`=` compares nothing"),
     ],
 )
-def test_what_is_no_condition(written: str, column: int, message: str) -> None:
-    found = problem(written, bare=True)
-    assert (found.column, found.message) == (column, message)
+def test_an_invalid_condition_is_reported(source: str, column: int, message: str) -> None:
+    problem = find_problem(source, bare=True)
+    assert (problem.column, problem.message) == (column, message)
 
 
-def test_all_problems_of_a_text_are_found_at_once() -> None:
+def test_all_problems_of_a_text_are_reported_at_once() -> None:
     problems = Problems()
     assert compile_string(Text.of("{{ a | nope }}\n{{ b | nix }} {{ c is nie }}"), problems) is None
-    assert [(found.line, found.column) for found in problems] == [(1, 8), (2, 8), (2, 23)]
+    assert [(problem.line, problem.column) for problem in problems] == [(1, 8), (2, 8), (2, 23)]
 
 
 @pytest.mark.parametrize(
-    ("written", "place", "message"),
+    ("source", "place", "message"),
     [
         ("{{ a }}\n  {{ a ~ (a + 'x') }}", (2, 11), "`+` cannot take a number and a text"),
         ("x\n{{ a < 'x' }}.", (2, 4), "a number cannot be compared with a text"),
@@ -158,15 +158,15 @@ def test_all_problems_of_a_text_are_found_at_once() -> None:
         ("{{ ['b', 'c'] | convergence({}) }}", (1, 17), "lack"),
     ],
 )
-def test_what_fails_while_rendering_has_its_place(written: str, place: tuple[int, int], message: str) -> None:
-    made = compile_string(Text.of(written), Problems())
-    assert made is not None
+def test_a_render_error_has_its_place(source: str, place: tuple[int, int], message: str) -> None:
+    template = compile_string(Text.of(source), Problems())
+    assert template is not None
     with pytest.raises(RenderError) as caught:
-        made.render({"a": 1, "c": [1]})
-    found = caught.value.problem
-    assert message in found.message
-    assert (found.line, found.column) == place
-    assert found.source_line == written.split("\n")[place[0] - 1]
+        template.render({"a": 1, "c": [1]})
+    problem = caught.value.problem
+    assert message in problem.message
+    assert (problem.line, problem.column) == place
+    assert problem.source_line == source.split("\n")[place[0] - 1]
     assert str(caught.value).startswith(f"<text>:{place[0]}:{place[1]}: ")
 
 
@@ -182,20 +182,20 @@ STYLES = {
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize(
-    ("tag", "wanted"),
+    ("tag", "name"),
     [("{{ x | nofilter }}", "nofilter"), ("{{ nofunction(x) }}", "nofunction"), ("{{ x is notest }}", "notest")],
 )
-def test_places_are_the_files_own_in_every_style_of_yaml(style: str, tag: str, wanted: str) -> None:
-    source = Source.of(STYLES[style].replace("{X}", tag))
+def test_places_refer_to_the_file_in_every_yaml_style(style: str, tag: str, name: str) -> None:
+    file = Source.of(STYLES[style].replace("{X}", tag))
     problems = Problems()
-    node = parse_yaml(source, 0, len(source.text), problems)
+    node = parse_yaml(file, 0, len(file.text), problems)
     scalar = node.get("key").items[0]  # type: ignore[union-attr]
     assert isinstance(scalar, Scalar)
     assert scalar.text is not None
     assert compile_string(scalar.text, problems) is None
-    (found,) = problems
-    line = source.text.split("\n")[found.line - 1]
-    assert line[found.column - 1 :].startswith(wanted)
+    (problem,) = problems
+    line = file.text.split("\n")[problem.line - 1]
+    assert line[problem.column - 1 :].startswith(name)
 
 
 @given(
@@ -215,19 +215,19 @@ def test_places_are_the_files_own_in_every_style_of_yaml(style: str, tag: str, w
         )
     )
 )
-def test_every_name_stands_where_it_is_written(parts: list[str]) -> None:
+def test_every_name_has_its_place_in_the_text(parts: list[str]) -> None:
     text = "".join(parts) + "{{ wanted }}"
-    made = compile_string(Text.of(text), Problems())
-    assert made is not None
-    (node,) = [node for node in made.tree.find_all(nodes.Name) if node.name == "wanted"]
-    assert text[made.span(node).offset :].startswith("wanted")
+    template = compile_string(Text.of(text), Problems())
+    assert template is not None
+    (node,) = [node for node in template.tree.find_all(nodes.Name) if node.name == "wanted"]
+    assert text[template.span(node).offset :].startswith("wanted")
 
 
-def test_filters_and_functions_are_offered_in_both_ways() -> None:
+def test_every_function_except_range_and_zip_is_also_a_filter() -> None:
     assert set(FUNCTIONS) - set(FILTERS) == {"range", "zip"}
 
 
-def test_a_question_bank_may_be_asked_without_a_number() -> None:
+def test_bank_can_be_called_without_a_number() -> None:
     problems = Problems()
     assert compile_string(Text.of("{{ bank('trip/questions', 'weather') }}"), problems) is not None
     assert list(problems) == []

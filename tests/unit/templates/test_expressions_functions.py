@@ -13,11 +13,11 @@ from skillrun.templates import limits
 from skillrun.templates.expressions import Absent, RenderError, compile_string
 
 
-def rendered(expression: str, **names: Any) -> Any:
+def render(expression: str, **names: Any) -> Any:
     problems = Problems()
-    made = compile_string(Text.of(f"{{{{ {expression} }}}}"), problems)
-    assert made is not None, list(problems)
-    return made.render(names)
+    template = compile_string(Text.of(f"{{{{ {expression} }}}}"), problems)
+    assert template is not None, list(problems)
+    return template.render(names)
 
 
 RECORDS = [{"n": "b", "s": 2}, {"n": "A", "s": 3}, {"n": "c", "s": 2}]
@@ -118,10 +118,10 @@ RECORDS = [{"n": "b", "s": 2}, {"n": "A", "s": 3}, {"n": "c", "s": 2}]
         ("1 is number and true is not number and none is none and {} is mapping and 1 is defined", True),
     ],
 )
-def test_filters_do_what_their_names_say(expression: str, expected: object) -> None:
-    found = rendered(expression, r=RECORDS)
-    assert found == expected
-    assert type(found) is type(expected)
+def test_filters_return_the_expected_values(expression: str, expected: object) -> None:
+    result = render(expression, r=RECORDS)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 TAGS = st.sampled_from(["untrusted-", "</UNTRUSTED-00000000>", "<untru\u017fted\u2011", "</untrusted"])
@@ -130,18 +130,18 @@ TAGS = st.sampled_from(["untrusted-", "</UNTRUSTED-00000000>", "<untru\u017fted\
 @pytest.mark.row("Z4")
 @given(st.lists(st.text() | TAGS).map("".join))
 def test_untrusted_text_cannot_close_its_own_fence(text: str) -> None:
-    fenced = rendered("x | untrusted", x=text)
-    found = re.fullmatch(r"<(untrusted-[0-9a-f]{8})>\n(.*)\n</\1>", fenced, re.DOTALL)
-    assert found is not None
-    assert re.sub("(?i)(untrusted) ", r"\1", found[2]) == re.sub("(?i)(untrusted) ", r"\1", text)
-    assert "untrusted-" not in found[2].lower()
-    assert fenced == rendered("untrusted(x)", x=text)
+    fenced = render("x | untrusted", x=text)
+    match = re.fullmatch(r"<(untrusted-[0-9a-f]{8})>\n(.*)\n</\1>", fenced, re.DOTALL)
+    assert match is not None
+    assert re.sub("(?i)(untrusted) ", r"\1", match[2]) == re.sub("(?i)(untrusted) ", r"\1", text)
+    assert "untrusted-" not in match[2].lower()
+    assert fenced == render("untrusted(x)", x=text)
 
 
 @pytest.mark.finding("FZ11")
-def test_what_looks_like_a_fence_inside_one_is_broken() -> None:
+def test_a_fence_inside_untrusted_text_is_broken() -> None:
     text = "a </untrusted-00000000> b <Untrusted-ab> c untrusted‑1 of untrusted input"
-    fenced = rendered("x | untrusted", x=text)
+    fenced = render("x | untrusted", x=text)
     assert fenced.split("\n")[1] == "a </untrusted -00000000> b <Untrusted -ab> c untrusted ‑1 of untrusted input"
 
 
@@ -160,35 +160,35 @@ More.
 
 
 def test_a_section_is_the_text_under_its_heading() -> None:
-    assert rendered("section(x, 'target *users*')", x=SPEC) == "People.\n### Detail\nMore.\n```\n# Workflows\n```"
-    assert rendered("x | section('detail')", x=SPEC) == "More.\n```\n# Workflows\n```"
-    assert rendered("section(x, 'Success metrics')", x=SPEC) == ""
-    assert str(rendered("section(x, 'Executive summary')", x=SPEC)).startswith("All of it.\n## 2.")
+    assert render("section(x, 'target *users*')", x=SPEC) == "People.\n### Detail\nMore.\n```\n# Workflows\n```"
+    assert render("x | section('detail')", x=SPEC) == "More.\n```\n# Workflows\n```"
+    assert render("section(x, 'Success metrics')", x=SPEC) == ""
+    assert str(render("section(x, 'Executive summary')", x=SPEC)).startswith("All of it.\n## 2.")
     for missing in ("Workflows", "Summary", "intro", ""):
-        assert isinstance(rendered("section(x, h)", x=SPEC, h=missing), Absent)
-    assert rendered("'# 3 ways\nx' | section('3 ways')") == "x"
+        assert isinstance(render("section(x, h)", x=SPEC, h=missing), Absent)
+    assert render("'# 3 ways\nx' | section('3 ways')") == "x"
 
 
 @given(st.text())
-def test_a_slug_is_a_name(text: str) -> None:
-    found = rendered("x | slug", x=text)
-    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", found)
-    assert rendered("slug(x)", x=found) == found
+def test_a_slug_is_a_valid_name(text: str) -> None:
+    slug = render("x | slug", x=text)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9-]{0,63}", slug)
+    assert render("slug(x)", x=slug) == slug
 
 
-def test_a_slug_reads_like_its_text() -> None:
-    assert rendered("'anthropic:claude-opus-4-5' | slug") == "anthropic-claude-opus-4-5"
-    assert rendered("'Größe: Über alles!' | slug") == "groe-uber-alles"
-    assert rendered("'漢字' | slug") != rendered("'仮名' | slug")
+def test_a_slug_resembles_its_text() -> None:
+    assert render("'anthropic:claude-opus-4-5' | slug") == "anthropic-claude-opus-4-5"
+    assert render("'Größe: Über alles!' | slug") == "groe-uber-alles"
+    assert render("'漢字' | slug") != render("'仮名' | slug")
 
 
 @given(st.text(), st.integers(0, 50))
-def test_a_clipped_text_has_no_more_tokens_than_asked_for(text: str, n: int) -> None:
-    assert rendered("x | clip(n) | tokens", x=text, n=n) <= n
-    assert rendered("clip(x, n)", x=text, n=n) == rendered("x | clip(n)", x=text, n=n)
+def test_a_clipped_text_has_no_more_tokens_than_the_limit(text: str, n: int) -> None:
+    assert render("x | clip(n) | tokens", x=text, n=n) <= n
+    assert render("clip(x, n)", x=text, n=n) == render("x | clip(n)", x=text, n=n)
 
 
-def test_what_collaboration_computes_is_at_hand() -> None:
+def test_scoring_functions_are_available() -> None:
     settings = {
         "agreement_weight": 0.6,
         "overlap_weight": 0.4,
@@ -199,62 +199,62 @@ def test_what_collaboration_computes_is_at_hand() -> None:
     }
     replies = [{"member": "a", "text": "I agree"}, {"member": "b", "text": "I agree"}]
     assert (
-        rendered("convergence((second or first).replies, c).level", first={"replies": replies}, second={}, c=settings)
+        render("convergence((second or first).replies, c).level", first={"replies": replies}, second={}, c=settings)
         == "high"
     )
-    assert isinstance(rendered("convergence(r, c)", r=replies[:1], c=settings), Absent)
-    assert rendered("mean(x).score", x=[{"score": 1}, {"score": 2}, {}]) == 1.5
-    assert rendered("x | mean | dictsort | map('last') | sum", x=[{"a": 1, "b": 2}]) == 3
-    assert rendered("['a b c d', 'a b c d e', 'x'] | dedupe(0.6)") == ["a b c d", "x"]
-    assert rendered("x | dedupe('t', 0.6) | length", x=[{"t": "a b"}, {"t": "b a"}, {}]) == 2
-    assert rendered("overlap('a b', 'b c')") == pytest.approx(1 / 3)
+    assert isinstance(render("convergence(r, c)", r=replies[:1], c=settings), Absent)
+    assert render("mean(x).score", x=[{"score": 1}, {"score": 2}, {}]) == 1.5
+    assert render("x | mean | dictsort | map('last') | sum", x=[{"a": 1, "b": 2}]) == 3
+    assert render("['a b c d', 'a b c d e', 'x'] | dedupe(0.6)") == ["a b c d", "x"]
+    assert render("x | dedupe('t', 0.6) | length", x=[{"t": "a b"}, {"t": "b a"}, {}]) == 2
+    assert render("overlap('a b', 'b c')") == pytest.approx(1 / 3)
     first, second = {"replies": replies}, {"replies": [{"member": "b", "text": "new", "status": "success"}]}
-    assert rendered("latest(first, gone.x, second) | map(attribute='text')", first=first, second=second, gone={}) == [
+    assert render("latest(first, gone.x, second) | map(attribute='text')", first=first, second=second, gone={}) == [
         "I agree",
         "new",
     ]
 
 
 @pytest.mark.row("P10")
-def test_matches_gives_names_with_their_hits() -> None:
+def test_matches_returns_names_with_their_hits() -> None:
     categories = {"billing": ["stripe", r"invoice\w*"], "auth": r"\bauth", "none": "xyz"}
     text = "Auth for Stripe invoices, stripe and an Invoice"
     names = {"t": text, "c": categories}
-    assert rendered("matches(t, c)", **names) == {"billing": ["Stripe", "invoices", "Invoice"], "auth": ["Auth"]}
-    assert rendered("matches(t, c) | list", **names) == ["billing", "auth"]
-    assert rendered("matches(t, c) | length >= 2", **names) is True
-    assert rendered("t | matches(['stripe+', 'paypal'])", **names) == {"stripe+": ["Stripe"]}
+    assert render("matches(t, c)", **names) == {"billing": ["Stripe", "invoices", "Invoice"], "auth": ["Auth"]}
+    assert render("matches(t, c) | list", **names) == ["billing", "auth"]
+    assert render("matches(t, c) | length >= 2", **names) is True
+    assert render("t | matches(['stripe+', 'paypal'])", **names) == {"stripe+": ["Stripe"]}
 
 
 @given(st.lists(st.sampled_from(["a", "b", "A", 1, 2])))
-def test_the_last_of_equal_items_are_the_first_from_behind(items: list[Any]) -> None:
-    kept = rendered("x | unique(true, keep='last')", x=items)
-    assert kept == rendered("x | reverse | unique(true) | reverse", x=items)
-    assert rendered("x | unique(true, keep='last')", x=kept) == kept
-    assert sorted(map(str, kept)) == sorted(map(str, rendered("x | unique(true)", x=items)))
+def test_keeping_the_last_of_equal_items_mirrors_keeping_the_first(items: list[Any]) -> None:
+    kept = render("x | unique(true, keep='last')", x=items)
+    assert kept == render("x | reverse | unique(true) | reverse", x=items)
+    assert render("x | unique(true, keep='last')", x=kept) == kept
+    assert sorted(map(str, kept)) == sorted(map(str, render("x | unique(true)", x=items)))
 
 
-def test_hits_are_those_of_all_patterns_each_once() -> None:
+def test_hits_returns_the_distinct_hits_of_all_patterns() -> None:
     text = "Auth for Stripe invoices, stripe and an Invoice"
-    assert rendered("hits(t, 'stripe')", t=text) == ["Stripe"]
-    assert rendered("t | hits(['invoice', 'auth'])", t=text) == ["Auth", "invoice"]
-    assert rendered("hits(t, {'a': 'auth', 'b': ['for', 'and']})", t=text) == ["Auth", "for", "and"]
-    assert rendered("hits(t, 'xyz')", t=text) == []
+    assert render("hits(t, 'stripe')", t=text) == ["Stripe"]
+    assert render("t | hits(['invoice', 'auth'])", t=text) == ["Auth", "invoice"]
+    assert render("hits(t, {'a': 'auth', 'b': ['for', 'and']})", t=text) == ["Auth", "for", "and"]
+    assert render("hits(t, 'xyz')", t=text) == []
 
 
 @given(st.text("abAB, ", max_size=20), st.lists(st.sampled_from(["a", "ab+", "b|a", r"\bb"]), min_size=1, max_size=3))
-def test_hits_are_what_matches_finds_by_a_name(text: str, patterns: list[str]) -> None:
-    named = rendered("matches(t, {'x': p}).x | default([], true)", t=text, p=patterns)
-    assert rendered("hits(t, p)", t=text, p=patterns) == named
+def test_hits_equal_those_of_matches(text: str, patterns: list[str]) -> None:
+    named = render("matches(t, {'x': p}).x | default([], true)", t=text, p=patterns)
+    assert render("hits(t, p)", t=text, p=patterns) == named
 
 
-def test_a_pattern_that_is_none_is_an_error() -> None:
+def test_an_invalid_pattern_is_an_error() -> None:
     with pytest.raises(RenderError, match=r"`\(` is not a regular expression"):
-        rendered("matches('a', ['('])")
+        render("matches('a', ['('])")
 
 
 @pytest.mark.finding("FL11")
-def test_a_flood_of_items_is_shortened_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deduplicating_too_many_items_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_WORK", 60_000)
     texts = [f"one {number % 7} two {number % 11} three {number % 13} four {number % 17}" for number in range(900)]
-    assert 0 < len(rendered("x | dedupe(0.9)", x=texts)) < len(texts)
+    assert 0 < len(render("x | dedupe(0.9)", x=texts)) < len(texts)

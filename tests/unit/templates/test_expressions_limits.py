@@ -18,30 +18,30 @@ NAMES: dict[str, Any] = {"big": BIG, "items": list(range(90_000)), "records": [{
 
 
 @pytest.fixture
-def less_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def reduced_work_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of the work limit, so that tests that reach it take a quarter of the time."""
     monkeypatch.setattr(limits, "MAX_WORK", limits.MAX_WORK // 4)
 
 
-def outcome(written: str, **names: Any) -> str:
+def failure(source: str, **names: Any) -> str:
     """The error message of checking or rendering the template; empty if it renders."""
     problems = Problems()
-    made = compile_string(Text.of(written), problems)
+    template = compile_string(Text.of(source), problems)
     message = ""
-    if made is None:
+    if template is None:
         message = next(iter(problems)).message
     else:
         try:
-            made.render({**NAMES, **names})
+            template.render({**NAMES, **names})
         except RenderError as error:
             message = error.problem.message
     return message
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("less_work")
+@pytest.mark.usefixtures("reduced_work_limit")
 @pytest.mark.parametrize(
-    ("written", "message"),
+    ("source", "message"),
     [
         ("{{ 9**9**9 }}", "`**` is not supported"),
         ("{{ 'x' * 1000000000 }}", "`*` cannot take a text and a number"),
@@ -82,12 +82,12 @@ def outcome(written: str, **names: Any) -> str:
         ("{{ matches(big, ['a{5000}']) }}", ""),
     ],
 )
-def test_what_would_grow_is_refused_before_it_is_built(written: str, message: str) -> None:
-    assert message in outcome(written)
+def test_an_oversized_result_is_rejected_before_it_is_built(source: str, message: str) -> None:
+    assert message in failure(source)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("less_work")
+@pytest.mark.usefixtures("reduced_work_limit")
 @pytest.mark.parametrize(
     "body",
     [
@@ -111,34 +111,34 @@ def test_what_would_grow_is_refused_before_it_is_built(written: str, message: st
         "{{ (big ~ a) | wordcount }}",
     ],
 )
-def test_a_loop_ends_with_its_budget(body: str) -> None:
-    found = outcome("{% for a in range(20000) %}" + body + "{% endfor %}")
-    assert found in (
+def test_a_loop_stops_at_the_work_limit(body: str) -> None:
+    message = failure("{% for a in range(20000) %}" + body + "{% endfor %}")
+    assert message in (
         WORK,
         "the text would be longer than 1,000,000 characters",
     )
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("less_work")
-def test_templates_inside_a_template_share_its_budget() -> None:
+@pytest.mark.usefixtures("reduced_work_limit")
+def test_nested_templates_share_one_work_limit() -> None:
     inner = compile_string(Text.of("{% for b in range(1000) %}{% endfor %}x"), Problems())
     assert inner is not None
     assert inner.render({}) == "x"
-    found = outcome("{% for a in range(1000) %}{{ others(a) }}{% endfor %}", others=lambda _step: inner.render({}))
-    assert found == WORK
+    message = failure("{% for a in range(1000) %}{{ others(a) }}{% endfor %}", others=lambda _step: inner.render({}))
+    assert message == WORK
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("less_work")
-def test_a_render_has_its_own_budget() -> None:
-    made = compile_string(Text.of("{% for a in range(25000) %}{% endfor %}x"), Problems())
-    assert made is not None
-    assert [made.render({}) for _ in range(3)] == ["x"] * 3
+@pytest.mark.usefixtures("reduced_work_limit")
+def test_each_render_has_its_own_work_limit() -> None:
+    template = compile_string(Text.of("{% for a in range(25000) %}{% endfor %}x"), Problems())
+    assert template is not None
+    assert [template.render({}) for _ in range(3)] == ["x"] * 3
 
 
 @pytest.mark.parametrize(
-    "written",
+    "source",
     [
         "{{ x" + ".a" * 5000 + " }}",
         "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
@@ -152,8 +152,8 @@ def test_a_render_has_its_own_budget() -> None:
         "{% if 1 %}" * 500 + "{% endif %}" * 500,
     ],
 )
-def test_depth_is_a_problem_and_no_crash(written: str) -> None:
-    assert "deep" in outcome(written) or "inside one another" in outcome(written)
+def test_deep_nesting_is_a_problem_and_not_a_crash(source: str) -> None:
+    assert "deep" in failure(source) or "inside one another" in failure(source)
 
 
 @pytest.mark.parametrize(
@@ -162,29 +162,29 @@ def test_depth_is_a_problem_and_no_crash(written: str) -> None:
      "items[{}:]", "(1 + ({}))", "-({})", "not ({})", "(1 is eq({}))", "tokens({})", "({}).a", "(0 or ({}))"],
 )  # fmt: skip
 @given(st.integers(1, 45))
-def test_whatever_passes_the_check_also_compiles(shape: str, depth: int) -> None:
+def test_an_expression_that_passes_the_check_compiles(shape: str, depth: int) -> None:
     expression = "1"
     for _ in range(depth):
         expression = shape.format(expression)
-    made = compile_string(Text.of(f"{{{{ {expression} }}}}"), Problems())
-    if made is not None:
+    template = compile_string(Text.of(f"{{{{ {expression} }}}}"), Problems())
+    if template is not None:
         try:
-            made.render({"x": {}, "items": [1]})
+            template.render({"x": {}, "items": [1]})
         except RenderError as error:
             assert "not a number" in error.message  # noqa: PT017
 
 
-def test_twelve_loops_inside_one_another_compile() -> None:
-    written = "{% for a in x if a != 2 %}{{ loop.index }}" * 12 + "{% else %}none{% endfor %}" * 12
-    assert outcome(written, x=[1]) == ""
+def test_twelve_nested_loops_compile() -> None:
+    source = "{% for a in x if a != 2 %}{{ loop.index }}" * 12 + "{% else %}none{% endfor %}" * 12
+    assert failure(source, x=[1]) == ""
 
 
-def test_a_text_with_tags_has_a_length() -> None:
-    assert "at most 100,000 characters" in outcome("{{ x }}" * 20_000)
-    assert outcome("x" * 200_000) == ""
+def test_a_text_with_tags_has_a_maximum_length() -> None:
+    assert "at most 100,000 characters" in failure("{{ x }}" * 20_000)
+    assert failure("x" * 200_000) == ""
 
 
 @pytest.mark.parametrize("pattern", [r"\w+@", r"\w*\w*\w*@", "a*a*a*a*b", ".*.*=", "a{1,999}a{1,999}b"])
-def test_a_pattern_ends_on_the_text_that_is_worst_for_it(pattern: str) -> None:
-    outcome("{{ matches(big, [p]) }}", p=pattern)
-    outcome("{{ matches(big[:9000], {'name': [p, p, p]}) }}", p=pattern)
+def test_a_pattern_search_ends_on_its_worst_text(pattern: str) -> None:
+    failure("{{ matches(big, [p]) }}", p=pattern)
+    failure("{{ matches(big[:9000], {'name': [p, p, p]}) }}", p=pattern)

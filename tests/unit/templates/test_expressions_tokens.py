@@ -50,27 +50,27 @@ PARTS = st.lists(st.sampled_from([*SIGNS, *WORDS, *TAGS]), max_size=12)
 
 
 @given(PARTS)
-def test_what_cannot_be_read_has_a_place_in_the_text(parts: list[str]) -> None:
+def test_a_syntax_error_has_a_place_in_the_text(parts: list[str]) -> None:
     problems = Problems()
     text = Text.of("".join(parts))
     if compile_string(text, problems) is None:
-        assert all(1 <= one.line <= text.value.count("\n") + 1 for one in problems)
+        assert all(1 <= problem.line <= text.value.count("\n") + 1 for problem in problems)
         assert len(problems)
 
 
 @given(PARTS)
-def test_each_name_stands_where_it_is_written(parts: list[str]) -> None:
+def test_each_name_has_its_place_in_the_text(parts: list[str]) -> None:
     text = Text.of("".join(parts))
-    made = compile_string(text, Problems())
-    for node in made.tree.find_all(nodes.Name) if made else ():
+    template = compile_string(text, Problems())
+    for node in template.tree.find_all(nodes.Name) if template else ():
         assert text.value.startswith(node.name, node.lineno)
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("source", "value"),
     [(r"'a\nb\t'", "a\nb\t"), (r"'\bauth\d\s'", r"\bauth\d\s"), (r"'it\'s \\'", "it's \\"), (r'"é\x41"', "éA")],
 )
-def test_an_escape_that_means_nothing_stays_as_it_is(written: str, value: str) -> None:
-    made = compile_string(Text.of(f"{{{{ {written} }}}}"), Problems())
-    assert made is not None
-    assert made.render({}) == value
+def test_an_unknown_escape_is_kept(source: str, value: str) -> None:
+    template = compile_string(Text.of(f"{{{{ {source} }}}}"), Problems())
+    assert template is not None
+    assert template.render({}) == value

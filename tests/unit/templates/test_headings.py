@@ -9,12 +9,12 @@ from skillrun.templates.absent import ABSENT
 from skillrun.templates.functions import section
 
 
-def names(text: str) -> list[str]:
+def heading_names(text: str) -> list[str]:
     return [heading.name for heading in find_headings(text, 0)[0]]
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("## a\n## b", ["a", "b"]),
         ("##\ta b \t##  \n", ["a b"]),
@@ -34,8 +34,8 @@ def names(text: str) -> list[str]:
         ("\\## text\n", []),
     ],
 )
-def test_headings_stand_in_the_first_column_outside_fences(text: str, found: list[str]) -> None:
-    assert names(text) == found
+def test_headings_start_in_the_first_column_outside_fences(text: str, expected: list[str]) -> None:
+    assert heading_names(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_headings_stand_in_the_first_column_outside_fences(text: str, found: lis
         ("\\### a\n\\##a\nx \\## a\n", []),
     ],
 )
-def test_an_escape_counts_outside_code_only(text: str, escapes: list[int]) -> None:
+def test_an_escaped_heading_counts_only_outside_code(text: str, escapes: list[int]) -> None:
     assert find_headings(text, 0)[1] == escapes
 
 
@@ -71,18 +71,18 @@ LINES = [
 
 @pytest.mark.finding("FL15")
 @given(st.lists(st.sampled_from(LINES) | st.just("## "), max_size=12))
-def test_a_section_of_a_text_begins_at_each_heading_and_at_no_other(lines: list[str]) -> None:
+def test_a_section_begins_at_each_heading_and_nowhere_else(lines: list[str]) -> None:
     numbered = [f"## h{number}" if line == "## " else line for number, line in enumerate(lines)]
     text = "\n".join(numbered)
-    wanted = [line.removeprefix("## ") for line in numbered if line.startswith("## h")]
-    assert [name for name in wanted if section(text, name) is not ABSENT] == [
-        name for name in names(text) if name in wanted
+    expected = [line.removeprefix("## ") for line in numbered if line.startswith("## h")]
+    assert [name for name in expected if section(text, name) is not ABSENT] == [
+        name for name in heading_names(text) if name in expected
     ]
 
 
 @pytest.mark.finding("FL15")
-def test_a_backtick_behind_a_fence_makes_it_none() -> None:
+def test_an_opening_fence_cannot_contain_a_backtick() -> None:
     text = "``` a`b\n## one\nfirst\n```\n## no\n```\n## two\n"
-    assert names(text) == ["one", "two"]
+    assert heading_names(text) == ["one", "two"]
     assert section(text, "one") == "first\n```\n## no\n```"
     assert section(text, "no") is ABSENT

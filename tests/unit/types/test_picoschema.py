@@ -107,12 +107,9 @@ def test_templates_keep_their_places_and_are_rendered_later() -> None:
     spec, problems = read(TEMPLATED)
     assert spec is not None
     assert not problems
-    assert [item.text.value for item in spec.templates] == [
-        "{{ inputs.severities }}",
-        "{{ other }}",
-        "for {{ reader }}",
-    ]
-    assert [(item.text.at(0).line, item.text.at(0).column) for item in spec.templates] == [(1, 18), (2, 18), (3, 15)]
+    texts = [template.text for template in spec.templates]
+    assert [text.value for text in texts] == ["{{ inputs.severities }}", "{{ other }}", "for {{ reader }}"]
+    assert [(text.at(0).line, text.at(0).column) for text in texts] == [(1, 18), (2, 18), (3, 15)]
     assert spec.static_schema["properties"]["severity"] == {"type": "string"}
     names = {"inputs": {"severities": ["HIGH", "LOW", "HIGH"]}, "other": "you", "reader": "all"}
     fields = spec.resolve(names).schema["properties"]

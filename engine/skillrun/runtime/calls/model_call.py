@@ -31,7 +31,28 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
     sent: list[Reply] = []
 
     async def send() -> Body:
-        sent.append(await _send(phase, address, member, request))
+        """Send the request within the budget. Raises ModelError, BudgetExhausted and JournalUnwritable."""
+        run.session.on_replayed(address, request, _refusals(run, address, fingerprint))
+        last_refusal = run.refusals.get(request.model)
+        if last_refusal is not None and last_refusal.kind == "missing":
+            raise last_refusal
+        reservation = await run.budget.reserve(partial(_max_usage, run, request))
+        try:
+            run.session.rerun.called_addresses.add(address)
+            run.journal.check()
+            attempts = AttemptRecorder(phase, address, member, request, reservation, last_refusal)
+            sent.append(await run.session.gateway.send(request, address, attempts))
+            run.budget.record_usage(reservation, sent[0].usage, sent[0].price)
+        except ModelError as error:
+            if error.kind == "missing":  # nothing was sent, and the run ends
+                run.refusals[request.model] = error
+            else:
+                run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
+            raise
+        finally:
+            run.budget.release(reservation)
+        run.responsive_models.add(request.model)
+        kill_point("call: after")
         return sent[0].to_dict()
 
     try:
@@ -48,33 +69,6 @@ async def call_model(phase: PhaseRun, address: str, member: str, request: Reques
         reply = sent[0]
         phase.count(reply.usage, reply.price, goes_on=request.continues_conversation)
     run.emit(_call_ended_event(phase, address, member, reply, replayed=result.is_replayed))
-    return reply
-
-
-async def _send(phase: PhaseRun, address: str, member: str, request: Request) -> Reply:
-    """Send a request within the budget. Raises ModelError, BudgetExhausted and JournalUnwritable."""
-    run = phase.run
-    run.session.on_replayed(address, request, _refusals(run, address, request.fingerprint()))
-    last_refusal = run.refusals.get(request.model)
-    if last_refusal is not None and last_refusal.kind == "missing":
-        raise last_refusal
-    reservation = await run.budget.reserve(partial(_max_usage, run, request))
-    try:
-        run.session.rerun.called_addresses.add(address)
-        run.journal.check()
-        attempts = AttemptRecorder(phase, address, member, request, reservation, last_refusal)
-        reply = await run.session.gateway.send(request, address, attempts)
-        run.budget.record_usage(reservation, reply.usage, reply.price)
-    except ModelError as error:
-        if error.kind == "missing":  # nothing was sent, and the run ends
-            run.refusals[request.model] = error
-        else:
-            run.emit(CallEnded(address, phase.name, member, request.model, replayed=False, error=str(error)))
-        raise
-    finally:
-        run.budget.release(reservation)
-    run.responsive_models.add(request.model)
-    kill_point("call: after")
     return reply
 
 

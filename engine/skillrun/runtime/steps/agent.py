@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -97,27 +97,40 @@ async def _call_members(
     if len(requests) < len(seated):
         twice = next(member.id for index, member in enumerate(seated) if member in seated[:index])
         raise StepFailed(f"`{step.id}` calls {twice} twice; use different variants or models", frame.at(step))
-    if frame.sequential:
-        return {id_: await _call_member(step, frame, asked) for id_, asked in requests.items()}
     starts: dict[str, asyncio.Future[bool]] = {}
-    wait_for_first = len(seated) > 1 and is_worth_caching(frame.phase)
+    wait_for_first = len(seated) > 1 and not frame.sequential and is_worth_caching(frame.phase)
 
     async def ask(asked: MemberRequest) -> MemberResult | None:
-        model = asked.request.model
-        if wait_for_first and model in starts:
-            return await _call_member(step, frame, asked) if await asyncio.shield(starts[model]) else None
+        """Make one attempt of one member. One that has replied, or failed permanently, is not called again."""
+        phase, model = frame.phase, asked.request.model
+        if wait_for_first and model in starts and not await asyncio.shield(starts[model]):
+            return None
         start = starts.setdefault(model, asyncio.get_running_loop().create_future())
+        key = f"{asked.address} {asked.request.fingerprint()}"
+        result: MemberResult | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
 
-        def release(begin: bool = True) -> None:
+        def begin() -> None:
             if not start.done():
-                start.set_result(begin)
+                start.set_result(True)
 
         try:
-            return await _call_member(step, frame, asked, release)
+            while result is None:
+                attempt = phase.attempts.tries.get(key, 0) + 1
+                latest = await converse(phase, asked, attempt, begin)
+                if not latest.refused:
+                    phase.attempts.tries[key] = attempt
+                if latest.ok or latest.refused or attempt > phase.voided_attempts(key):
+                    result = latest
         finally:  # after an error, no waiting call starts
-            release(False)
+            if not start.done():
+                start.set_result(result is not None)
+        _record_result(step, frame, asked, key, result)
+        return result
 
-    results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)  # active calls are not dropped
+    if frame.sequential:
+        results: list[MemberResult | BaseException | None] = [await ask(asked) for asked in requests.values()]
+    else:  # active calls are not dropped
+        results = await asyncio.gather(*map(ask, requests.values()), return_exceptions=True)
     answers: dict[str, MemberResult] = {}
     for id_, result in zip(requests, results, strict=True):
         if isinstance(result, BaseException):
@@ -188,30 +201,15 @@ def _task_material(task: Task | None, prompt: Prompt | None, member: Mapping[str
     return material_blocks(task.frame.run, task.step.material, frame_names(task.frame, member))
 
 
-async def _call_member(
-    step: Step, frame: Frame, member_request: MemberRequest, on_response: Callable[[], object] = bool
-) -> MemberResult:
-    """Make one attempt of one member. A member that has replied, or failed permanently, is not called again.
-
-    Voided attempts are followed by another one. `on_response` is called after every response, and at the end.
-    """
-    phase, key = frame.phase, f"{member_request.address} {member_request.request.fingerprint()}"
-    final: MemberResult | None = phase.attempts.results.get(key) or phase.attempts.permanent_failures.get(key)
-    while final is None:
-        attempt = phase.attempts.tries.get(key, 0) + 1
-        latest = await converse(phase, member_request, attempt, on_response)
-        if not latest.refused:
-            phase.attempts.tries[key] = attempt
-        if latest.ok or latest.refused or attempt > phase.voided_attempts(key):
-            final = latest
-    on_response()
-    if final.is_permanent:
-        phase.attempts.permanent_failures[key] = final
-    if final.ok:
-        phase.attempts.results[key] = final
+def _record_result(step: Step, frame: Frame, asked: MemberRequest, key: str, result: MemberResult) -> None:
+    """Remember what a member's attempts resulted in, for later attempts of the step."""
+    attempts = frame.phase.attempts
+    if result.is_permanent:
+        attempts.permanent_failures[key] = result
+    if result.ok:
+        attempts.results[key] = result
         if is_persistent(frame, step):
-            frame.sessions.setdefault(member_request.member, {})[frame.at(step)] = final.messages
-    return final
+            frame.sessions.setdefault(asked.member, {})[frame.at(step)] = result.messages
 
 
 def _collect_records(
