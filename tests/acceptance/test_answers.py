@@ -104,9 +104,7 @@ def test_a_user_is_asked_in_a_terminal(waiting: Path, skillrun: Call) -> None:
     assert recorded_answers(waiting) == [("right", "person")]
 
 
-def test_an_answer_to_a_question_that_has_changed_is_not_used(
-    waiting: Path, folder: Path, skillrun: Call
-) -> None:
+def test_an_answer_to_a_question_that_has_changed_is_not_used(waiting: Path, folder: Path, skillrun: Call) -> None:
     assert skillrun("answers", "tea", "--answers", "answers.yaml").code == 0
     edit(folder / "skills" / "pair" / "choice.md", "Which one?", "Which of the two?")
     done = skillrun("resume", "tea", "--script", "script.yaml", "--yes")
@@ -150,8 +148,8 @@ hint: run this command in a terminal, or give answers with `--answers FILE`
     assert (data["phase"], data["questions"][0]["choices"]) == ("choice", ["left", "right"])
     (folder / "answers.yaml").write_text("which: right\n")
     assert skillrun("resume", "tea", "--script", "script.yaml", "--answers", "answers.yaml").code == 0
-    completed = skillrun("answers", "tea")
-    assert (completed.code, completed.err.splitlines()[0]) == (1, "error: `tea` has no open questions (it is completed)")
+    finished = skillrun("answers", "tea")
+    assert (finished.code, finished.err.splitlines()[0]) == (1, "error: `tea` has no open questions (it is completed)")
 
 
 @pytest.mark.slow

@@ -52,20 +52,18 @@ def test_an_empty_folder_becomes_a_project_whose_example_runs(folder: Path, skil
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [(), ("--name", "ada")])
-def test_git_ignores_a_runs_folder_that_skillrun_creates(
-    folder: Path, skillrun: Call, name: tuple[str, ...]
-) -> None:
+def test_git_ignores_a_runs_folder_that_skillrun_creates(folder: Path, skillrun: Call, name: tuple[str, ...]) -> None:
     assert skillrun("init").code == 0
     (folder / "mine").mkdir()
     for out in ("runs", "mine", "other"):
         assert skillrun("hello", "Ada", *SCRIPTED, "--out", out, *name).code == 0
     subprocess.run(["git", "init", "-q"], check=True)
-    untracked = subprocess.run(["git", "ls-files", "-o", "--exclude-standard"], check=True, capture_output=True, text=True)
-    folders = {line.partition("/")[0] for line in untracked.stdout.splitlines()}
+    files = subprocess.run(["git", "ls-files", "-o", "--exclude-standard"], check=True, capture_output=True, text=True)
+    folders = {line.partition("/")[0] for line in files.stdout.splitlines()}
     assert ("runs" in folders, "other" in folders, "mine" in folders) == (False, False, True)
     (folder / "runs" / ".gitignore").unlink()
     assert skillrun("hello", "Bob", *SCRIPTED).code == 0
-    assert sorted(path.name for path in (folder / "runs").iterdir()) == ["ada", "bob"], "a removed .gitignore is not created again"
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == ["ada", "bob"], "it stays removed"
     assert len(skillrun("runs").out.splitlines()) == 3
 
 

@@ -39,7 +39,7 @@ def test_each_line_of_a_question_bank_has_its_own_position(project: Call, skillr
 
 @pytest.mark.finding("FZ19")
 @pytest.mark.parametrize(
-    ("script", "position", "message"),
+    ("script", "position", "text"),
     [
         ("- text: a\n- {address: '*', txt: b}\n", "2:18", "unknown key `txt`"),
         ("- text: a\n- address: '*'\n  times: twice\n", "3:10", "`times` is `twice`"),
@@ -52,13 +52,13 @@ def test_each_line_of_a_question_bank_has_its_own_position(project: Call, skillr
     ],
 )
 def test_a_mistake_in_a_script_is_reported_at_its_position(
-    project: Call, skillrun: Call, script: str, position: str, message: str
+    project: Call, skillrun: Call, script: str, position: str, text: str
 ) -> None:
     project("greeting")
     Path("script.yaml").write_text(script)
     done = skillrun("greeting", "Ada", "--script", "script.yaml")
     assert done.code == 1
-    assert any(line.startswith(f"{position}: error") and message in line for line in errors(done, "script.yaml")), done.err
+    assert any(line.startswith(f"{position}: error") and text in line for line in errors(done, "script.yaml")), done.err
     assert not Path("runs").exists()
 
 
@@ -131,9 +131,7 @@ def patterns(pattern: str) -> dict[str, str]:
         ("a" * 501, "longer than 500 characters"),
     ],
 )
-def test_a_refused_pattern_is_reported_in_the_config(
-    project: Call, process: Call, pattern: str, message: str
-) -> None:
+def test_a_refused_pattern_is_reported_in_the_config(project: Call, process: Call, pattern: str, message: str) -> None:
     write(project(), patterns(pattern))
     done = process("validate")
     assert done.code == 1

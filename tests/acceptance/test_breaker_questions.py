@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.terminal import Terminal
-from tests.acceptance.test_outcomes import ASKING, laid, phase, sent, workflow
+from tests.acceptance.test_outcomes import ASKING, phase, sent, workflow, write
 
 Call = Callable[..., Any]
 pytestmark = [pytest.mark.row("P14"), pytest.mark.finding("FL7")]
@@ -33,7 +33,7 @@ SCRIPT = ("--script", "busy.yaml")
 
 @pytest.fixture
 def desk(project: Call) -> Path:
-    return laid(project(), {**ASKING, **AROUND, "config/desk.yaml": WORDS, "workflows/desk.md": DESK})
+    return write(project(), {**ASKING, **AROUND, "config/desk.yaml": WORDS, "workflows/desk.md": DESK})
 
 
 DESK = workflow("desk", "  one:\n", "config: desk\n")
@@ -44,7 +44,7 @@ def test_each_choice_with_the_authors_text_does_what_it_says(desk: Path, skillru
     waiting = skillrun("around", *SCRIPT, "--name", "w")
     assert waiting.code == 75
     question = "whole has a question: The clerk does not answer. What now? "
-    assert question + "(Do without the note, Call once more, Close the desk)" in waiting.out, "the question is the author's text"
+    assert question + "(Do without the note, Call once more, Close the desk)" in waiting.out, "the author's text"
     for answer, code, calls in (
         ("Do without the note", 0, 1),
         ("[Call once more, Close the desk]", 1, 2),
@@ -71,7 +71,7 @@ def test_without_a_fallback_the_user_cannot_continue_without_a_reply(desk: Path)
 
 def test_the_breaker_of_a_loop_offers_its_own_choices(desk: Path, skillrun: Call) -> None:
     steps = "{id: turn, until: run.round > 9, at_most: loop, repeat: [{say: Round.}]}"
-    laid(desk, {"skills/around/whole.md": phase(steps)})
+    write(desk, {"skills/around/whole.md": phase(steps)})
     (desk / "answers.yaml").write_text("retry: [One more, That is enough]\n")
     done = skillrun("around", *SCRIPT, "--answers", "answers.yaml", "--name", "loop")
     assert done.code == 0, done.out

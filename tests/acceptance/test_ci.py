@@ -331,9 +331,7 @@ def test_the_action_is_strict_on_request(project: Make, action: Call) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_the_action_runs_the_cases_on_request(
-    project: Make, action: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_action_runs_the_cases_on_request(project: Make, action: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = project("greeting")
     case = folder / "tests" / "greeting" / "plain.md"
     case.parent.mkdir(parents=True)

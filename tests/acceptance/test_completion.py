@@ -1,4 +1,4 @@
-"""What a shell offers while a command line is typed: as its script asks for it, and in the shells themselves."""
+"""Shell completion: the words that skillrun suggests, and the result in real shells."""
 
 import os
 import shutil
@@ -13,15 +13,15 @@ from skillrun.cli.main import main
 from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE
 from tests.acceptance.conftest import Call, Make
 
-Offer = Callable[..., list[str]]
+Complete = Callable[..., list[str]]
 HOSTILE = ("$(touch hostile)", "`touch hostile`", "a;touch hostile", "it is\nplain,evil", "a*", "--all", "~root", "=ls")
 
 
 @pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Offer:
-    """The words that bash is offered for the last of these."""
+def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Complete:
+    """Returns the words that bash completes the last word to."""
 
-    def offer(*words: str) -> list[str]:
+    def call(*words: str) -> list[str]:
         monkeypatch.setenv(COMPLETION_VARIABLE, "bash_complete")
         monkeypatch.setenv("COMP_WORDS", "\n".join(("skillrun", *words)))
         monkeypatch.setenv("COMP_CWORD", str(len(words)))
@@ -31,12 +31,12 @@ def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         assert err == ""
         return [line.removeprefix("plain,") for line in out.splitlines() if line]
 
-    return offer
+    return call
 
 
 @pytest.fixture
 def runs(project: Make) -> Path:
-    """A project with two runs, the newer one first in time, and folders that look like runs by what is in them."""
+    """The `runs` folder of a project with two runs, `bob` the newer one, and folders with hostile names."""
     folder = project("greeting") / "runs"
     for number, name in enumerate(("ada", "bob", *HOSTILE)):
         (folder / name).mkdir(parents=True)
@@ -48,91 +48,91 @@ def runs(project: Make) -> Path:
 
 
 @pytest.mark.row("A7")
-def test_commands_and_workflows_are_completed(project: Make, offered: Offer) -> None:
+def test_commands_and_workflows_are_completed(project: Make, complete: Complete) -> None:
     project("greeting")
-    assert {"greeting", "plan", *COMMANDS} <= set(offered(""))
-    assert offered("gree") == ["greeting"]
-    assert offered("--v") == ["--version"]
+    assert {"greeting", "plan", *COMMANDS} <= set(complete(""))
+    assert complete("gree") == ["greeting"]
+    assert complete("--v") == ["--version"]
     for command in ("render", "graph", "dev"):
-        assert "greeting" in offered(command, "")
-        assert "show" not in offered(command, "")
-    assert offered("completion", "") == ["bash", "zsh", "fish"]
-    assert offered("validate", "--format", "s") == ["sarif"]
+        assert "greeting" in complete(command, "")
+        assert "show" not in complete(command, "")
+    assert complete("completion", "") == ["bash", "zsh", "fish"]
+    assert complete("validate", "--format", "s") == ["sarif"]
 
 
 @pytest.mark.row("A7")
-def test_inputs_are_completed_with_their_values(project: Make, offered: Offer) -> None:
+def test_inputs_are_completed_with_their_values(project: Make, complete: Complete) -> None:
     project("greeting")
-    assert offered("greeting", "--to") == ["--tone", "--topics"]
-    assert offered("greeting", "--no-") == ["--no-loud"]
-    assert offered("greeting", "Ada", "--tone", "") == ["warm", "formal"]
-    assert offered("greeting", "--tone", "=", "f") == ["formal"]  # bash makes words of `--tone=f`
-    assert offered("plan", "--mode", "st") == ["standard"]  # its values stand in a config
-    assert offered("greeting", "Ada", "--script", "") == ["file,"]
-    assert offered("greeting", "") == []  # what one writes oneself
+    assert complete("greeting", "--to") == ["--tone", "--topics"]
+    assert complete("greeting", "--no-") == ["--no-loud"]
+    assert complete("greeting", "Ada", "--tone", "") == ["warm", "formal"]
+    assert complete("greeting", "--tone", "=", "f") == ["formal"]  # bash splits `--tone=f`
+    assert complete("plan", "--mode", "st") == ["standard"]  # its values come from a config
+    assert complete("greeting", "Ada", "--script", "") == ["file,"]
+    assert complete("greeting", "") == []  # free text
 
 
 @pytest.mark.row("A7")
-def test_an_input_that_is_a_path_is_completed_by_the_shell(project: Make, offered: Offer) -> None:
+def test_an_input_that_is_a_path_is_completed_by_the_shell(project: Make, complete: Complete) -> None:
     path = project("greeting") / "workflows" / "greeting.md"
     path.write_text(path.read_text().replace("  lines?:", "  draft?: path, a first draft\n  lines?:"))
-    assert offered("greeting", "--draft", "no") == ["file,no"]
+    assert complete("greeting", "--draft", "no") == ["file,no"]
 
 
 @pytest.mark.row("A7")
-def test_runs_are_completed_the_newest_first(runs: Path, offered: Offer) -> None:
+def test_runs_are_completed_newest_first(runs: Path, complete: Complete) -> None:
     for command in ("show", "resume", "logs", "sizes"):
-        assert offered(command, "") == ["bob", "ada"]
-        assert offered(command, "a") == ["ada"]
-    assert offered("greeting", "--resume", "") == ["bob", "ada"]
-    assert offered("sizes", "ada", "") == ["bob", "ada"]
-    assert "--out" in offered("show", "-")
+        assert complete(command, "") == ["bob", "ada"]
+        assert complete(command, "a") == ["ada"]
+    assert complete("greeting", "--resume", "") == ["bob", "ada"]
+    assert complete("sizes", "ada", "") == ["bob", "ada"]
+    assert "--out" in complete("show", "-")
     runs.rename(runs.parent / "elsewhere")
-    assert offered("show", "") == []
-    assert offered("show", "--out", "elsewhere", "") == ["bob", "ada"]
+    assert complete("show", "") == []
+    assert complete("show", "--out", "elsewhere", "") == ["bob", "ada"]
 
 
 @pytest.mark.row("A7")
-def test_phases_are_completed(project: Make, offered: Offer) -> None:
+def test_phases_are_completed(project: Make, complete: Complete) -> None:
     project("greeting")
-    assert offered("render", "greeting", "") == ["draft", "send"]
-    assert offered("dev", "greeting", "--rerun", "s") == ["send"]
-    assert offered("dev", "greeting", "Ada", "--re") == ["--rerun"]
-    assert offered("dev", "greeting", "--tone", "f") == ["formal"]
+    assert complete("render", "greeting", "") == ["draft", "send"]
+    assert complete("dev", "greeting", "--rerun", "s") == ["send"]
+    assert complete("dev", "greeting", "Ada", "--re") == ["--rerun"]
+    assert complete("dev", "greeting", "--tone", "f") == ["formal"]
 
 
 @pytest.mark.row("A7")
-def test_shipped_files_are_completed(project: Make, offered: Offer) -> None:
+def test_shipped_files_are_completed(project: Make, complete: Complete) -> None:
     project()
-    assert offered("eject", "skills/plan/rese") == ["skills/plan/research.md"]
-    assert "workflows/plan.md" in offered("eject", "")
-    assert offered("eject", "config/") == []  # which are merged, not copied
+    assert complete("eject", "skills/plan/rese") == ["skills/plan/research.md"]
+    assert "workflows/plan.md" in complete("eject", "")
+    assert complete("eject", "config/") == []  # config files are merged, not copied
 
 
 @pytest.mark.row("A7")
-def test_nothing_is_said_where_nothing_can_be_offered(project: Make, offered: Offer) -> None:
+def test_unknown_or_broken_files_complete_to_nothing(project: Make, complete: Complete) -> None:
     folder = project("greeting")
-    assert offered("nothing", "") == []
-    assert offered("render", "nothing", "") == []
+    assert complete("nothing", "") == []
+    assert complete("render", "nothing", "") == []
     (folder / "workflows" / "greeting.md").write_text("---\nname: [\n---\n")
-    assert offered("greeting", "--") == []
-    assert "greeting" in offered("")
-    assert offered("show", "--out", "there-is-none", "") == []
+    assert complete("greeting", "--") == []
+    assert "greeting" in complete("")
+    assert complete("show", "--out", "there-is-none", "") == []
 
 
 @pytest.mark.row("A7")
-def test_a_hostile_file_offers_no_word_that_a_shell_would_run(project: Make, offered: Offer) -> None:
+def test_a_hostile_file_suggests_no_word_that_a_shell_would_run(project: Make, complete: Complete) -> None:
     folder = project("greeting")
     workflow = folder / "workflows" / "greeting.md"
     (folder / "workflows" / "$(touch hostile).md").write_text(workflow.read_text())
     workflow.write_text(workflow.read_text().replace("[warm, formal]", "[warm, $(touch hostile), 'a b', 'x;y', -r]"))
-    assert [word for word in offered("") if "hostile" in word] == []
-    assert offered("greeting", "--tone", "") == ["warm"]
+    assert [word for word in complete("") if "hostile" in word] == []
+    assert complete("greeting", "--tone", "") == ["warm"]
 
 
 @pytest.mark.row("A7")
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_a_description_is_one_line_of_its_own_word(
+def test_a_description_stays_on_the_line_of_its_word(
     shell: str, project: Make, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workflow = project("greeting") / "workflows" / "greeting.md"
@@ -145,36 +145,36 @@ def test_a_description_is_one_line_of_its_own_word(
     monkeypatch.setenv("COMP_CWORD", "1" if shell == "zsh" else "gree")
     main([])
     lines = capsys.readouterr().out.splitlines()
-    words = f"one plain evil _, {'long ' * 60}"[:70] + "…"
-    assert lines == (["plain", "greeting", words] if shell == "zsh" else [f"plain,greeting\t{words}"])
+    shortened = f"one plain evil _, {'long ' * 60}"[:70] + "…"
+    assert lines == (["plain", "greeting", shortened] if shell == "zsh" else [f"plain,greeting\t{shortened}"])
 
 
 @pytest.mark.row("A7")
-def test_phases_of_a_run_are_those_of_its_workflow(project: Make, skillrun: Call, offered: Offer) -> None:
+def test_the_phases_and_steps_of_a_run_are_completed(project: Make, skillrun: Call, complete: Complete) -> None:
     project("greeting")
     skillrun("greeting", "Ada", "--name", "ada", "--model", "scripted:default")
-    assert offered("show", "ada", "") == ["draft", "send"]
-    assert offered("show", "ada", "s") == ["send"]
-    assert offered("show", "nobody", "") == []
-    assert offered("render", "--run", "") == ["ada"]
-    assert offered("render", "--run", "ada", "") == ["draft", "send"]
-    assert offered("render", "--run", "ada", "draft", "") == []  # a step
-    assert offered("test", "--record", "a") == ["ada"]
+    assert complete("show", "ada", "") == ["draft", "send"]
+    assert complete("show", "ada", "s") == ["send"]
+    assert complete("show", "nobody", "") == []
+    assert complete("render", "--run", "") == ["ada"]
+    assert complete("render", "--run", "ada", "") == ["draft", "send"]
+    assert complete("render", "--run", "ada", "draft", "") == []  # a step
+    assert complete("test", "--record", "a") == ["ada"]
 
 
 @pytest.mark.row("A7")
-def test_cases_are_completed(project: Make, offered: Offer) -> None:
+def test_cases_are_completed(project: Make, complete: Complete) -> None:
     folder = project("greeting") / "tests" / "greeting"
     folder.mkdir(parents=True)
     for name in ("loud", "quiet", "$(touch hostile)"):
         (folder / f"{name}.md").write_text("---\n---\n")
-    assert "greeting" in offered("test", "")
-    assert offered("test", "greeting", "") == ["loud", "quiet"]
-    assert offered("test", "plan", "") == []
+    assert "greeting" in complete("test", "")
+    assert complete("test", "greeting", "") == ["loud", "quiet"]
+    assert complete("test", "plan", "") == []
 
 
 @pytest.mark.row("A7")
-def test_runs_are_completed_without_loading_what_runs_them(runs: Path) -> None:
+def test_runs_are_completed_without_heavy_imports(runs: Path) -> None:
     code = (
         "import sys; from skillrun.cli.main import main; main([]); "
         "print([name for name in ('jinja2', 'yaml', 'asyncio', 'jsonschema') if name in sys.modules])"
@@ -191,7 +191,7 @@ def test_runs_are_completed_without_loading_what_runs_them(runs: Path) -> None:
 
 @pytest.fixture
 def in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`skillrun` as a shell finds it."""
+    """Puts `skillrun` on the path of the shells."""
     program = tmp_path / "bin" / "skillrun"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m skillrun "$@"\n')
@@ -201,7 +201,7 @@ def in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 BASH = """
 eval "$(skillrun completion bash)"
-compopt() { :; }  # there is no line that is edited
+compopt() { :; }  # no command line is being edited
 words() {
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
     $(complete -p skillrun | sed 's/.* -F \\([^ ]*\\) .*/\\1/') skillrun

@@ -1,4 +1,4 @@
-"""Files of a run that were changed by hand: what is refused, with its line, what is recovered, and what is told."""
+"""Manually changed files of a run: some are refused with a position, some are recovered, all are reported."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from skillrun.store.outcome import Outcome
 from tests.acceptance.conftest import Call, Make
 
 GREET = ("greeting", "Ada", "--model", "scripted:default")
-GOES_ON = ("resume", "ada", "--answers", "answers.yaml")
+RESUME = ("resume", "ada", "--answers", "answers.yaml")
 
 
 @pytest.fixture
 def run(project: Make, skillrun: Call) -> Path:
-    """The folder of a run whose first phase is over, and whose second one waits for an answer."""
+    """The folder of a run whose first phase has completed and whose second phase waits for an answer."""
     folder = project("greeting")
     send = folder / "skills" / "greeting" / "send.md"
     send.write_text(send.read_text().replace("steps:\n", "steps:\n  - {id: fine, ask: 'Is it fine?'}\n"))
@@ -56,24 +56,24 @@ STATES = {
 
 @pytest.mark.finding("FM14")
 @pytest.mark.parametrize("pattern", STATES)
-def test_a_damaged_state_is_refused_with_its_line_and_what_is_allowed(run: Path, skillrun: Call, pattern: str) -> None:
-    new, what, allowed = STATES[pattern]
+def test_a_damaged_state_is_refused_with_position_and_allowed_values(run: Path, skillrun: Call, pattern: str) -> None:
+    new, message, allowed = STATES[pattern]
     edit(run / "state.md", pattern, new)
     line, column = (run / "state.md").read_text().splitlines().index(new.strip()) + 1, new.index(": ") + 3
-    for words in (GOES_ON, ("show", "ada"), ("resume", "ada", "--preview")):
-        done = skillrun(*words)
-        place = f"{run / 'state.md'}:{line}:{column}: error[type]: {what}"
-        assert (done.code, place in done.err, f"hint: it is {allowed}" in done.err) == (1, True, True), done
+    for arguments in (RESUME, ("show", "ada"), ("resume", "ada", "--preview")):
+        done = skillrun(*arguments)
+        expected = f"{run / 'state.md'}:{line}:{column}: error[type]: {message}"
+        assert (done.code, expected in done.err, f"hint: it is {allowed}" in done.err) == (1, True, True), done
         assert f"\n  {new.strip()}\n  {' ' * (column - 1)}^\n" in done.err
 
 
 RECOVERED = {
-    "status: failed-ish": (r"^status: completed$", "status: nonsense", "its status is `nonsense`"),
+    "an invalid status": (r"^status: completed$", "status: nonsense", "its status is `nonsense`"),
     "another phase": (r"^phase: draft$", "phase: send", "it belongs to `send`"),
     "another round": (r"^round: 1$", "round: 7", "its round is 7, but the run is in round 1"),
-    "a way back to nowhere": (r"^round: 1$", "round: 1\ngoto: {target: x, step: y}", "it goes back to `x`"),
+    "a goto to an unknown phase": (r"^round: 1$", "round: 1\ngoto: {target: x, step: y}", "it goes back to `x`"),
     "no frontmatter": (r"\A.*\Z", "nothing", "its status is ``"),
-    "a cut": (r"^status: .*\Z", "", "cannot be read"),
+    "a truncated file": (r"^status: .*\Z", "", "cannot be read"),
 }
 USED = {
     "no round": (r"^round: 1\n", ""),
@@ -81,49 +81,47 @@ USED = {
     "outputs": (r"^outputs:.*?(?=^\w)", "outputs: 7\n"),
     "no outputs": (r"^outputs:.*?(?=^\w)", ""),
     "failed": (r"^status: completed$", "status: failed"),
-    "a wrong bit": (r"^number: 1$", "number: 3"),
+    "a wrong number": (r"^number: 1$", "number: 3"),
 }
 
 
 @pytest.mark.finding("FM14")
-@pytest.mark.parametrize("what", [*RECOVERED, *USED])
-def test_a_damaged_summary_is_recovered_or_used_and_told_of(run: Path, skillrun: Call, what: str) -> None:
+@pytest.mark.parametrize("damage", [*RECOVERED, *USED])
+def test_a_damaged_summary_is_recovered_or_used_with_a_notice(run: Path, skillrun: Call, damage: str) -> None:
     summary = run / "summaries" / "draft.md"
     before = summary.read_text()
-    pattern, new, *reasons = (RECOVERED | USED)[what]
+    pattern, new, *reasons = (RECOVERED | USED)[damage]
     edit(summary, pattern, new)
     assert skillrun("show", "ada").code == 0
-    told = "summaries/draft.md was edited manually; the edited version is used"
-    if what in USED:
+    notice = "summaries/draft.md was edited manually; the edited version is used"
+    if damage in USED:
         assert "summaries/draft.md" in skillrun("show", "ada", "--json").json["changed_by_hand"]
-    done = skillrun(*GOES_ON)
-    if what in RECOVERED:
-        assert (done.code, "is recovered: " in done.out, reasons[0] in done.out, told in done.out) == (
+    done = skillrun(*RESUME)
+    if damage in RECOVERED:
+        assert (done.code, "is recovered: " in done.out, reasons[0] in done.out, notice in done.out) == (
             0, True, True, False
         ), done  # fmt: skip
         assert summary.read_text() == before.replace("flags:\n", "flags:\n  recovered: true\n").replace(
             "flags: {}", "flags:\n  recovered: true"
         )
     else:
-        failed = what in ("failed", "outputs", "no outputs")  # what the next phase reads is not there
-        assert (done.code in ((0, 1) if failed else (0,)), told in done.out) == (True, True), done
+        failed = damage in ("failed", "outputs", "no outputs")  # the next phase reads a missing output
+        assert (done.code in ((0, 1) if failed else (0,)), notice in done.out) == (True, True), done
     assert skillrun("show", "ada", "--json").json["usage"]["calls"] == 2
 
 
 @pytest.mark.finding("FM14")
-def test_a_torn_witness_is_told_of_and_the_run_goes_on(run: Path, skillrun: Call) -> None:
+def test_a_truncated_witness_is_reported_and_the_run_resumes(run: Path, skillrun: Call) -> None:
     witness = run / ".run" / "witness"
     witness.write_bytes(witness.read_bytes()[:30])
     assert skillrun("show", "ada").code == 0
-    done = skillrun(*GOES_ON)
+    done = skillrun(*RESUME)
     assert (done.code, f"{witness} was damaged" in done.out) == (0, True), done
     assert skillrun("show", "ada", "--json").json["usage"]["calls"] == 2
 
 
 @pytest.mark.finding("FM14")
-def test_an_edited_summary_of_a_round_that_is_over_is_told_of_when_the_run_goes_on(
-    project: Make, skillrun: Call
-) -> None:
+def test_an_edited_summary_of_a_completed_round_is_reported_when_the_run_resumes(project: Make, skillrun: Call) -> None:
     folder = project("greeting")
     for path, text in (
         ("workflows/loop.md", LOOP),
@@ -136,10 +134,10 @@ def test_an_edited_summary_of_a_round_that_is_over_is_told_of_when_the_run_goes_
     assert skillrun("loop", "--name", "ada", "--model", "scripted:default").code == 75
     (folder / "answers.yaml").write_text("fine: it is\n")
     edit(folder / "runs/ada/round-1/summaries/one.md", r"^number: 1$", "number: 3")
-    told = "round-1/summaries/one.md was edited manually; the edited version is used"
-    assert told.split(maxsplit=1)[0] in skillrun("show", "ada", "--json").json["changed_by_hand"]
-    done = skillrun(*GOES_ON)
-    assert (done.code, done.out.count(told)) == (0, 1), done
+    notice = "round-1/summaries/one.md was edited manually; the edited version is used"
+    assert notice.split(maxsplit=1)[0] in skillrun("show", "ada", "--json").json["changed_by_hand"]
+    done = skillrun(*RESUME)
+    assert (done.code, done.out.count(notice)) == (0, 1), done
 
 
 LOOP = """---
@@ -175,7 +173,7 @@ Done.
 
 
 class Dev:
-    """What `dev` does with a run of LOOP at each save, in this process."""
+    """Evaluates a run of LOOP in this process, as `dev` does at each save."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "skills" / "loop").mkdir()
@@ -195,14 +193,14 @@ class Dev:
         models = library.config("models")
         assert program is not None, list(library.problems)
         assert models is not None
-        person = open_responder(unattended=True, answers=self.answers if self.answers.exists() else None)
+        responder = open_responder(unattended=True, answers=self.answers if self.answers.exists() else None)
         gateway = ScriptedGateway(Rule(**rule) for rule in script)
-        setting = Session(
-            program, Catalogue.from_config(models.data), gateway, person, project=self.folder, override="scripted:x"
+        run_session = Session(
+            program, Catalogue.from_config(models.data), gateway, responder, project=self.folder, override="scripted:x"
         )
         folder = LocalRun(self.run)
         with folder.lease.hold(), closing(folder.open_or_create_journal()) as journal:
-            return asyncio.run(session.reevaluate_run(setting, folder, journal, {}))
+            return asyncio.run(session.reevaluate_run(run_session, folder, journal, {}))
 
     def texts(self) -> dict[str, str]:
         return {
@@ -215,7 +213,7 @@ class Dev:
 @pytest.mark.slow
 @pytest.mark.finding("FM11")
 @pytest.mark.parametrize("texts", [("first", "second"), ("same", "same")])
-def test_an_edit_of_an_artifact_that_a_round_writes_again_stays_at_every_save(
+def test_an_edited_artifact_that_each_round_rewrites_is_kept_at_every_save(
     project: Make, texts: tuple[str, str]
 ) -> None:
     dev = Dev(project("greeting"))
@@ -232,7 +230,7 @@ def test_an_edit_of_an_artifact_that_a_round_writes_again_stays_at_every_save(
 
 @pytest.mark.slow
 @pytest.mark.finding("FM11")
-def test_a_new_text_for_an_edited_artifact_goes_beside_it_and_the_person_is_asked(project: Make) -> None:
+def test_new_text_for_an_edited_artifact_is_written_next_to_it(project: Make) -> None:
     dev = Dev(project("greeting"))
     assert dev.save([{"address": "loop/one/said/*", "text": "first"}]).status == "completed"
     (dev.run / "a.md").write_text("mine\n")
@@ -246,7 +244,7 @@ def test_a_new_text_for_an_edited_artifact_goes_beside_it_and_the_person_is_aske
 
 @pytest.mark.slow
 @pytest.mark.finding("FM11")
-def test_an_edit_in_a_round_that_is_over_is_kept_when_everything_is_evaluated_again(project: Make) -> None:
+def test_an_edit_in_a_completed_round_is_kept_when_the_run_is_evaluated_again(project: Make) -> None:
     dev = Dev(project("greeting"))
     script = [{"address": "loop/one/said/*", "text": text, "times": 1} for text in ("first", "second")]
     assert dev.save(script).status == "completed"
@@ -258,7 +256,7 @@ def test_an_edit_in_a_round_that_is_over_is_kept_when_everything_is_evaluated_ag
 
 
 @pytest.mark.slow
-def test_an_edit_that_goes_with_its_round_is_told_with_its_place(project: Make, skillrun: Call) -> None:
+def test_an_edit_that_moves_with_its_round_is_reported_with_its_new_path(project: Make, skillrun: Call) -> None:
     folder = project("visit")
     check = folder / "skills" / "visit" / "check.md"
     check.write_text(
@@ -274,7 +272,7 @@ def test_an_edit_that_goes_with_its_round_is_told_with_its_place(project: Make, 
     answers.write_text("choose/where: the lake\ncheck/well: so\n")
     done = skillrun("resume", "visit", *arguments)
     assert done.code == 0, done.out
-    told = "your edit of visit.md is now in round-1/: visit.md is written again"
-    assert told in done.out
-    assert told in skillrun("show", "visit", "--json").json["notices"]
+    notice = "your edit of visit.md is now in round-1/: visit.md is written again"
+    assert notice in done.out
+    assert notice in skillrun("show", "visit", "--json").json["notices"]
     assert (folder / "runs" / "visit" / "round-1" / "visit.md").read_text() == "Mine.\n"

@@ -30,20 +30,20 @@ def test_the_demo_prints_a_plan_a_report_and_the_figures_of_a_rerun(
     assert lines[0].startswith("Demo with recorded replies of a capable model")
     assert len(lines) <= 41
     (folder,) = tmp_path.iterdir()
-    kept = SCRIPT.parent / "runs" / "reminders" / "plan.md"
-    assert (folder / "runs/reminders/plan.md").read_text("utf-8") == kept.read_text("utf-8")
+    recorded = SCRIPT.parent / "runs" / "reminders" / "plan.md"
+    assert (folder / "runs/reminders/plan.md").read_text("utf-8") == recorded.read_text("utf-8")
     report = re.search(r"^wrote (.*/report\.html): ", done.stdout, re.MULTILINE)
     assert report is not None
     assert Path(report[1]).stat().st_size > 100_000
     assert not any(word in done.stdout for word in ("--open", "embedded:"))
 
     monkeypatch.chdir(folder)
-    told = skillrun("resume", "reminders", "--script", "replies.yaml", "--preview", "--json").json
-    certain = [call for call in told["would_ask"] if call["certain"]]
-    assert certain == told["would_ask"]
-    total, tokens = len(certain) + told["reused"], sum(call["tokens"] for call in certain)
+    preview = skillrun("resume", "reminders", "--script", "replies.yaml", "--preview", "--json").json
+    certain = [call for call in preview["would_ask"] if call["certain"]]
+    assert certain == preview["would_ask"]
+    total, tokens = len(certain) + preview["reused"], sum(call["tokens"] for call in certain)
     assert f"certain: {len(certain)} of {total} calls, {tokens:,} tokens in, about $0.00" in lines
-    assert f"reused: {told['reused']} of {total} calls" in lines
+    assert f"reused: {preview['reused']} of {total} calls" in lines
     assert len(certain) == 1
-    assert told["reused"] > 10
+    assert preview["reused"] > 10
     assert {path: path.read_bytes() for path in SCRIPT.parent.rglob("*") if path.is_file()} == before

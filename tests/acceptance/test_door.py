@@ -1,6 +1,6 @@
-"""One door for calls: what is sent has room in the budget, stands on record first, and is retried in one place.
+"""The path of every call: it fits the budget, is recorded before it is sent, and is retried in one place.
 
-Sixty members and a provider that takes four calls at once; what it was asked is counted there.
+Sixty members call a provider that accepts four calls at a time and counts its requests.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def member(asked: Asked) -> str:
 
 
 class Crowd:
-    """A project whose one phase asks guests, at a server; and what came of its runs."""
+    """A project whose only phase calls guests at a server, and the results of its runs."""
 
     def __init__(self, folder: Path, skillrun: Call) -> None:
         self.folder, self.skillrun = folder, skillrun
@@ -64,30 +64,28 @@ class Crowd:
         self.wire.url = "http://127.0.0.1:9"
 
     @contextmanager
-    def served(
-        self, answers: Callable[[Asked], Answer] | Answer, members: int = MEMBERS, **step: Any
-    ) -> Iterator[None]:
-        """A provider that answers the guests so, and puts phases on record."""
+    def serve(self, replies: Callable[[Asked], Answer] | Answer, members: int = MEMBERS, **step: Any) -> Iterator[None]:
+        """Serve these replies to the guests, and a valid record for the summary of a phase."""
 
-        def answer(asked: Asked) -> Answer:
+        def reply(asked: Asked) -> Answer:
             if not member(asked):
                 return openai.completion(json.dumps(RECORD))
-            return answers if isinstance(answers, Answer) else answers(asked)
+            return replies if isinstance(replies, Answer) else replies(asked)
 
-        with serve(answer) as self.wire:
+        with serve(reply) as self.wire:
             self.write(members, **step)
             yield
 
     def write(self, members: int, **step: Any) -> None:
-        seated = [f"guest:n{number}" for number in range(members)]
-        one = {
-            "members": json.dumps(seated if members > 1 else seated[0]),
+        guests = [f"guest:n{number}" for number in range(members)]
+        values = {
+            "members": json.dumps(guests if members > 1 else guests[0]),
             "more": json.dumps(step)[1:-1] or "when: true",
         }
         lenses = "".join(f"  n{number}: the lens n{number}\n" for number in range(members))
         files = {
             "workflows/crowd.md": WORKFLOW,
-            "skills/crowd/meeting.md": PHASE.format(steps=STEP.format(**one)),
+            "skills/crowd/meeting.md": PHASE.format(steps=STEP.format(**values)),
             "roles/guest.md": ROLE.format(lenses=lenses),
             "config/models.yaml": MODELS.format(url=f"{self.wire.url}/v1"),
             "config/crowd.yaml": BREAKERS,
@@ -103,17 +101,17 @@ class Crowd:
     def resume(self, *words: str) -> Done:
         return self.skillrun("resume", "it", "--unattended", "--yes", *words)
 
-    def asked(self) -> Counter[str]:
-        """How often the provider was asked for each guest."""
+    def requests(self) -> Counter[str]:
+        """The number of requests that the provider received for each guest."""
         return Counter(filter(None, map(member, self.wire.asked)))
 
     def recorded(self, *kinds: Any) -> Counter[str]:
-        """How many records of a kind the journal has of each guest."""
+        """The number of journal entries of these kinds for each guest."""
         with closing(read_journal(self.folder / "runs" / "it")) as journal:
             found = (entry.address for kind in kinds for entry in journal.entries(kind))
             return Counter(name[1] for one in found if (name := re.search(r"guest:(n\d+)", one)))
 
-    def unanswered(self) -> list[str]:
+    def pending_calls(self) -> list[str]:
         with closing(read_journal(self.folder / "runs" / "it")) as journal:
             return [address for address, _ in journal.pending_calls()]
 
@@ -124,7 +122,7 @@ def crowd(project: Make, skillrun: Call) -> Crowd:
 
 
 def next_command(done: Done) -> list[str]:
-    """The command behind `next:`, without the program's name."""
+    """The command after `next:`, without the program's name."""
     found = re.search(r"next: .*?`skillrun ([^`]*)`", done.out)
     assert found is not None, done.out
     return found[1].split()
@@ -135,48 +133,48 @@ def next_command(done: Done) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.finding("FM1")
-def test_a_budget_of_calls_holds_back_those_that_queue_and_its_command_goes_on(crowd: Crowd) -> None:
-    with crowd.served(HELLO):
+def test_a_call_budget_holds_back_queued_calls_and_the_printed_command_resumes(crowd: Crowd) -> None:
+    with crowd.serve(HELLO):
         done = crowd.run("--budget", "calls=10")
-        assert (done.code, crowd.asked().total()) == (75, 10)
-        assert crowd.recorded("sent") == crowd.recorded("reply") == crowd.asked()
+        assert (done.code, crowd.requests().total()) == (75, 10)
+        assert crowd.recorded("sent") == crowd.recorded("reply") == crowd.requests()
         assert "waiting: the budget of 10 calls is spent" in done.out
         assert next_command(done) == ["resume", "it", "--unattended", "--budget", "calls=60"]
         done = crowd.skillrun(*next_command(done))
-        assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS))
+        assert crowd.requests() == Counter(f"n{number}" for number in range(MEMBERS))
         assert done.code == 0
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM1", "FM8")
 @pytest.mark.parametrize(("budget", "most"), [("tokens=1500", 15), ("price=1.5", 15)])
-def test_what_calls_could_use_holds_others_back_and_not_the_run(budget: str, most: int, crowd: Crowd) -> None:
-    silent = Answer({key: value for key, value in HELLO.body.items() if key != "usage"})
-    with crowd.served(silent, members=20):
+def test_the_maximum_cost_of_a_call_holds_back_calls_but_not_the_run(budget: str, most: int, crowd: Crowd) -> None:
+    without_usage = Answer({key: value for key, value in HELLO.body.items() if key != "usage"})
+    with crowd.serve(without_usage, members=20):
         done = crowd.run("--budget", budget)
         assert done.code == 75
-        assert 1 < crowd.asked().total() < most
-        assert crowd.wire.most == 1  # each could use all that is left
-        before = crowd.asked().total()
+        assert 1 < crowd.requests().total() < most
+        assert crowd.wire.most == 1  # each could use the whole remaining budget
+        before = crowd.requests().total()
         crowd.skillrun(*next_command(done))
-        assert crowd.asked().total() > before
+        assert crowd.requests().total() > before
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM1")
-def test_the_time_is_looked_at_again_by_who_has_waited_for_a_place(crowd: Crowd, monkeypatch: Any) -> None:
+def test_a_call_that_waited_for_a_slot_checks_the_time_budget_again(crowd: Crowd, monkeypatch: Any) -> None:
     clock = [0.0]
     monkeypatch.setattr(run_budget, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    def late(_asked: Asked) -> Answer:
+    def reply_late(_asked: Asked) -> Answer:
         clock[0] = 100.0
         return HELLO
 
-    with crowd.served(late):
+    with crowd.serve(reply_late):
         done = crowd.run("--budget", "minutes=1")
         assert done.code == 75
-        assert crowd.asked().total() <= 4
-        assert crowd.recorded("sent") == crowd.asked()
+        assert crowd.requests().total() <= 4
+        assert crowd.recorded("sent") == crowd.requests()
         assert "the budget of 1 minute is spent" in done.out
         assert next_command(done) == ["resume", "it", "--unattended", "--budget", "minutes=2"]
 
@@ -184,8 +182,8 @@ def test_the_time_is_looked_at_again_by_who_has_waited_for_a_place(crowd: Crowd,
 # -- the journal ---------------------------------------------------------------------------------------------------
 
 
-def failing(monkeypatch: Any, at: int, times: int) -> None:
-    """So many commits find no room on the disk, from this one on."""
+def fail_commits(monkeypatch: Any, at: int, times: int) -> None:
+    """Let `times` commits fail with a full disk, starting with number `at`."""
     commits = 0
 
     def hook(name: str) -> None:
@@ -200,76 +198,74 @@ def failing(monkeypatch: Any, at: int, times: int) -> None:
 @pytest.mark.slow
 @pytest.mark.finding("FM2")
 @pytest.mark.parametrize("at", [1, 5, 8, 13])
-def test_nothing_is_sent_once_a_record_could_not_be_written_and_nothing_that_came_is_lost(
-    at: int, crowd: Crowd, monkeypatch: Any
-) -> None:
-    with crowd.served(HELLO):
-        failing(monkeypatch, at, 1)
+def test_after_a_failed_write_no_call_is_sent_and_no_reply_is_lost(at: int, crowd: Crowd, monkeypatch: Any) -> None:
+    with crowd.serve(HELLO):
+        fail_commits(monkeypatch, at, 1)
         done = crowd.run()
         assert done.code == 1
-        assert crowd.asked().total() <= at + 4
-        assert crowd.recorded("reply") == crowd.asked()
-        assert crowd.unanswered() == []
+        assert crowd.requests().total() <= at + 4
+        assert crowd.recorded("reply") == crowd.requests()
+        assert crowd.pending_calls() == []
         assert "no space left); all replies are recorded" in done.out
         assert "Nothing was lost" not in done.out
         monkeypatch.setattr(checkpoints, "hook", None)
         assert crowd.skillrun(*next_command(done)).code == 0
-        assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS))
+        assert crowd.requests() == Counter(f"n{number}" for number in range(MEMBERS))
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM2")
-def test_answers_that_could_not_be_kept_are_said_to_be_lost(crowd: Crowd, monkeypatch: Any) -> None:
-    with crowd.served(HELLO):
-        failing(monkeypatch, 8, 10**6)
+def test_replies_that_could_not_be_stored_are_reported_as_lost(crowd: Crowd, monkeypatch: Any) -> None:
+    with crowd.serve(HELLO):
+        fail_commits(monkeypatch, 8, 10**6)
         done = crowd.run()
-        lost = crowd.asked() - crowd.recorded("reply")
+        lost = crowd.requests() - crowd.recorded("reply")
         assert done.code == 1
         assert 0 < lost.total() <= 4
         assert re.search(rf"{lost.total()} (reply|replies) could not be stored and will be requested again", done.out)
         assert "Nothing was lost" not in done.out
-        assert len(crowd.unanswered()) == lost.total()
+        assert len(crowd.pending_calls()) == lost.total()
         monkeypatch.setattr(checkpoints, "hook", None)
         assert crowd.skillrun(*next_command(done)).code == 0
-        assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS)) + lost
+        assert crowd.requests() == Counter(f"n{number}" for number in range(MEMBERS)) + lost
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM6")
-def test_only_what_was_at_the_provider_is_said_to_be_unknown(crowd: Crowd) -> None:
-    over = Event()
+def test_only_calls_at_the_provider_are_reported_as_unknown(crowd: Crowd) -> None:
+    released = Event()
 
     def hang(_asked: Asked) -> Answer:
         if len(crowd.wire.asked) == 4:
             os.kill(os.getpid(), signal.SIGINT)
-        over.wait(30)
+        released.wait(30)
         return HELLO
 
-    with crowd.served(hang):
+    with crowd.serve(hang):
         done = crowd.run()
-        over.set()
-        assert (done.code, crowd.asked().total()) == (130, 4)
-        assert Counter(crowd.unanswered()).total() == 4
-        assert crowd.recorded("sent") == crowd.asked()
-        told = [crowd.skillrun(*next_command(done), "--budget", f"calls={most}") for most in (4, 4, 500)]
-        assert [one.code for one in told] == [75, 75, 0]
-        assert [(one.out + one.err).count("its reply is unknown") for one in told] == [4, 0, 0], "told once"
+        released.set()
+        assert (done.code, crowd.requests().total()) == (130, 4)
+        assert Counter(crowd.pending_calls()).total() == 4
+        assert crowd.recorded("sent") == crowd.requests()
+        runs = [crowd.skillrun(*next_command(done), "--budget", f"calls={most}") for most in (4, 4, 500)]
+        assert [run.code for run in runs] == [75, 75, 0]
+        assert [(run.out + run.err).count("its reply is unknown") for run in runs] == [4, 0, 0], "reported once"
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM6", "FL5")
-def test_a_refused_key_is_on_record_and_those_that_wait_are_not_sent(crowd: Crowd) -> None:
-    with crowd.served(openai.error(401, "wrong key")):
+def test_a_rejected_key_is_recorded_and_waiting_calls_are_not_sent(crowd: Crowd) -> None:
+    with crowd.serve(openai.error(401, "wrong key")):
         done = crowd.run()
         assert done.code == 1
-        assert crowd.asked().total() <= 4
-        assert crowd.recorded("sent") == crowd.recorded("tried") == crowd.asked()
+        assert crowd.requests().total() <= 4
+        assert crowd.recorded("sent") == crowd.recorded("tried") == crowd.requests()
         assert crowd.recorded("reply", "failed").total() == 0
-        assert crowd.unanswered() == []
+        assert crowd.pending_calls() == []
         assert "failed: meeting: `words` was not answered (guest:n0: here:m: here rejects the key" in done.out
-    with crowd.served(HELLO):
+    with crowd.serve(HELLO):
         assert crowd.skillrun(*next_command(done), "--yes").code == 0
-        assert crowd.asked() == Counter(f"n{number}" for number in range(MEMBERS))
+        assert crowd.requests() == Counter(f"n{number}" for number in range(MEMBERS))
 
 
 # -- retries -------------------------------------------------------------------------------------------------------
@@ -278,28 +274,28 @@ def test_a_refused_key_is_on_record_and_those_that_wait_are_not_sent(crowd: Crow
 @pytest.mark.slow
 @pytest.mark.finding("FM7", "FM6")
 @pytest.mark.parametrize("step", [{}, {"retry": "slow"}, {"retry": "slow", "otherwise": {"say": "Nobody came."}}])
-def test_a_lasting_error_is_tried_six_times_and_each_is_on_record(step: dict[str, Any], crowd: Crowd) -> None:
-    with crowd.served(BROKEN, members=1, **step):
+def test_a_persistent_error_is_tried_six_times_and_each_attempt_is_recorded(step: dict[str, Any], crowd: Crowd) -> None:
+    with crowd.serve(BROKEN, members=1, **step):
         done = crowd.run()
         assert done.code == (0 if "otherwise" in step else 1)
-        assert crowd.asked() == crowd.recorded("sent") == crowd.recorded("tried") == {"n0": 6}
+        assert crowd.requests() == crowd.recorded("sent") == crowd.recorded("tried") == {"n0": 6}
         assert crowd.recorded("failed") == {"n0": 1}
         if done.code:
             assert "given up after 6 attempts" in done.out
             crowd.resume()
-            assert crowd.asked() == {"n0": 12}
+            assert crowd.requests() == {"n0": 12}
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM7")
-def test_members_that_are_tried_no_more_are_left_out_while_others_are_asked_again(crowd: Crowd) -> None:
-    def answer(asked: Asked) -> Answer:
-        odd = crowd.asked()["n1"] == 1
-        return {"n0": BROKEN, "n1": openai.completion("", "length") if odd else HELLO}.get(member(asked), HELLO)
+def test_members_without_remaining_attempts_are_left_out_while_others_are_retried(crowd: Crowd) -> None:
+    def reply(asked: Asked) -> Answer:
+        is_first = crowd.requests()["n1"] == 1
+        return {"n0": BROKEN, "n1": openai.completion("", "length") if is_first else HELLO}.get(member(asked), HELLO)
 
-    with crowd.served(answer, members=3):
+    with crowd.serve(reply, members=3):
         assert crowd.run().code == 0
-        assert crowd.asked() == {"n0": 6, "n1": 2, "n2": 1}
+        assert crowd.requests() == {"n0": 6, "n1": 2, "n2": 1}
 
 
 # -- replies -------------------------------------------------------------------------------------------------------
@@ -307,24 +303,24 @@ def test_members_that_are_tried_no_more_are_left_out_while_others_are_asked_agai
 
 @pytest.mark.slow
 @pytest.mark.finding("FM5", "FM8")
-def test_odd_replies_are_failures_of_their_members_alone(crowd: Crowd) -> None:
-    whole = HELLO.body
-    loop = Answer({}, 307, {"Location": "/v1/chat/completions"})
-    odd = {
-        "n0": Answer({**whole, "choices": []}),
-        "n1": Answer({**whole, "choices": {}}),
-        "n2": Answer({**whole, "created": 10**30}),
+def test_an_invalid_reply_fails_only_its_member(crowd: Crowd) -> None:
+    valid = HELLO.body
+    redirect = Answer({}, 307, {"Location": "/v1/chat/completions"})
+    invalid = {
+        "n0": Answer({**valid, "choices": []}),
+        "n1": Answer({**valid, "choices": {}}),
+        "n2": Answer({**valid, "created": 10**30}),
         "n3": Answer('{"choices":' + "[" * 200_000),
         "n4": openai.completion(finish_reason=None),
         "n5": openai.completion("Hello.", "tool_calls"),
-        "n6": loop,
+        "n6": redirect,
     }
-    with crowd.served(lambda asked: odd.get(member(asked), HELLO), members=10):
+    with crowd.serve(lambda asked: invalid.get(member(asked), HELLO), members=10):
         done = crowd.run()
         assert done.code == 0, done.out + done.err
         assert "this is a bug" not in done.err
         assert crowd.recorded("reply") - Counter(["n4", "n5"] * 2) == {"n7": 1, "n8": 1, "n9": 1}
-        assert crowd.asked() == {**dict.fromkeys(odd, 2), "n7": 1, "n8": 1, "n9": 1}
+        assert crowd.requests() == {**dict.fromkeys(invalid, 2), "n7": 1, "n8": 1, "n9": 1}
         assert "continued without guest:n0" in done.out
 
 
@@ -335,7 +331,7 @@ REFUSED = "- {address: '*/guest:n1/*', fail: %s, message: no such luck}\n"
 
 @pytest.mark.finding("FL5")
 @pytest.mark.parametrize("kind", ["auth", "not_found"])
-def test_a_refused_member_is_carried_like_any_other_failure(kind: str, crowd: Crowd) -> None:
+def test_a_refused_member_is_left_out_like_any_other_failure(kind: str, crowd: Crowd) -> None:
     (crowd.folder / "script.yaml").write_text(REFUSED % kind)
     crowd.write(3, at_least=2)
     done = crowd.run("--script", "script.yaml")
@@ -347,7 +343,7 @@ def test_a_refused_member_is_carried_like_any_other_failure(kind: str, crowd: Cr
 @pytest.mark.slow
 @pytest.mark.finding("FL5")
 @pytest.mark.parametrize("kind", ["auth", "not_found"])
-def test_too_many_refused_end_the_run_at_once_or_are_stood_in_for(kind: str, crowd: Crowd) -> None:
+def test_too_many_refused_members_fail_the_run_or_use_the_fallback(kind: str, crowd: Crowd) -> None:
     (crowd.folder / "script.yaml").write_text(REFUSED % kind)
     crowd.write(3, at_least=3, otherwise={"say": "Too few."})
     assert crowd.run("--script", "script.yaml").code == 0
@@ -366,7 +362,7 @@ def test_too_many_refused_end_the_run_at_once_or_are_stood_in_for(kind: str, cro
 
 
 @pytest.mark.finding("FL5")
-def test_a_phase_is_not_over_without_anybody_because_of_a_wrong_key(crowd: Crowd) -> None:
+def test_a_phase_does_not_complete_without_members_after_a_wrong_key(crowd: Crowd) -> None:
     (crowd.folder / "script.yaml").write_text("- {address: '*/guest:*', fail: auth}\n")
     crowd.write(2, at_least=0)
     done = crowd.run("--script", "script.yaml")
@@ -380,28 +376,28 @@ def test_a_phase_is_not_over_without_anybody_because_of_a_wrong_key(crowd: Crowd
 
 
 @pytest.mark.finding("FM5")
-def test_a_bug_in_one_phase_cuts_no_call_of_another_off(crowd: Crowd, monkeypatch: Any) -> None:
+def test_a_bug_in_one_phase_cancels_no_call_of_another_phase(crowd: Crowd, monkeypatch: Any) -> None:
     crowd.write(1)
-    other = {
+    files = {
         "workflows/crowd.md": WORKFLOW.replace(
             "  meeting:\n", "  meeting:\n  other: {after: []}\n  broken: {after: []}\nparallel: true\n"
         )
     }
     phase = PHASE.format(steps=STEP.format(members="guest:n0", more="when: true"))
     for name in ("other", "broken"):
-        other[f"skills/crowd/{name}.md"] = phase
-    for name, text in other.items():
+        files[f"skills/crowd/{name}.md"] = phase
+    for name, text in files.items():
         (crowd.folder / name).write_text(text, encoding="utf-8")
     send = ScriptedGateway.send
 
-    async def sent(self: ScriptedGateway, request: Request, address: str, attempts: AttemptListener) -> Reply:
+    async def send_or_crash(self: ScriptedGateway, request: Request, address: str, attempts: AttemptListener) -> Reply:
         if "/broken/" in address:
             raise ZeroDivisionError
         for _ in range(50):
             await asyncio.sleep(0)
         return await send(self, request, address, attempts)
 
-    monkeypatch.setattr(ScriptedGateway, "send", sent)
+    monkeypatch.setattr(ScriptedGateway, "send", send_or_crash)
     (crowd.folder / "script.yaml").write_text("[]\n")
     assert crowd.run("--script", "script.yaml").code == 3
     assert crowd.recorded("reply") == crowd.recorded("sent") == {"n0": 2}

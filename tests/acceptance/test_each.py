@@ -1,4 +1,4 @@
-"""`each`: steps for every item of a list that only the run knows, by the items' ids."""
+"""`each`: steps for every item of a list that the run computes, identified by the items' ids."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ Mark the {{ part.what }} as {{ member.lens }}.
 
 
 def record(number: int) -> str:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "summary": f"Draft {number}.",
         "key_decisions": [],
         "open_questions": [],
         "risks_identified": [],
     }
-    told["key_decisions"] = [{"id": "BUILD-1", "decision": f"No {number}.", "rationale": "", "confidence": "HIGH"}]
-    return f"# Draft {number}\n\n```record\n{json.dumps(told)}\n```\n"
+    fields["key_decisions"] = [{"id": "BUILD-1", "decision": f"No {number}.", "rationale": "", "confidence": "HIGH"}]
+    return f"# Draft {number}\n\n```record\n{json.dumps(fields)}\n```\n"
 
 
-class Project:
-    """A workflow of one phase on a scripted model."""
+class Harness:
+    """A project with a workflow of one phase, and its runs on a scripted model."""
 
     def __init__(self, folder: Path, skillrun: Call) -> None:
         self.folder, self.skillrun = folder, skillrun
@@ -80,8 +80,8 @@ class Project:
         assert done.code == code, done.err + done.out
         return done
 
-    def asked(self) -> list[str]:
-        """The steps that were asked for items, with the item."""
+    def called_steps(self) -> list[str]:
+        """The steps that called a model for an item, with the item."""
         with closing(read_journal(self.folder / "runs/run")) as journal:
             found = {one.address.rsplit("/", 2)[0] for one in journal.entries("sent")}
         return sorted(one.removeprefix("w/build/") for one in found if "~" in one)
@@ -92,29 +92,29 @@ class Project:
 
 
 @pytest.fixture
-def made(project: Call, skillrun: Call) -> Project:
-    return Project(project(), skillrun)
+def harness(project: Call, skillrun: Call) -> Harness:
+    return Harness(project(), skillrun)
 
 
 MARK = {"address": "*/marks/*", "data": {"mark": 4}}
 
 
-def test_every_item_is_asked_at_an_address_of_its_own_and_comes_back_in_the_order_of_the_list(made: Project) -> None:
-    made.write()
+def test_every_item_has_its_own_address_and_results_keep_the_order_of_the_list(harness: Harness) -> None:
+    harness.write()
     slow = {"address": "*~T-1/draft/*", "text": record(1), "delay": 0.02}  # the first one ends last
-    done = made.run(PARTS, slow, MARK)
-    assert made.asked() == [f"built~T-{n}/{step}" for n in (1, 2, 3) for step in ("draft", "marks")]
-    assert made.summary()["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
-    assert made.summary()["artifacts"] == ["roof.md", "door.md", "sill.md"]
-    assert made.summary()["flags"] == {}
+    done = harness.run(PARTS, slow, MARK)
+    assert harness.called_steps() == [f"built~T-{n}/{step}" for n in (1, 2, 3) for step in ("draft", "marks")]
+    assert harness.summary()["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
+    assert harness.summary()["artifacts"] == ["roof.md", "door.md", "sill.md"]
+    assert harness.summary()["flags"] == {}
     assert "build: built T-1: done" in done.out
     assert "(3 of 3)" in done.out
 
 
-def test_a_failed_item_is_on_record_and_the_others_stand(made: Project) -> None:
-    made.write()
-    done = made.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other", "message": "no hands"}, MARK)
-    summary = made.summary()
+def test_a_failed_item_is_recorded_and_the_others_count(harness: Harness) -> None:
+    harness.write()
+    done = harness.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other", "message": "no hands"}, MARK)
+    summary = harness.summary()
     assert summary["outputs"] == {"marks": [8, 8], "done": ["T-1", "T-3"], "failed": ["T-2"]}
     assert summary["flags"]["degraded"] is True
     [warning] = [one for one in summary["quality_warnings"] if "continued without" in one]
@@ -122,116 +122,116 @@ def test_a_failed_item_is_on_record_and_the_others_stand(made: Project) -> None:
     assert "build: built T-2: failed" in done.out
 
 
-def test_fewer_than_have_to_succeed_fail_the_step_and_what_stands_in_sees_what_there_is(made: Project) -> None:
+def test_too_few_successes_fail_the_step_and_the_fallback_sees_the_results(harness: Harness) -> None:
     more = "    at_least: 3\n    otherwise: {say: Not all of it was built.}\n"
-    made.write(more=more)
-    done = made.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other"}, MARK)
-    assert made.summary()["outputs"]["done"] == ["T-1", "T-3"]
+    harness.write(more=more)
+    done = harness.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other"}, MARK)
+    assert harness.summary()["outputs"]["done"] == ["T-1", "T-3"]
     assert "build: Not all of it was built." in done.out
-    made.write(more="    at_least: 3\n")
-    again = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "second")
+    harness.write(more="    at_least: 3\n")
+    again = harness.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "second")
     assert again.code == 1
     assert "`built` succeeded for 2 of 3 (T-2: `draft` was not answered" in again.err + again.out
 
 
-def test_another_attempt_asks_only_for_the_items_that_failed(made: Project) -> None:
-    made.write(more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
+def test_a_retry_calls_only_the_failed_items(harness: Harness) -> None:
+    harness.write(more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
     drafts = [{"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)]
-    done = made.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, *drafts, MARK)
-    summary = made.summary()
+    done = harness.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, *drafts, MARK)
+    summary = harness.summary()
     assert summary["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
     assert summary["flags"] == {}
     assert done.out.count("built T-1: done") == done.out.count("built T-3: done") == 1
     assert "built T-2: done (3 of 3)" in done.out
 
 
-def test_an_item_that_is_evaluated_again_reads_what_it_read_before(made: Project) -> None:
+def test_an_item_that_is_evaluated_again_reads_the_same_values(harness: Harness) -> None:
     read = PHASE.replace("Draft the {{ part.what }}.", "Draft the {{ part.what }}, after {{ run.usage.calls }} calls.")
-    made.write(read, more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
-    made.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, MARK)
-    assert made.summary()["outputs"]["done"] == ["T-1", "T-2", "T-3"]
-    with closing(read_journal(made.folder / "runs/run")) as journal:
+    harness.write(read, more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
+    harness.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, MARK)
+    assert harness.summary()["outputs"]["done"] == ["T-1", "T-2", "T-3"]
+    with closing(read_journal(harness.folder / "runs/run")) as journal:
         drafts = [one.address for one in journal.entries("sent") if "~T-2/draft" in one.address]
-    assert len(drafts) == 1, "it had answered"
+    assert len(drafts) == 1, "its call had a reply"
 
 
-def test_the_records_of_all_items_are_on_record_with_ids_of_their_own(made: Project) -> None:
-    made.write(outputs="")
-    (made.folder / "skills/w").mkdir(parents=True, exist_ok=True)
+def test_the_decisions_of_all_items_are_recorded_with_unique_ids(harness: Harness) -> None:
+    harness.write(outputs="")
+    (harness.folder / "skills/w").mkdir(parents=True, exist_ok=True)
     workflow = WORKFLOW.replace("  build:\n", "  build:\n  after:\n")
-    (made.folder / "workflows/w.md").write_text(workflow)
-    (made.folder / "skills/w/after.md").write_text("---\nkind: phase\nsteps: [{id: x, agent: a}]\n---\n## x\nGo on.\n")
-    made.run(PARTS, *({"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)), MARK)
-    decisions = {one["id"]: one["decision"] for one in made.summary()["key_decisions"]}
+    (harness.folder / "workflows/w.md").write_text(workflow)
+    (harness.folder / "skills/w/after.md").write_text("---\nkind: phase\nsteps: [{id: x, agent: a}]\n---\n## x\nGo on.\n")
+    harness.run(PARTS, *({"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)), MARK)
+    decisions = {one["id"]: one["decision"] for one in harness.summary()["key_decisions"]}
     assert decisions == {"BUILD-1": "No 1.", "BUILD-2": "No 2.", "BUILD-3": "No 3."}
-    assert made.summary()["summary"] == "Draft 1. Draft 2. Draft 3."
+    assert harness.summary()["summary"] == "Draft 1. Draft 2. Draft 3."
 
 
 @pytest.mark.row("X4")
-def test_a_longer_list_in_another_order_asks_only_for_what_is_new(made: Project) -> None:
-    made.write()
-    made.run(PARTS[:2], MARK)
-    before = made.asked()
-    state = made.folder / "runs/run/state.md"
-    phase = made.folder / "skills/w/build.md"
+def test_a_longer_list_in_another_order_calls_only_the_new_items(harness: Harness) -> None:
+    harness.write()
+    harness.run(PARTS[:2], MARK)
+    before = harness.called_steps()
+    state = harness.folder / "runs/run/state.md"
+    phase = harness.folder / "skills/w/build.md"
     phase.write_text(phase.read_text().replace("Plan it.", "Plan more of it."))
     script = [MARK, {"address": "w/build/plan/*", "data": {"parts": PARTS[::-1]}}]
-    (made.folder / "script.yaml").write_text(json.dumps(script))
+    (harness.folder / "script.yaml").write_text(json.dumps(script))
     state.write_text(state.read_text().replace("status: completed", "status: running"))
-    (made.folder / "runs/run/summaries/build.md").unlink()
-    done = made.skillrun("resume", "run", "--script", "script.yaml", "--unattended", "--yes")
+    (harness.folder / "runs/run/summaries/build.md").unlink()
+    done = harness.skillrun("resume", "run", "--script", "script.yaml", "--unattended", "--yes")
     assert done.code == 0, done.err
-    assert sorted(set(made.asked()) - set(before)) == ["built~T-3/draft", "built~T-3/marks"]
-    assert made.summary()["outputs"]["done"] == ["T-3", "T-2", "T-1"]
+    assert sorted(set(harness.called_steps()) - set(before)) == ["built~T-3/draft", "built~T-3/marks"]
+    assert harness.summary()["outputs"]["done"] == ["T-3", "T-2", "T-1"]
     assert "11 calls" in done.out, "7 before, the plan, and the draft and two marks of the new item"
 
 
-def test_items_are_told_apart_by_what_they_hold_where_their_ids_do_not(made: Project) -> None:
-    made.write()
+def test_items_with_the_same_id_are_identified_by_their_content(harness: Harness) -> None:
+    harness.write()
     twice = [{"id": "T-1", "what": "roof"}, {"id": "T-1", "what": "door"}, {"what": "sill"}, {"what": "sill"}]
-    made.run([*twice, {"id": "On the\nwall, ../../etc", "what": "wall"}], MARK)
-    keys = {one.split("/")[0].removeprefix("built~") for one in made.asked()}
+    harness.run([*twice, {"id": "On the\nwall, ../../etc", "what": "wall"}], MARK)
+    keys = {one.split("/")[0].removeprefix("built~") for one in harness.called_steps()}
     same = sorted(one for one in keys if one.startswith("T-1-"))
     assert len(keys) == 4
     assert len(same) == 2
     assert [one for one in keys if one.startswith("on-the-wall-etc-")]
-    warnings = made.summary()["quality_warnings"]
+    warnings = harness.summary()["quality_warnings"]
     assert "built: 1 of 5 items are duplicates and count once" in warnings
     assert any(one.startswith("built: 2 items have the id `T-1`; they are identified as T-1-") for one in warnings)
-    assert made.summary()["outputs"]["done"][-1] == "On the wall, ../../etc"
+    assert harness.summary()["outputs"]["done"][-1] == "On the wall, ../../etc"
 
 
-def test_what_is_no_list_too_long_or_writes_one_file_for_two_items_fails_the_step(made: Project) -> None:
-    made.write()
+def test_text_a_long_list_or_one_file_for_two_items_fails_the_step(harness: Harness) -> None:
+    harness.write()
     same = [{"id": "T-1", "what": "roof"}, {"id": "T-2", "what": "roof"}]
-    done = made.run(same, MARK, code=1)
+    done = harness.run(same, MARK, code=1)
     assert "`built`: T-1 and T-2 both write `roof.md`" in done.err + done.out
     many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(201)]
-    (made.folder / "script.yaml").write_text(json.dumps([{"address": "w/build/plan/*", "data": {"parts": many}}]))
-    done = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "many")
+    (harness.folder / "script.yaml").write_text(json.dumps([{"address": "w/build/plan/*", "data": {"parts": many}}]))
+    done = harness.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "many")
     assert done.code == 1
     assert "`built` has 201 items; a list may have at most 200" in done.err + done.out
     assert "limits.items" in done.err + done.out
-    phase = made.folder / "skills/w/build.md"
+    phase = harness.folder / "skills/w/build.md"
     text = phase.read_text().replace("plan.data.parts }}", "plan.data.parts[0].what }}").replace("part.what", "part")
     phase.write_text(text)
-    done = made.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "text")
+    done = harness.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "text")
     assert done.code == 1
     assert "`each` is text" in done.err + done.out
 
 
-def test_a_rehearsal_says_what_one_item_is_expected_to_use(project: Any, skillrun: Call) -> None:
+def test_a_dry_run_estimates_one_item(project: Any, skillrun: Call) -> None:
     project("errands")
     done = skillrun("errands", "rainy", "--dry-run")
     assert done.code == 0, done.err
     assert "for each of 2 items in `walk/letters` (the number may differ in a real run): about 1 calls" in done.out
-    told = skillrun("errands", "rainy", "--dry-run", "--json").json["each"]
-    assert told["walk/letters"]["items"] == 2
-    assert told["walk/letters"]["calls"] == 1
-    assert told["walk/visits"]["calls"] > told["walk/visits/haggled/answered"]["calls"] > 0
+    estimates = skillrun("errands", "rainy", "--dry-run", "--json").json["each"]
+    assert estimates["walk/letters"]["items"] == 2
+    assert estimates["walk/letters"]["calls"] == 1
+    assert estimates["walk/visits"]["calls"] > estimates["walk/visits/haggled/answered"]["calls"] > 0
 
 
-def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_can_be_shown(
+def test_answers_can_be_prepared_for_all_items_or_one_and_an_item_prompt_is_rendered(
     project: Any, skillrun: Call
 ) -> None:
     folder = project("errands")
@@ -247,7 +247,7 @@ def test_answers_are_prepared_for_all_items_or_for_one_and_a_prompt_of_an_item_c
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_names_the_item_and_the_pass_whose_question_it_is(project: Any, skillrun: Call) -> None:
+def test_a_waiting_run_names_the_item_and_the_pass_of_its_question(project: Any, skillrun: Call) -> None:
     folder = project()
     phase = """---
 kind: phase
@@ -268,52 +268,52 @@ steps:
     assert (waiting.code, "put `pack/again#2/more-1: …` and `pack/again#2/more-2: …`" in waiting.out) == (75, True)
     assert "no question has the name" not in waiting.out + waiting.err
     assert "answered from the prepared answers: pack/packed~coat/sure = no" in waiting.out
-    left = skillrun("answers", "r")
-    assert "`pack/again#2/more-1`: More?" in left.err
+    unanswered = skillrun("answers", "r")
+    assert "`pack/again#2/more-1`: More?" in unanswered.err
     with answers.open("a", encoding="utf-8") as file:
         file.write("pack/again#2/more-1: c\npack/again#2/more-2: d\n")
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
 
 
-def test_no_more_items_than_may_be_are_under_way_and_a_spent_budget_loses_none(made: Project) -> None:
-    one = PHASE.replace('\n      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}', "").split(
+def test_at_once_limits_concurrent_items_and_a_spent_budget_loses_none(harness: Harness) -> None:
+    without_marks = PHASE.replace('\n      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}', "").split(
         "      - set"
     )[0]
-    steps = one.replace(', material: {The draft: "{{ draft.text }}"}}', "").rstrip()
-    made.write(f"{steps}\n---\n## plan\nPlan it.\n\n## draft\nDraft the {{{{ part.what }}}}.\n")
+    steps = without_marks.replace(', material: {The draft: "{{ draft.text }}"}}', "").rstrip()
+    harness.write(f"{steps}\n---\n## plan\nPlan it.\n\n## draft\nDraft the {{{{ part.what }}}}.\n")
     parts = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(6)]
     slow = {"address": "*/draft/*", "delay": 0.002}
     script = [slow, {"address": "w/build/plan/*", "data": {"parts": parts}}]
-    (made.folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
-    words = ("--script", "script.yaml", "--unattended")
-    assert made.skillrun("w", "it", *words, "--name", "run", "--budget", "calls=4").code == 75
-    assert len(made.asked()) == 3
-    assert made.skillrun("resume", "run", *words, "--budget", "calls=100").code == 0
-    assert made.asked() == [f"built~T-{n}/draft" for n in range(6)]
-    lines = (made.folder / "runs/run/.run/transcript.ndjson").read_text().splitlines()
-    under_way, most, calls = 0, 0, 0
+    (harness.folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
+    options = ("--script", "script.yaml", "--unattended")
+    assert harness.skillrun("w", "it", *options, "--name", "run", "--budget", "calls=4").code == 75
+    assert len(harness.called_steps()) == 3
+    assert harness.skillrun("resume", "run", *options, "--budget", "calls=100").code == 0
+    assert harness.called_steps() == [f"built~T-{n}/draft" for n in range(6)]
+    lines = (harness.folder / "runs/run/.run/transcript.ndjson").read_text().splitlines()
+    running, most, calls = 0, 0, 0
     for event in map(json.loads, lines):
         if event["event"] == "CallStarted":
-            calls, under_way = calls + 1, under_way + 1
-            most = max(most, under_way)
+            calls, running = calls + 1, running + 1
+            most = max(most, running)
         elif event["event"] == "CallEnded" and not event["replayed"]:
-            under_way -= 1
+            running -= 1
     assert (most, calls) == (2, 7), "`at_once`, and the plan and each draft once"
 
 
-def test_how_long_a_list_is_changes_what_the_run_is_expected_to_use(made: Project) -> None:
-    made.write(more='  - {when: run.estimate, say: "{{ run.estimate.calls }} were expected."}\n')
+def test_the_length_of_a_list_changes_the_estimate(harness: Harness) -> None:
+    harness.write(more='  - {when: run.estimate, say: "{{ run.estimate.calls }} were expected."}\n')
     many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(7)]
-    done = made.run(many, MARK)
+    done = harness.run(many, MARK)
     found = re.search(r"build: expected now, because `built` has 7 items, not (\d): about (\d+) calls", done.out)
     assert found is not None, done.out
     assert int(found[2]) == 1 + 7 * 3
     assert f"build: {1 + int(found[1]) * 3} were expected." in done.out
 
 
-def test_a_question_about_items_needs_a_person(made: Project) -> None:
-    made.write(PHASE.replace("      - set:", "      - {id: sure, ask: Is it?, choices: ['yes', 'no']}\n      - set:"))
-    done = made.skillrun("w", "it", "--unattended", "--model", "scripted:x", "--name", "run")
+def test_a_question_about_items_needs_a_user(harness: Harness) -> None:
+    harness.write(PHASE.replace("      - set:", "      - {id: sure, ask: Is it?, choices: ['yes', 'no']}\n      - set:"))
+    done = harness.skillrun("w", "it", "--unattended", "--model", "scripted:x", "--name", "run")
     assert done.code == 1
     assert "the workflow asks questions and the run is unattended" in done.err
     assert "build/built/sure" in done.err

@@ -1,6 +1,6 @@
-"""The example libraries: the valid ones are without problems, and each invalid one has the problems of `expected.txt`.
+"""The example libraries: valid ones have no problems, and invalid ones have the problems in their `expected.txt`.
 
-`SKILLRUN_UPDATE_EXAMPLES=1` writes every `expected.txt` anew, to be read in the diff.
+`SKILLRUN_UPDATE_EXAMPLES=1` rewrites every `expected.txt`; review the diff.
 """
 
 import os
@@ -40,7 +40,7 @@ FINDINGS = {
         "number-outside-its-range", "placeholder-of-another-notation", "step-behind-a-stop",
     ),
 }  # fmt: skip
-"""The findings of a review that cases keep mended."""
+"""Review findings, and the cases that test their fixes."""
 UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_EXAMPLES"))  # read here: the environment of a test has no such variable
 
 
@@ -53,7 +53,7 @@ SLOW = {
     *("too-many-members", "unknown-input-of-protocol", "unknown-key-config", "unknown-key-config-nested"),
     *("unknown-protocol", "unknown-seat-in-protocol", "workshop", "wrong-input-of-protocol"),
 }
-"""Cases with a file that shipped workflows read as well, so that those are checked again."""
+"""Cases with a file that shipped workflows also read, so that these are checked again."""
 
 
 def cases(folders: list[Path]) -> Iterator[Any]:
@@ -65,12 +65,12 @@ def cases(folders: list[Path]) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def shipped() -> CheckedLibrary:
-    """What all cases share, read and checked once."""
+    """The shipped library, read and checked once for all cases."""
     return recheck(Library(search_path(EXAMPLES)), COMMANDS)
 
 
 def problems(case: Path, shipped: CheckedLibrary) -> str:
-    """What `skillrun validate` says about the case's own files."""
+    """The problems that `skillrun validate` reports in the case's own files."""
     library = Library(search_path(case), shipped.library)
     if case.name == "run-cycle":  # two workflows run each other: only a check of both together reports one of them
         check_library(library, COMMANDS)
@@ -90,10 +90,10 @@ def test_a_valid_library_has_no_problems(case: Path, shipped: CheckedLibrary) ->
 @pytest.mark.slow
 @pytest.mark.row("X2")
 @pytest.mark.parametrize("case", list(cases(INVALID)))
-def test_a_mistake_is_shown_with_its_place_and_a_way_out(case: Path, shipped: CheckedLibrary) -> None:
+def test_a_mistake_is_reported_with_its_position_and_a_hint(case: Path, shipped: CheckedLibrary) -> None:
     found = problems(case, shipped)
     expected = case / "expected.txt"
     if UPDATE:
         expected.write_text(f"{found}\n", encoding="utf-8")
-    assert found, "the mistake is not found"
+    assert found, "no problem is reported"
     assert f"{found}\n" == expected.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`find`: which paths are in the repository. What is withheld is no more told by it than by the tools."""
+"""`find`: which paths are in the repository. It reveals no more about withheld files than the tools do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ steps:
 {% if files %}{{ files | tojson }}{% else %}nobody looked{% endif %}
 """
 NAMES = ("src/app.py", "docs/guide.rst", "app/[id]/page.ts", "tls/server.pem", ".gitignore", "build/out.txt", "é.md")
-THERE = [
+PRESENT = [
     "src/app.py",
     "./src/app.py",
     "src",
@@ -83,40 +83,40 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pa
     return make
 
 
-def found(folder: Path) -> dict[str, list[Any]]:
+def read_result(folder: Path) -> dict[str, list[Any]]:
     result: dict[str, list[Any]] = json.loads((folder / "runs" / "it" / "out.md").read_text("utf-8"))
     return result
 
 
-def test_paths_and_records_come_back_as_they_were_in_three_lists(project: Call, skillrun: Call) -> None:
-    sent = [one.encode("utf-8", "replace").decode() for one in MISSING if "\0" not in one]
-    items = [*THERE, *sent, *WITHHELD, *THERE[:1]]
+def test_paths_and_records_are_returned_unchanged_in_three_lists(project: Call, skillrun: Call) -> None:
+    missing = [one.encode("utf-8", "replace").decode() for one in MISSING if "\0" not in one]
+    items = [*PRESENT, *missing, *WITHHELD, *PRESENT[:1]]
     folder = project("{{ config.paths }}", "config: look\nrepository: .")
     records = [{"path": one, "place": {"line": at}} for at, one in enumerate(items)]
     (folder / "config").mkdir()
     (folder / "config" / "look.yaml").write_text(json.dumps({"paths": records}))
     assert skillrun("look", "hello", "--name", "it").code == 0
-    result = found(folder)
-    assert {name: [one["path"] for one in several] for name, several in result.items()} == {
-        "found": [*THERE, *THERE[:1]], "missing": sent, "withheld": WITHHELD
+    result = read_result(folder)
+    assert {name: [one["path"] for one in entries] for name, entries in result.items()} == {
+        "found": [*PRESENT, *PRESENT[:1]], "missing": missing, "withheld": WITHHELD
     }  # fmt: skip
-    assert [one["place"]["line"] for one in result["found"]] == [*range(len(THERE)), len(items) - 1]
+    assert [one["place"]["line"] for one in result["found"]] == [*range(len(PRESENT)), len(items) - 1]
 
 
-def test_what_is_withheld_is_withheld_whether_it_is_there_or_not(project: Call, skillrun: Call) -> None:
+def test_withheld_paths_are_withheld_whether_they_exist_or_not(project: Call, skillrun: Call) -> None:
     names = ["tls/server.pem", "tls/server.pem/x", "src/../tls/server.pem", "build", "build/", "build/out.txt"]
     folder = project(names)
     assert skillrun("look", "hello", "--name", "it").code == 0
-    first = found(folder)
+    first = read_result(folder)
     (folder / "tls" / "server.pem").unlink()
     (folder / "build" / "out.txt").unlink()
     (folder / "build").rmdir()
     (folder / "runs" / "it").rename(folder / "runs" / "before")
     assert skillrun("look", "hello", "--name", "it").code == 0
-    assert found(folder) == first == {"found": [], "missing": [], "withheld": names}
+    assert read_result(folder) == first == {"found": [], "missing": [], "withheld": names}
 
 
-def test_a_resumed_run_finds_what_it_found(project: Call, skillrun: Call) -> None:
+def test_a_resumed_run_finds_the_same_paths(project: Call, skillrun: Call) -> None:
     folder = project(["src/app.py", "src/later.py"])
     skill = folder / "skills" / "look" / "look.md"
     skill.write_text(
@@ -131,11 +131,11 @@ def test_a_resumed_run_finds_what_it_found(project: Call, skillrun: Call) -> Non
     form = folder / "runs" / "it" / "go.md"
     form.write_text(form.read_text().replace("Answer:", "Answer: yes"))
     assert skillrun("resume", "it").code == 0
-    assert found(folder) == {"found": ["src/app.py"], "missing": ["src/later.py"], "withheld": []}
+    assert read_result(folder) == {"found": ["src/app.py"], "missing": ["src/later.py"], "withheld": []}
 
 
 @pytest.mark.parametrize(
-    ("find", "repository", "because"),
+    ("find", "repository", "message"),
     [
         (["src/app.py"], "", "the workflow names no repository to search"),
         (["src/app.py"], 'repository: "{{ inputs.repo }}"', "the workflow names no repository to search"),
@@ -143,43 +143,43 @@ def test_a_resumed_run_finds_what_it_found(project: Call, skillrun: Call) -> Non
         ("{{ range(1001) | map('string') }}", "repository: .", "at most 1,000 paths; this step has 1,001"),
     ],
 )
-def test_what_cannot_be_looked_for_is_a_failure_that_otherwise_takes(
-    project: Call, skillrun: Call, find: Any, repository: str, because: str
+def test_an_invalid_search_uses_the_fallback(
+    project: Call, skillrun: Call, find: Any, repository: str, message: str
 ) -> None:
     folder = project(find, repository)
     done = skillrun("look", "hello", "--name", "it")
     assert done.code == 0, done.out
     assert "Nobody looked." in done.out
-    assert because in done.out
+    assert message in done.out
     assert (folder / "runs" / "it" / "out.md").read_text() == "nobody looked\n"
 
 
 SOURCE = "".join(f"line {number}\n" for number in range(1, 41))
 
 
-def shown(project: Call, skillrun: Call, find: Any, most: int = 100) -> dict[str, Any]:
-    """What `find` gives with `show`."""
+def find_and_show(project: Call, skillrun: Call, find: Any, limit: int = 100) -> dict[str, Any]:
+    """Return the result of `find` with `show`."""
     folder = project(find)
     (folder / "src" / "app.py").write_text(SOURCE)
     (folder / "src" / "other.py").write_bytes(b"one\r\ntwo\n")
     (folder / "src" / "picture.png").write_bytes(b"\x89\0")
     (folder / "src" / "dead").symlink_to("nowhere")
     skill = folder / "skills" / "look" / "look.md"
-    skill.write_text(skill.read_text().replace("    otherwise:", f"    show: {most}\n    otherwise:"))
+    skill.write_text(skill.read_text().replace("    otherwise:", f"    show: {limit}\n    otherwise:"))
     done = skillrun("look", "hello", "--name", "it")
     assert done.code == 0, done.out
-    return found(folder)
+    return read_result(folder)
 
 
-def numbered(*numbers: int) -> str:
+def numbered_lines(*numbers: int) -> str:
     return "\n".join(f"{number:>6}\tline {number}" for number in numbers)
 
 
 @pytest.mark.row("Q1")
-def test_the_lines_that_are_named_are_shown_once_and_from_the_top(project: Call, skillrun: Call) -> None:
+def test_named_lines_are_shown_once_and_in_order(project: Call, skillrun: Call) -> None:
     text = "`src/app.py:20-22` `src/app.py:2` src/app.py:4 src/other.py src/app.py:21-23 `src/app.py:39-99` src/no.py:1"
-    result = shown(project, skillrun, f"{{{{ paths_in({text!r}) }}}}")
-    first = "\n   […]\n".join([numbered(2, 3, 4), numbered(*range(20, 24)), numbered(39, 40)])
+    result = find_and_show(project, skillrun, f"{{{{ paths_in({text!r}) }}}}")
+    first = "\n   […]\n".join([numbered_lines(2, 3, 4), numbered_lines(*range(20, 24)), numbered_lines(39, 40)])
     assert result["texts"] == [
         {"path": "src/app.py", "text": first},
         {"path": "src/other.py", "text": "     1\tone\n     2\ttwo"},
@@ -189,7 +189,7 @@ def test_the_lines_that_are_named_are_shown_once_and_from_the_top(project: Call,
 
 
 @pytest.mark.row("Q1")
-def test_what_has_no_room_or_is_no_text_is_named_and_nothing_withheld_is_shown(project: Call, skillrun: Call) -> None:
+def test_files_over_the_limit_or_without_text_are_named_and_withheld_files_are_not_shown(project: Call, skillrun: Call) -> None:
     names = [
         "src/picture.png",
         ".env",
@@ -201,14 +201,14 @@ def test_what_has_no_room_or_is_no_text_is_named_and_nothing_withheld_is_shown(p
         "src/app.py",
         "src/other.py",
     ]
-    result = shown(project, skillrun, names, most=7)
-    assert result["texts"] == [{"path": "src/app.py", "text": numbered(*range(1, 8))}]
+    result = find_and_show(project, skillrun, names, limit=7)
+    assert result["texts"] == [{"path": "src/app.py", "text": numbered_lines(*range(1, 8))}]
     assert result["left_out"] == ["src/picture.png", "src/app.py:8-40", "src/other.py"]
     assert set(result["withheld"]) >= {".env", "tls/server.pem", "env"}
 
 
 @pytest.mark.row("Q1")
-def test_a_resumed_phase_is_shown_what_it_was_shown(project: Call, skillrun: Call) -> None:
+def test_a_resumed_phase_shows_the_same_text(project: Call, skillrun: Call) -> None:
     folder = project(["./src/../src/app.py"])
     (folder / "src" / "app.py").write_text(SOURCE)
     skill = folder / "skills" / "look" / "look.md"
@@ -220,4 +220,4 @@ def test_a_resumed_phase_is_shown_what_it_was_shown(project: Call, skillrun: Cal
     form = folder / "runs" / "it" / "go.md"
     form.write_text(form.read_text().replace("Answer:", "Answer: yes"))
     assert skillrun("resume", "it").code == 0
-    assert found(folder)["texts"] == [{"path": "src/app.py", "text": numbered(1, 2)}]
+    assert read_result(folder)["texts"] == [{"path": "src/app.py", "text": numbered_lines(1, 2)}]

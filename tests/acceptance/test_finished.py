@@ -1,4 +1,4 @@
-"""The finished run that comes with the documentation: looked at, rendered and developed on without a key."""
+"""The finished run in the documentation can be shown, rendered and edited without a key."""
 
 import re
 import shutil
@@ -45,7 +45,7 @@ def documents(run: Path) -> dict[str, str]:
     return {name: (run / f"{name}.md").read_text("utf-8") for name in names}
 
 
-def test_it_is_small_and_tells_nothing_of_the_machine_that_made_it() -> None:
+def test_it_is_small_and_reveals_nothing_about_the_machine_that_created_it() -> None:
     files = [path for path in SHIPPED.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 2_000_000
     texts = [path.read_text("utf-8") for path in files if path.suffix in (".md", ".yaml", ".ndjson")]
@@ -65,21 +65,21 @@ def test_it_is_shown_and_its_prompts_are_rendered(finished: Path, skillrun: Call
 
 
 @pytest.mark.slow  # a whole run of a shipped workflow
-def test_its_replies_make_the_same_documents_again(finished: Path, skillrun: Call) -> None:
+def test_its_replies_reproduce_its_documents(finished: Path, skillrun: Call) -> None:
     before = documents(finished / "runs" / RUN)
     shutil.rmtree(finished / "runs")
     request = (finished / "request.md").read_text("utf-8").strip()
     done = skillrun("plan", request, *FLAGS, "--unattended")
     assert done.code == 0, done.err
-    assert documents(finished / "runs" / RUN) == before, "see its README on how it is made again"
+    assert documents(finished / "runs" / RUN) == before, "its README says how to record it again"
 
 
 @pytest.mark.slow  # a whole run of a shipped workflow
-def test_a_prompt_is_edited_on_it_without_a_key_as_the_readme_says(finished: Path) -> None:
+def test_a_role_can_be_edited_without_a_key_as_the_readme_says(finished: Path) -> None:
     readme = (SHIPPED.parents[1] / "README.md").read_text("utf-8")
     counts = re.search(r"a finished run of (\d+) calls: one role is edited, (\d+) calls are made", readme)
     assert counts is not None
-    calls, made = map(int, counts.groups())
+    calls, new_calls = map(int, counts.groups())
     request = (finished / "request.md").read_text("utf-8").strip()
     command = [sys.executable, "-u", "-m", "skillrun", "dev", "plan", request, *FLAGS, "--unattended"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
@@ -91,9 +91,9 @@ def test_a_prompt_is_edited_on_it_without_a_key_as_the_readme_says(finished: Pat
             shipped = Path(__file__).parents[2] / "roles" / "judge.md"
             role.write_text(shipped.read_text("utf-8") + "\nYou are brief.\n", encoding="utf-8")
             edited = read_turn(run)
-            asked = [line for line in edited if line.startswith("asking ")]
-            assert asked
-            assert all("judge:" in line for line in asked)
-            assert f"{calls - made} reused, {made} asked, 0 artifacts changed" in edited[-1]
+            lines = [line for line in edited if line.startswith("asking ")]
+            assert lines
+            assert all("judge:" in line for line in lines)
+            assert f"{calls - new_calls} reused, {new_calls} asked, 0 artifacts changed" in edited[-1]
         finally:
             run.terminate()

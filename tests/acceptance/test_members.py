@@ -1,4 +1,4 @@
-"""What is known of members: what they have read, whether they remember, what they cost, and why one has failed."""
+"""Members: the lines they read, session memory, usage, and the reasons for their failures."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,13 +14,13 @@ from skillrun.models.messages import ERROR_KINDS
 from skillrun.runtime.calls.reads import LineRange, merge_line_ranges
 from skillrun.store.local.journal import SqliteJournal
 from skillrun.templates.records import FAILURES, STATUSES
-from tests.acceptance.test_outcomes import laid, phase, summary, workflow
+from tests.acceptance.test_outcomes import phase, summary, workflow, write
 
 Call = Callable[..., Any]
 
 
 def run(folder: Path, skillrun: Call, rules: list[Mapping[str, Any]], *more: str, code: int = 0) -> dict[str, Any]:
-    """The record of the only phase of `desk`, on these replies."""
+    """Run `desk` with these replies and return the summary of its only phase."""
     (folder / "script.yaml").write_text(json.dumps(rules))
     done = skillrun("desk", "--script", "script.yaml", "--name", "r", "--model", "openai:small", *more)
     assert done.code == code, done.out + done.err
@@ -33,11 +33,11 @@ def desk(folder: Path, *steps: str, more: str = "", head: str = "", **sections: 
         "skills/desk/one.md": phase(*steps, more=more, **sections),
         "config/models.yaml": 'models: {"openai:small": {window: 20000, max_output: 1000}}\n',
     }
-    return laid(folder, files)
+    return write(folder, files)
 
 
 def sent(folder: Path) -> dict[str, list[list[str]]]:
-    """By address, the blocks of each message that was sent."""
+    """The blocks of each message sent, by address."""
     with closing(SqliteJournal.open(folder / "runs" / "r")) as journal:
         return {
             entry.address: [[block["text"] for block in message["blocks"]] for message in entry.body["messages"]]
@@ -46,7 +46,7 @@ def sent(folder: Path) -> dict[str, list[list[str]]]:
 
 
 @pytest.mark.row("D10")
-def test_what_a_member_has_read_is_known_by_file_and_lines(project: Call, skillrun: Call) -> None:
+def test_reads_lists_the_files_and_lines_that_a_member_read(project: Call, skillrun: Call) -> None:
     folder = desk(
         project(),
         "{id: look, agent: clerk}",
@@ -82,66 +82,66 @@ def test_what_a_member_has_read_is_known_by_file_and_lines(project: Call, skillr
 
 
 @given(st.lists(st.builds(LineRange, st.sampled_from("ab"), st.integers(1, 30), st.integers(0, 9))))
-def test_merged_lines_are_those_that_were_read_each_once_and_in_order(reads: list[LineRange]) -> None:
-    found = merge_line_ranges(reads)
+def test_merged_ranges_contain_each_line_read_exactly_once(reads: list[LineRange]) -> None:
+    merged = merge_line_ranges(reads)
 
-    def lines(several: list[LineRange]) -> list[tuple[str, int]]:
-        return [(one.path, number) for one in several for number in range(one.first, one.end)]
+    def lines(ranges: list[LineRange]) -> list[tuple[str, int]]:
+        return [(item.path, number) for item in ranges for number in range(item.first, item.end)]
 
-    assert set(lines(found)) == set(lines(reads))
-    assert len(lines(found)) == len(set(lines(found)))
-    assert {one.path for one in found} == {one.path for one in reads}
-    assert merge_line_ranges(found) == found
+    assert set(lines(merged)) == set(lines(reads))
+    assert len(lines(merged)) == len(set(lines(merged)))
+    assert {item.path for item in merged} == {item.path for item in reads}
+    assert merge_line_ranges(merged) == merged
 
 
 @pytest.mark.row("D8")
-def test_a_member_that_remembers_is_not_told_again_and_one_that_does_not_is(project: Call, skillrun: Call) -> None:
-    said = "{% if member.remembers %}You know it.{% else %}It was this: the plan.{% endif %}"
+def test_material_is_sent_again_only_to_members_that_do_not_remember_it(project: Call, skillrun: Call) -> None:
+    prompt = "{% if member.remembers %}You know it.{% else %}It was this: the plan.{% endif %}"
     steps = (
         '{id: first, agent: [clerk, "clerk@fast"], session: persistent, material: {The plan: "{{ plan }}"}}',
         '{id: second, agent: [clerk, "clerk@fast"], session: persistent, material: {The plan: "{{ plan }}", More: b}}',
     )
     plan = "{set: {plan: 'Nothing is done before noon.'}}"
-    used = 'outputs: {saved: "{{ run.usage.saved }}", usage: "{{ run.usage }}"}\n'
-    folder = desk(project(), plan, *steps, more=used, first=said, second=said)
+    outputs = 'outputs: {saved: "{{ run.usage.saved }}", usage: "{{ run.usage }}"}\n'
+    folder = desk(project(), plan, *steps, more=outputs, first=prompt, second=prompt)
     rules: list[Mapping[str, Any]] = [
         {"address": "*/first/clerk@fast/*", "fail": "overloaded"},
         {"address": "*/second/clerk/*", "text": "Yes.", "cached": 30},
         {"address": "*/second/*", "text": "Yes.", "cached": 7},
     ]
     record = run(folder, skillrun, rules)
-    told = sent(folder)
-    (opening, _, going_on) = told["desk/one/second/clerk/1.1"]
-    (anew,) = told["desk/one/second/clerk@fast/1.1"]
-    assert "It was this" in opening[-2]
-    assert "Nothing is done before noon." in opening[-3]
-    assert "You know it." in going_on[-1]
-    assert not any("before noon" in block for block in going_on)
-    assert any("b\n" in block for block in going_on), "what is new is handed over"
-    assert "It was this" in anew[-2]
-    assert any("before noon" in block for block in anew)
+    messages = sent(folder)
+    (earlier, _, latest) = messages["desk/one/second/clerk/1.1"]
+    (restarted,) = messages["desk/one/second/clerk@fast/1.1"]
+    assert "It was this" in earlier[-2]
+    assert "Nothing is done before noon." in earlier[-3]
+    assert "You know it." in latest[-1]
+    assert not any("before noon" in block for block in latest)
+    assert any("b\n" in block for block in latest), "new material is sent"
+    assert "It was this" in restarted[-2]
+    assert any("before noon" in block for block in restarted)
     assert record["outputs"]["saved"] == {"cache": 37, "sessions": 30}
     assert (record["usage"]["kept"], record["outputs"]["usage"]["cache_read"]) == (30, 37)
 
 
 @pytest.mark.row("D8")
-def test_what_is_as_it_was_before_a_change_is_told_again(project: Call, skillrun: Call) -> None:
+def test_material_that_changes_back_is_sent_again(project: Call, skillrun: Call) -> None:
     steps = (
         f'{{id: {name}, agent: clerk, session: persistent, material: {{The plan: "{plan}"}}}}'
         for name, plan in (("first", "At noon."), ("second", "At dawn."), ("third", "At noon."), ("fourth", "At noon."))
     )
     folder = desk(project(), *steps, first="Say.", second="Say.", third="Say.", fourth="Say.")
     run(folder, skillrun, [{"address": "*", "text": "Yes."}])
-    told = sent(folder)["desk/one/fourth/clerk/1.1"]
-    plans = [block for message in told for block in message if "The plan" in block]
-    assert ["noon" in block for block in plans] == [True, False, True], "the last one stands"
+    messages = sent(folder)["desk/one/fourth/clerk/1.1"]
+    plans = [block for message in messages for block in message if "The plan" in block]
+    assert ["noon" in block for block in plans] == [True, False, True], "the fourth step does not send it again"
 
 
 @pytest.mark.row("D8")
-def test_a_member_that_has_lost_its_conversation_does_not_remember(project: Call, skillrun: Call) -> None:
-    said = "{{ 'You know it.' if member.remembers else 'It was this.' }}"
+def test_a_member_that_lost_its_conversation_does_not_remember(project: Call, skillrun: Call) -> None:
+    prompt = "{{ 'You know it.' if member.remembers else 'It was this.' }}"
     steps = ("{id: first, agent: clerk, session: persistent}", "{id: second, agent: clerk, session: persistent}")
-    folder = desk(project(), *steps, first=said, second=said)
+    folder = desk(project(), *steps, first=prompt, second=prompt)
     (folder / "config" / "models.yaml").write_text('models: {"openai:small": {window: 1200, max_output: 400}}\n')
     record = run(folder, skillrun, [{"address": "*/first/*", "text": "words and words " * 400}])
     assert record["quality_warnings"] == ["clerk lost its conversation: it no longer fits the window of openai:small"]
@@ -150,7 +150,7 @@ def test_a_member_that_has_lost_its_conversation_does_not_remember(project: Call
 
 
 @pytest.mark.row("D8")
-def test_where_a_conversation_may_go_on_it_is_kept_to_its_end(project: Call, skillrun: Call) -> None:
+def test_only_persistent_sessions_cache_the_whole_conversation(project: Call, skillrun: Call) -> None:
     steps = ("{id: first, agent: clerk, session: persistent}", "{id: second, agent: clerk}")
     folder = desk(project(), *steps, first="Say.", second="Say.")
     run(folder, skillrun, [])
@@ -159,10 +159,10 @@ def test_where_a_conversation_may_go_on_it_is_kept_to_its_end(project: Call, ski
     assert last == [True, False]
 
 
-def test_a_member_says_how_long_its_text_is_with_its_skills(project: Call, skillrun: Call) -> None:
+def test_the_tokens_of_a_member_include_its_skills(project: Call, skillrun: Call) -> None:
     folder = desk(project(), "{id: first, agent: [clerk, adept]}", first="{{ member.id }} has {{ member.tokens }}.")
     skill = "---\nname: long\ndescription: Long.\n---\n" + "Many words stand here. " * 50
-    laid(
+    write(
         folder,
         {"skills/long/SKILL.md": skill, "roles/adept.md": "---\nname: adept\nskills: [long]\n---\nYou answer.\n"},
     )
@@ -186,26 +186,26 @@ WHY = "{say: '{{ failure.kind }} | {{ failure.reason }} | {{ failure.text | defa
         ({"text": "No.", "stop": "refusal"}, "refused", "clerk: openai:small: the model refused to answer", "No."),
     ],
 )
-def test_otherwise_sees_why(
+def test_otherwise_receives_the_kind_reason_and_text_of_a_failure(
     rule: Mapping[str, Any], kind: str, reason: str, text: str, project: Call, skillrun: Call
 ) -> None:
     shape = "output: {a: string}, " if "text" in rule else ""
     folder = desk(project(), f"{{id: first, agent: clerk, {shape}otherwise: {WHY}}}", first="Say.")
     run(folder, skillrun, [{"address": "*/first/*", **rule}])
     events = [json.loads(line) for line in (folder / "runs/r/.run/transcript.ndjson").read_text().splitlines()]
-    (said,) = [one["text"] for one in events if one["event"] == "Said" and " | " in one["text"]]
-    told = said.split(" | ")
-    assert told[0] == kind
-    assert reason in told[1]
-    assert told[2] == text
+    (message,) = [event["text"] for event in events if event["event"] == "Said" and " | " in event["text"]]
+    parts = message.split(" | ")
+    assert parts[0] == kind
+    assert reason in parts[1]
+    assert parts[2] == text
 
 
 @pytest.mark.row("P16")
-def test_otherwise_may_stand_in_for_one_kind_of_failure_alone(project: Call, skillrun: Call) -> None:
+def test_otherwise_can_handle_a_single_kind_of_failure(project: Call, skillrun: Call) -> None:
     step = "{id: first, agent: clerk, otherwise: {when: \"failure.kind == 'invalid_request'\", agent: adept}}"
     section = "{% if failure %}{{ failure.kind }} stopped the clerk.{% else %}Say.{% endif %}"
     folder = desk(project(), step, "{say: 'Done.'}", first=section)
-    laid(folder, {"roles/adept.md": "---\nname: adept\n---\nYou answer.\n"})
+    write(folder, {"roles/adept.md": "---\nname: adept\n---\nYou answer.\n"})
     run(folder, skillrun, [{"address": "*/clerk/*", "fail": "invalid_request"}])
     blocks = sent(folder)["desk/one/first.otherwise/first/adept/1.1"][0]
     assert "invalid_request stopped the clerk." in blocks[-2]
@@ -216,14 +216,14 @@ def test_otherwise_may_stand_in_for_one_kind_of_failure_alone(project: Call, ski
 
 
 @pytest.mark.row("P16")
-def test_what_stands_in_for_a_panel_or_a_phase_sees_why_too(project: Call, skillrun: Call) -> None:
+def test_otherwise_of_a_panel_or_phase_receives_the_failure(project: Call, skillrun: Call) -> None:
     protocol = (
         "---\nkind: protocol\ndescription: Asks.\nseats: {members: 1..2}\nsteps:\n"
         "  - {id: said, agent: \"{{ seats.members }}\"}\noutputs: {said: '{{ said.text }}'}\n---\n## said\n{{ task }}\n"
     )
     folder = desk(project(), f"{{id: look, panel: [clerk], protocol: asks, otherwise: {WHY}}}", look="Look.")
     head = "---\nname: desk\ndescription: Tried.\nphases:\n"
-    laid(
+    write(
         folder,
         {
             "skills/protocols/asks.md": protocol,
@@ -237,5 +237,5 @@ def test_what_stands_in_for_a_panel_or_a_phase_sees_why_too(project: Call, skill
     assert "failed | " in done.out
 
 
-def test_the_kinds_of_failures_are_those_that_there_are() -> None:
+def test_failure_kinds_match_the_statuses_and_provider_errors() -> None:
     assert set(FAILURES) == {*STATUSES[1:], *ERROR_KINDS, "failed"} - {"budget", "missing"}

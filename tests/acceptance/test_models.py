@@ -1,4 +1,4 @@
-"""The same files on Claude, on an OpenAI-compatible endpoint and on the embedded model."""
+"""The same project files run on Claude, on an OpenAI-compatible endpoint and on the embedded model."""
 
 import json
 from collections.abc import Callable
@@ -19,13 +19,13 @@ LOOPBACK = pytest.mark.allow_hosts(["127.0.0.1"])
 DOCUMENT = "# A document\n\nIt says what was asked for."
 
 
-def claude(asked: Asked) -> Answer:
-    """Claude's side: its list of models, and replies of the shape asked for, streamed when they may be long."""
-    if asked.path.startswith("/v1/models"):
+def claude(request: Asked) -> Answer:
+    """Serve Claude's model list, and replies that match the requested schema, streamed on request."""
+    if request.path.startswith("/v1/models"):
         return anthropic.models("claude-opus-5-5", "claude-haiku-5-5")
-    schema = asked.body.get("output_config", {}).get("format", {}).get("schema")
+    schema = request.body.get("output_config", {}).get("format", {}).get("schema")
     words = DOCUMENT if schema is None else json.dumps(sample(schema, "claude"))
-    return anthropic.stream(words) if asked.body.get("stream") else anthropic.message(anthropic.text(words))
+    return anthropic.stream(words) if request.body.get("stream") else anthropic.message(anthropic.text(words))
 
 
 @pytest.mark.slow
@@ -41,18 +41,21 @@ def test_a_plan_runs_on_claude_when_the_key_is_set(
         done = skillrun("plan", REQUEST, "--mode", "rapid", "--unattended", "--name", "claude")
     assert done.code == 0, done.out + done.err
     assert "strong = anthropic:claude-opus-5-5, fast = anthropic:claude-haiku-5-5" in done.out
-    calls = [asked for asked in wire.asked if asked.path.startswith("/v1/messages")]
-    assert {asked.body["model"] for asked in calls} == {"claude-opus-5-5"}
-    marked = [[block for block in _blocks(asked.body) if "cache_control" in block] for asked in calls]
-    assert {len(blocks) for blocks in marked} == {2}, "behind the documents, and behind what the phase shares"
-    openings = [
-        _blocks(asked.body)[: _blocks(asked.body).index(blocks[0])] for asked, blocks in zip(calls, marked, strict=True)
+    calls = [request for request in wire.asked if request.path.startswith("/v1/messages")]
+    assert {request.body["model"] for request in calls} == {"claude-opus-5-5"}
+    cache_points = [[block for block in _blocks(request.body) if "cache_control" in block] for request in calls]
+    assert {len(blocks) for blocks in cache_points} == {2}, (
+        "one after the documents, one after the text shared by the phase"
+    )
+    prefixes = [
+        _blocks(request.body)[: _blocks(request.body).index(blocks[0])]
+        for request, blocks in zip(calls, cache_points, strict=True)
     ]
-    assert openings[-1] == openings[-3], "the documents of the last phases are the same blocks"
+    assert prefixes[-1] == prefixes[-3], "the last phases share the same document blocks"
     run = folder / "runs" / "claude"
     assert "It says what was asked for." in (run / "tasks.md").read_text(encoding="utf-8")
-    kept = [path for path in run.rglob("*") if path.is_file() and b"sk-ant-secret" in path.read_bytes()]
-    assert not kept
+    leaks = [path for path in run.rglob("*") if path.is_file() and b"sk-ant-secret" in path.read_bytes()]
+    assert not leaks
     assert "sk-ant-secret" not in done.out + done.err
 
 
@@ -63,41 +66,41 @@ def _blocks(body: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.slow
 @LOOPBACK
 @pytest.mark.row("X5")
-def test_a_wrong_key_ends_the_run_at_once_and_it_goes_on_with_the_right_one(
+def test_a_wrong_key_ends_the_run_and_resume_works_with_a_valid_key(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project()
 
-    def refused(asked: Asked) -> Answer:
-        if asked.path.startswith("/v1/models"):
+    def reject(request: Asked) -> Answer:
+        if request.path.startswith("/v1/models"):
             return anthropic.models("claude-opus-5-5", "claude-haiku-5-5")
         return anthropic.error(401, "authentication_error", "invalid x-api-key")
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-wrong")
-    with serve(refused) as wire:
+    with serve(reject) as wire:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
         done = skillrun("plan", REQUEST, "--mode", "rapid", "--unattended", "--name", "key")
-        asked = len([one for one in wire.asked if one.path.startswith("/v1/messages")])
+        attempts = len([one for one in wire.asked if one.path.startswith("/v1/messages")])
     assert done.code == 1
-    assert asked == 1
+    assert attempts == 1
     assert "ANTHROPIC_API_KEY" in done.out + done.err
     assert "sk-ant-wrong" not in done.out + done.err
     with serve(claude) as wire:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
-        again = skillrun("resume", "key", "--unattended")
-    assert again.code == 0, again.out + again.err
+        resumed = skillrun("resume", "key", "--unattended")
+    assert resumed.code == 0, resumed.out + resumed.err
 
 
 @pytest.mark.slow
 @LOOPBACK
 @pytest.mark.row("X5")
-def test_any_openai_compatible_endpoint_is_two_lines_of_config(
+def test_an_openai_compatible_endpoint_needs_two_lines_of_config(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder: Path = project()
 
-    def endpoint(asked: Asked) -> Answer:
-        schema = (asked.body.get("response_format") or {}).get("json_schema", {}).get("schema")
+    def endpoint(request: Asked) -> Answer:
+        schema = (request.body.get("response_format") or {}).get("json_schema", {}).get("schema")
         return openai.completion(DOCUMENT if schema is None else json.dumps(sample(schema, "endpoint")))
 
     with serve(endpoint) as wire:
@@ -109,7 +112,7 @@ def test_any_openai_compatible_endpoint_is_two_lines_of_config(
         )
         done = skillrun("plan", REQUEST, "--mode", "rapid", "--unattended", "--name", "own")
     assert done.code == 0, done.out + done.err
-    assert {asked.body["model"] for asked in wire.asked} == {"some-model"}
+    assert {request.body["model"] for request in wire.asked} == {"some-model"}
     assert "price unknown" in done.out
     assert (folder / "runs" / "own" / "tasks.md").is_file()
 
@@ -139,8 +142,8 @@ steps:
 
 
 @pytest.fixture
-def asking(project: Call) -> Path:
-    """A project with a workflow that asks the models and the member that it is given."""
+def ask_project(project: Call) -> Path:
+    """A project with a workflow that calls the given models and member."""
     folder: Path = project()
     asker = "---\nname: asker\ndescription: Asks.\nvariants: {short: In short.}\n---\nYou ask.\n"
     for path, text in {"workflows/ask.md": NAMED, "skills/ask/ask.md": PHASE, "roles/asker.md": asker}.items():
@@ -152,12 +155,12 @@ def asking(project: Call) -> Path:
 @LOOPBACK
 @pytest.mark.finding("FL6")
 def test_an_intent_means_the_same_in_an_input_a_member_and_a_tier(
-    asking: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+    ask_project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def newest(asked: Asked) -> Answer:
-        return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in asked.path else claude(asked)
+    def serve_newer_models(request: Asked) -> Answer:
+        return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in request.path else claude(request)
 
-    with serve(newest) as wire:
+    with serve(serve_newer_models) as wire:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
         member = "asker@latest Claude Haiku"
@@ -166,33 +169,37 @@ def test_an_intent_means_the_same_in_an_input_a_member_and_a_tier(
     assert (
         "latest Claude Opus = anthropic:claude-opus-7-0, latest Claude Haiku = anthropic:claude-haiku-7-0" in done.out
     )
-    assert {one.body["model"] for one in wire.asked if "messages" in one.path} == {
+    assert {request.body["model"] for request in wire.asked if "messages" in request.path} == {
         "claude-opus-7-0",
         "claude-haiku-7-0",
     }
-    assert "latest Claude Opus: anthropic:claude-opus-7-0" in (asking / "runs" / "a" / "state.md").read_text("utf-8")
+    assert "latest Claude Opus: anthropic:claude-opus-7-0" in (ask_project / "runs" / "a" / "state.md").read_text(
+        "utf-8"
+    )
 
 
 @LOOPBACK
 @pytest.mark.finding("FL6")
-def test_two_providers_models_of_one_name_are_two_members(
-    asking: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+def test_models_with_one_name_from_two_providers_are_two_members(
+    ask_project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serve(lambda asked: openai.completion(asked.path.split("/")[1])) as wire:
-        (asking / "config").mkdir()
-        entries = ", ".join(f'{one}: {{kind: openai, base_url: "{wire.url}/{one}/v1", key: ""}}' for one in ("a", "b"))
-        (asking / "config" / "models.yaml").write_text(
+    with serve(lambda request: openai.completion(request.path.split("/")[1])) as wire:
+        (ask_project / "config").mkdir()
+        entries = ", ".join(
+            f'{name}: {{kind: openai, base_url: "{wire.url}/{name}/v1", key: ""}}' for name in ("a", "b")
+        )
+        (ask_project / "config" / "models.yaml").write_text(
             f'providers: {{{entries}}}\ntiers: {{strong: "a:m", fast: "b:m"}}\n', encoding="utf-8"
         )
         done = skillrun("ask", "x", "--models", "a:m,b:m", "--name", "two", "--unattended")
     assert done.code == 0, done.out + done.err
-    run = asking / "runs" / "two"
-    assert [(run / f"said-{one}-m.md").read_text("utf-8").strip() for one in ("a", "b")] == ["a", "b"]
+    run = ask_project / "runs" / "two"
+    assert [(run / f"said-{name}-m.md").read_text("utf-8").strip() for name in ("a", "b")] == ["a", "b"]
 
 
 @pytest.mark.finding("FL6")
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--models", "strong,olama:llama3"], "`models` is `olama:llama3`: there is no provider `olama`"),
         (["--models", "stronk"], "`models` is `stronk`: there is no model `stronk`; did you mean `strong`?"),
@@ -202,24 +209,24 @@ def test_two_providers_models_of_one_name_are_two_members(
         (["--model", "antropic:x"], "there is no provider `antropic`"),
     ],
 )
-def test_an_unknown_model_or_member_that_is_typed_is_refused_before_the_run(
-    asking: Path, skillrun: Call, flags: list[str], said: str
+def test_an_unknown_model_or_member_is_refused_before_the_run(
+    ask_project: Path, skillrun: Call, flags: list[str], message: str
 ) -> None:
     done = skillrun("ask", "x", *flags, "--unattended")
     assert done.code == 2
-    assert said in done.err + done.out
-    assert not (asking / "runs").exists()
+    assert message in done.err + done.out
+    assert not (ask_project / "runs").exists()
 
 
 @pytest.mark.finding("FL6")
-def test_a_typed_model_whose_key_is_not_set_is_refused_before_the_run(asking: Path, skillrun: Call) -> None:
+def test_a_requested_model_without_a_key_is_refused_before_the_run(ask_project: Path, skillrun: Call) -> None:
     done = skillrun("ask", "x", "--models", "anthropic:claude-opus-5-5", "--unattended")
     assert done.code == 1
     assert "`anthropic:claude-opus-5-5` is anthropic:claude-opus-5-5, but ANTHROPIC_API_KEY is not set" in done.err
-    assert not (asking / "runs").exists()
+    assert not (ask_project / "runs").exists()
 
 
-def test_a_misspelt_scripted_model_is_corrected(project: Call, skillrun: Call) -> None:
+def test_a_misspelt_scripted_model_gets_a_suggestion(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("greeting", "Ada", "--model", "scriptd:default")
     assert (done.code, "did you mean `scripted`?" in done.err) == (2, True)
@@ -236,29 +243,29 @@ def test_a_workflow_runs_on_the_embedded_model_from_start_to_finish(project: Cal
     done = skillrun("greeting", "Ada", "--unattended", "--name", "real")
     assert done.code == 0, done.out + done.err
     assert "embedded:" in done.out
-    told = skillrun("show", "real", "--json").json
-    assert told["status"] == "completed"
-    assert told["usage"]["output"] > 0
+    record = skillrun("show", "real", "--json").json
+    assert record["status"] == "completed"
+    assert record["usage"]["output"] > 0
     assert any((folder / "runs" / "real").glob("*.md"))
 
 
 @LOOPBACK
 @pytest.mark.finding("FL6")
 @pytest.mark.row("S2")
-def test_model_gives_what_a_name_means_with_its_provider(
+def test_model_returns_the_resolved_model_and_its_provider(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two names of one model are one; what is not among the inputs goes by the lists that are there."""
+    """Two names of one model give one member; other names resolve from the lists already fetched."""
     folder: Path = project("voices")
     saying = folder / "skills" / "voices" / "saying.md"
-    each = "{{ one.id }} {{ one.provider }} {{ one.model }} {{ one.window }};"
-    seen = f"{{% for one in [model('opus'), model('scripted:x')] %}}{each}{{% endfor %}}"
-    saying.write_text(saying.read_text("utf-8").replace("steps:\n", f'steps:\n  - {{say: "{seen}"}}\n'), "utf-8")
+    entry = "{{ one.id }} {{ one.provider }} {{ one.model }} {{ one.window }};"
+    text = f"{{% for one in [model('opus'), model('scripted:x')] %}}{entry}{{% endfor %}}"
+    saying.write_text(saying.read_text("utf-8").replace("steps:\n", f'steps:\n  - {{say: "{text}"}}\n'), "utf-8")
 
-    def newest(asked: Asked) -> Answer:
-        return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in asked.path else claude(asked)
+    def serve_newer_models(request: Asked) -> Answer:
+        return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in request.path else claude(request)
 
-    with serve(newest) as wire:
+    with serve(serve_newer_models) as wire:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
         models = ("--models", "latest GPT", "--models", "latest Claude Opus")
@@ -268,33 +275,35 @@ def test_model_gives_what_a_name_means_with_its_provider(
     opus = "claude-opus-7-0 of anthropic"
     assert f"latest GPT is {opus}, latest Claude Opus is {opus}." in done.out
     assert [path.name for path in (folder / "runs" / "a").glob("said-*")] == ["said-claude-opus-7-0.md"]
-    assert len([one for one in wire.asked if "/v1/models" in one.path]) == 1
+    assert len([request for request in wire.asked if "/v1/models" in request.path]) == 1
 
 
 @pytest.mark.slow
 @LOOPBACK
 @pytest.mark.row("X5")
-def test_gemini_looks_things_up_and_a_run_goes_on_behind_its_calls(
+def test_gemini_reads_files_and_a_run_resumes_after_its_tool_calls(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The signature of a call is in the journal: a run that stopped between two turns gives it back all the same."""
+    """The journal keeps the signature of each tool call, so a resumed run sends it again."""
     folder: Path = project()
     (folder / "app.py").write_text("LIMIT = 500\n")
     broken = [True]
 
-    def gemini(asked: Asked) -> Answer:
-        if "models" in asked.path:
+    def gemini(request: Asked) -> Answer:
+        if "models" in request.path:
             return google.models("gemini-3.1-pro-preview", "gemini-3.8-flash")
-        signed = [call.get("extra_content") for turn in asked.body["messages"] for call in turn.get("tool_calls", ())]
-        if any(one != {"google": {"thought_signature": google.SIGNATURE}} for one in signed):
+        signatures = [
+            call.get("extra_content") for turn in request.body["messages"] for call in turn.get("tool_calls", ())
+        ]
+        if any(signature != {"google": {"thought_signature": google.SIGNATURE}} for signature in signatures):
             return google.unsigned("Read")
-        if not signed and asked.body.get("tools"):
+        if not signatures and request.body.get("tools"):
             return google.completion(
                 None, finish_reason="tool_calls", tool_calls=[google.call("Read", {"path": "app.py"})]
             )
-        if signed and broken[0]:
+        if signatures and broken[0]:
             return google.error(402, "FAILED_PRECONDITION", "No credit is left.")
-        schema = (asked.body.get("response_format") or {}).get("json_schema", {}).get("schema")
+        schema = (request.body.get("response_format") or {}).get("json_schema", {}).get("schema")
         return google.completion(DOCUMENT if schema is None else json.dumps(sample(schema, "gemini")))
 
     with serve(gemini) as wire:
@@ -308,5 +317,5 @@ def test_gemini_looks_things_up_and_a_run_goes_on_behind_its_calls(
         done = skillrun("resume", "g", "--unattended")
         assert done.code == 0, done.out + done.err
         first = wire.asked[before].body["messages"]
-    assert "LIMIT = 500" in json.dumps(first), "what was looked up is not looked up again"
+    assert "LIMIT = 500" in json.dumps(first), "the file is not read again"
     assert "damaged" not in done.out + done.err

@@ -1,6 +1,6 @@
-"""Whatever ends a run, waits or is refused says a command that goes on, and that command works when it is typed.
+"""Messages about finished, waiting or refused runs name the command to run next, and that command works.
 
-A scene ends with such a message. The commands are taken out of it and typed, in the same folder.
+Each scene ends with such a message. The test runs the commands in it, in the same folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from tests.acceptance.conftest import Call, Done, Make
 
-WORKED = frozenset({0, 75})
+SUCCESS = frozenset({0, 75})
 COMMAND = re.compile(r"`(skillrun(?: [^`]+)?)`")
 ANSWERS = re.compile(r"put `([^`]+)`[^`]* into ([\w-]+\.yaml)")
 FAILING = '[{address: "greeting/draft/words/*", fail: KIND}]'
@@ -39,7 +39,7 @@ TRIES = {
 
 @dataclass
 class Scene:
-    """A project with the greeting in it, and the command line in it."""
+    """A project with the greeting example, and the command line."""
 
     folder: Path
     skillrun: Call
@@ -62,7 +62,7 @@ def completed(scene: Scene) -> Done:
     return scene.run()
 
 
-def completed_elsewhere(scene: Scene) -> Done:
+def completed_in_another_folder(scene: Scene) -> Done:
     return scene.run("--name", "run", "--out", "other place")
 
 
@@ -70,7 +70,7 @@ def failed(scene: Scene) -> Done:
     return scene.failing()
 
 
-def failed_elsewhere(scene: Scene) -> Done:
+def failed_in_another_folder(scene: Scene) -> Done:
     return scene.failing("invalid_request", "--out", "other place")
 
 
@@ -78,7 +78,7 @@ def failed_on_an_overloaded_provider(scene: Scene) -> Done:
     return scene.failing("overloaded")
 
 
-def failed_on_time(scene: Scene) -> Done:
+def failed_on_a_timeout(scene: Scene) -> Done:
     return scene.failing("timeout")
 
 
@@ -93,11 +93,11 @@ def resumed_by_path_from_another_project(scene: Scene) -> Done:
     )
 
 
-def budget_spent(scene: Scene) -> Done:
+def budget_exhausted(scene: Scene) -> Done:
     return scene.run("--name", "run", "--budget", "calls=0")
 
 
-def tokens_spent(scene: Scene) -> Done:
+def token_budget_exhausted(scene: Scene) -> Done:
     return scene.run("--name", "run", "--budget", "tokens=10")
 
 
@@ -106,12 +106,12 @@ def name_taken(scene: Scene) -> Done:
     return scene.run()
 
 
-def name_taken_elsewhere(scene: Scene) -> Done:
+def name_taken_in_another_folder(scene: Scene) -> Done:
     scene.failing("invalid_request", "--out", "other place")
     return scene.run("--name", "run", "--out", "other place")
 
 
-def same_words_again(scene: Scene) -> Done:
+def same_request_again(scene: Scene) -> Done:
     scene.write({"script.yaml": FAILING.replace("KIND", "invalid_request")})
     scene.run("--script", "script.yaml")
     return scene.run("--script", "script.yaml")
@@ -122,12 +122,12 @@ def already_completed(scene: Scene) -> Done:
     return scene.skillrun("resume", "run")
 
 
-def already_completed_elsewhere(scene: Scene) -> Done:
+def already_completed_in_another_folder(scene: Scene) -> Done:
     scene.run("--name", "run", "--out", "other place")
     return scene.skillrun("resume", "other place/run")
 
 
-def changed_since(scene: Scene, *words: str) -> Done:
+def changed_since_the_run(scene: Scene, *words: str) -> Done:
     scene.write({"script.yaml": '[{address: "greeting/send/summary/*", fail: invalid_request}]'})
     send = (scene.folder / "skills/greeting/send.md").read_text()
     step = "  - {id: envelope, write: envelope.md}\n"
@@ -139,8 +139,8 @@ def changed_since(scene: Scene, *words: str) -> Done:
     return scene.skillrun("resume", f"{words[1]}/run" if words else "run", "--unattended")
 
 
-def changed_elsewhere(scene: Scene) -> Done:
-    return changed_since(scene, "--out", "other place")
+def changed_in_another_folder(scene: Scene) -> Done:
+    return changed_since_the_run(scene, "--out", "other place")
 
 
 def waits_for_a_form(scene: Scene) -> Done:
@@ -162,7 +162,7 @@ def unknown_run(scene: Scene) -> Done:
     return scene.skillrun("resume", "nowhere")
 
 
-def unknown_run_shown(scene: Scene) -> Done:
+def show_of_an_unknown_run(scene: Scene) -> Done:
     return scene.skillrun("show", "nowhere")
 
 
@@ -184,22 +184,24 @@ def broken_workflow_in_the_list(scene: Scene) -> Done:
     return scene.skillrun("list")
 
 
-def of_an_old_schema(scene: Scene) -> Done:
+def run_with_an_old_schema(scene: Scene) -> Done:
     scene.failing()
     state = scene.folder / "runs/run/state.md"
     state.write_text(state.read_text().replace("schema_version: 2", "schema_version: 1"))
-    scene.write({"config/models.yaml": 'tiers: {strong: "scripted:x", fast: "scripted:x"}\n'})  # it has no seal
+    scene.write(
+        {"config/models.yaml": 'tiers: {strong: "scripted:x", fast: "scripted:x"}\n'}
+    )  # runs of schema 1 have no seal
     return scene.skillrun("show", "run")
 
 
-def untrusted(scene: Scene) -> Done:
+def untrusted_project(scene: Scene) -> Done:
     scene.write(
         {"config/models.yaml": 'providers: {x: {kind: openai, base_url: "https://x.example/v1", key: X_API_KEY}}\n'}
     )
     return scene.skillrun("validate")
 
 
-def come_from_elsewhere(scene: Scene) -> Done:
+def run_from_another_source(scene: Scene) -> Done:
     scene.failing()
     state = scene.folder / "runs/run/state.md"
     state.write_text(
@@ -208,36 +210,36 @@ def come_from_elsewhere(scene: Scene) -> Done:
     return scene.skillrun("resume", "run", "--unattended")
 
 
-SHOWS = frozenset({0, 1})  # what shows problems ends with 1 where there are some
+REPORTS = frozenset({0, 1})  # commands that report problems exit with 1 if there are any
 SCENES: dict[Callable[..., Done], tuple[str, frozenset[int]]] = {
-    completed: ("skillrun show", WORKED),
-    completed_elsewhere: ("skillrun show", WORKED),
-    failed: ("skillrun resume", WORKED),
-    failed_elsewhere: ("skillrun resume", WORKED),
-    failed_on_an_overloaded_provider: ("skillrun resume", WORKED),
-    failed_on_time: ("skillrun resume", WORKED),
-    resumed_by_path_from_another_project: ("skillrun resume", WORKED),
-    budget_spent: ("skillrun resume", WORKED),
-    tokens_spent: ("skillrun resume", WORKED),
-    name_taken: ("skillrun resume", WORKED),
-    name_taken_elsewhere: ("skillrun resume", WORKED),
-    same_words_again: ("skillrun resume", WORKED),
-    already_completed: ("skillrun show", WORKED),
-    already_completed_elsewhere: ("skillrun show", WORKED),
-    changed_since: ("skillrun resume", WORKED),
-    changed_elsewhere: ("skillrun resume", WORKED),
-    waits_for_a_form: ("skillrun resume", WORKED),
-    waits_for_an_answer: ("skillrun resume", WORKED),
-    waits_at_a_breaker: ("skillrun resume", WORKED),
-    unknown_run: ("skillrun runs", WORKED),
-    unknown_run_shown: ("skillrun runs", WORKED),
-    unknown_flag: ("skillrun greeting --help", WORKED),
-    wrong_input: ("skillrun greeting --help", WORKED),
-    broken_file_found_by_the_doctor: ("skillrun validate", SHOWS),
-    broken_workflow_in_the_list: ("skillrun validate", SHOWS),
-    of_an_old_schema: ("skillrun resume", WORKED),
-    untrusted: ("skillrun trust", SHOWS),
-    come_from_elsewhere: ("skillrun resume", WORKED),
+    completed: ("skillrun show", SUCCESS),
+    completed_in_another_folder: ("skillrun show", SUCCESS),
+    failed: ("skillrun resume", SUCCESS),
+    failed_in_another_folder: ("skillrun resume", SUCCESS),
+    failed_on_an_overloaded_provider: ("skillrun resume", SUCCESS),
+    failed_on_a_timeout: ("skillrun resume", SUCCESS),
+    resumed_by_path_from_another_project: ("skillrun resume", SUCCESS),
+    budget_exhausted: ("skillrun resume", SUCCESS),
+    token_budget_exhausted: ("skillrun resume", SUCCESS),
+    name_taken: ("skillrun resume", SUCCESS),
+    name_taken_in_another_folder: ("skillrun resume", SUCCESS),
+    same_request_again: ("skillrun resume", SUCCESS),
+    already_completed: ("skillrun show", SUCCESS),
+    already_completed_in_another_folder: ("skillrun show", SUCCESS),
+    changed_since_the_run: ("skillrun resume", SUCCESS),
+    changed_in_another_folder: ("skillrun resume", SUCCESS),
+    waits_for_a_form: ("skillrun resume", SUCCESS),
+    waits_for_an_answer: ("skillrun resume", SUCCESS),
+    waits_at_a_breaker: ("skillrun resume", SUCCESS),
+    unknown_run: ("skillrun runs", SUCCESS),
+    show_of_an_unknown_run: ("skillrun runs", SUCCESS),
+    unknown_flag: ("skillrun greeting --help", SUCCESS),
+    wrong_input: ("skillrun greeting --help", SUCCESS),
+    broken_file_found_by_the_doctor: ("skillrun validate", REPORTS),
+    broken_workflow_in_the_list: ("skillrun validate", REPORTS),
+    run_with_an_old_schema: ("skillrun resume", SUCCESS),
+    untrusted_project: ("skillrun trust", REPORTS),
+    run_from_another_source: ("skillrun resume", SUCCESS),
 }
 
 
@@ -246,36 +248,38 @@ def scene(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> Sce
     return Scene(project("greeting"), skillrun, monkeypatch)
 
 
-def typed(done: Done) -> list[list[str]]:
-    """The commands that a message names, as a shell would read them."""
-    return [shlex.split(found)[1:] for found in dict.fromkeys(COMMAND.findall(" ".join((done.out + done.err).split())))]
+def suggested_commands(done: Done) -> list[list[str]]:
+    """The commands that a message names, split as a shell would."""
+    return [
+        shlex.split(command)[1:] for command in dict.fromkeys(COMMAND.findall(" ".join((done.out + done.err).split())))
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FM1", "FL7", "FL16", "FL17")
-@pytest.mark.parametrize("told", SCENES, ids=lambda told: told.__name__)
-def test_a_command_that_a_message_names_works_when_it_is_typed(told: Callable[..., Done], scene: Scene) -> None:
-    expected, codes = SCENES[told]
-    done: Any = told(scene)
-    commands = typed(done)
-    for line, name in ANSWERS.findall(" ".join(done.out.split())):  # what it says to write is written
+@pytest.mark.parametrize("run_scene", SCENES, ids=lambda run_scene: run_scene.__name__)
+def test_every_suggested_command_works(run_scene: Callable[..., Done], scene: Scene) -> None:
+    expected, codes = SCENES[run_scene]
+    done: Any = run_scene(scene)
+    commands = suggested_commands(done)
+    for line, name in ANSWERS.findall(" ".join(done.out.split())):  # write the suggested answers
         scene.write({name: line})
-    if (scene.folder / "script.yaml").exists():  # and what is wrong is mended
+    if (scene.folder / "script.yaml").exists():  # fix the cause
         scene.write({"script.yaml": "[]"})
     assert any(shlex.join(["skillrun", *words]).startswith(expected) for words in commands), done.out + done.err
     for words in commands:
-        again = scene.skillrun(*words)
-        assert again.code in codes, (words, again.out + again.err)
-        assert "Traceback" not in again.out + again.err
+        followup = scene.skillrun(*words)
+        assert followup.code in codes, (words, followup.out + followup.err)
+        assert "Traceback" not in followup.out + followup.err
 
 
-def test_the_next_command_has_the_script_that_the_run_was_given(scene: Scene) -> None:
+def test_the_next_command_repeats_the_script_option(scene: Scene) -> None:
     scene.write({"my script.yaml": FAILING.replace("KIND", "invalid_request")})
     done = scene.run("--name", "run", "--script", "my script.yaml")
-    assert typed(done)[-1] == ["resume", "run", "--unattended", "--script", "my script.yaml"], done.out
+    assert suggested_commands(done)[-1] == ["resume", "run", "--unattended", "--script", "my script.yaml"], done.out
 
 
-def test_the_next_command_repeats_what_the_run_was_given(scene: Scene) -> None:
+def test_the_next_command_repeats_the_options_of_the_run(scene: Scene) -> None:
     scene.write(
         {
             name: text.replace("FORM", ", default: \"{{ 'The lake' if run.round > 9 }}\"")
@@ -283,13 +287,21 @@ def test_the_next_command_repeats_what_the_run_was_given(scene: Scene) -> None:
         }
     )
     scene.write({"my answers.yaml": "{}\n"})
-    given = ("--unattended", "--answers", "my answers.yaml")
-    done = scene.skillrun("trip", "--model", "scripted:x", "--name", "run", *given)
+    options = ("--unattended", "--answers", "my answers.yaml")
+    done = scene.skillrun("trip", "--model", "scripted:x", "--name", "run", *options)
     assert "into 'my answers.yaml' and run" in done.out
     assert "or use a terminal without `--unattended`" in done.out
-    assert typed(done)[-1] == ["resume", "run", "--unattended", "--answers", "my answers.yaml"], done.out
+    assert suggested_commands(done)[-1] == ["resume", "run", "--unattended", "--answers", "my answers.yaml"], done.out
     done = scene.skillrun("resume", "run")
-    assert typed(done)[-2:] == [["resume", "run", "--answers", "answers.yaml"], ["resume", "run"]], done.out
-    spent = scene.run("--name", "spent", "--budget", "calls=0", "--answers", "my answers.yaml")
-    assert typed(spent)[-1][:5] == ["resume", "spent", "--unattended", "--answers", "my answers.yaml"], spent.out
-    assert typed(spent)[-1][5] == "--budget"
+    assert suggested_commands(done)[-2:] == [["resume", "run", "--answers", "answers.yaml"], ["resume", "run"]], (
+        done.out
+    )
+    exhausted = scene.run("--name", "spent", "--budget", "calls=0", "--answers", "my answers.yaml")
+    assert suggested_commands(exhausted)[-1][:5] == [
+        "resume",
+        "spent",
+        "--unattended",
+        "--answers",
+        "my answers.yaml",
+    ], exhausted.out
+    assert suggested_commands(exhausted)[-1][5] == "--budget"

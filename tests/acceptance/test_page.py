@@ -1,4 +1,4 @@
-"""What the page on the language says of replies, seats, stand-ins and flags is so."""
+"""The language page is correct about replies, seats, fallbacks and options."""
 
 import json
 from collections.abc import Callable
@@ -96,7 +96,7 @@ RULES = [
 
 
 @pytest.mark.finding("FL18")
-def test_what_the_page_says_is_so(project: Call, skillrun: Call) -> None:
+def test_the_language_page_describes_the_actual_behaviour(project: Call, skillrun: Call) -> None:
     folder: Path = project()
     for path, text in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

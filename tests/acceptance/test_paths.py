@@ -1,4 +1,4 @@
-"""Paths that a person types: for an input, for `validate`, and from a folder below the project's."""
+"""Paths on the command line: for inputs, for `validate`, and from a subfolder of the project."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ BROKEN = "---\nkind: phase\nsteps: x\n---\n"
 
 
 @pytest.fixture
-def place(project: Call) -> Path:
-    """A project whose workflow copies a file, and beside it a folder with two notes."""
+def copy_project(project: Call) -> Path:
+    """A project whose workflow copies a file, and a folder with two notes next to the project."""
     folder: Path = project()
     files = {"workflows/copy.md": FLOW, "skills/copy/copy.md": PHASE, "../notes/a.md": "A", "../notes/b.md": "B"}
     for path, text in files.items():
@@ -46,26 +46,28 @@ def place(project: Call) -> Path:
     return folder
 
 
-def piped(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+def set_stdin(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
 
 
 @pytest.mark.finding("FL14")
 @pytest.mark.parametrize("absolute", [True, False])
-def test_a_typed_path_outside_of_the_project_is_read(place: Path, skillrun: Call, absolute: bool) -> None:
-    notes = str(place.parent / "notes") if absolute else "../notes"
+def test_a_path_input_outside_the_project_is_read(copy_project: Path, skillrun: Call, absolute: bool) -> None:
+    notes = str(copy_project.parent / "notes") if absolute else "../notes"
     done = skillrun("copy", "x", "--from", f"{notes}/a.md", "--folder", notes, "--name", "a", "--unattended")
     assert done.code == 0, done.out + done.err
-    assert (place / "runs" / "a" / "copy.md").read_text("utf-8").strip() == "x: A, a.md b.md"
+    assert (copy_project / "runs" / "a" / "copy.md").read_text("utf-8").strip() == "x: A, a.md b.md"
 
 
 @pytest.mark.finding("FL14")
-def test_standard_input_is_a_text_and_no_path(place: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    piped(monkeypatch, "grün\n".encode())
+def test_standard_input_is_accepted_for_text_and_refused_for_paths(
+    copy_project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_stdin(monkeypatch, "grün\n".encode())
     done = skillrun("copy", "-", "--name", "a", "--unattended")
     assert done.code == 0, done.out + done.err
-    assert "grün" in (place / "runs" / "a" / "copy.md").read_text("utf-8")
-    piped(monkeypatch, b"\xff")
+    assert "grün" in (copy_project / "runs" / "a" / "copy.md").read_text("utf-8")
+    set_stdin(monkeypatch, b"\xff")
     assert (done := skillrun("copy", "-", "--unattended")).code == 2
     assert "`words` is not UTF-8" in done.err
     done = skillrun("copy", "x", "--from", "-", "--unattended")
@@ -74,20 +76,20 @@ def test_standard_input_is_a_text_and_no_path(place: Path, skillrun: Call, monke
 
 
 @pytest.fixture
-def broken(place: Path) -> Path:
-    """The project with two broken files."""
-    (place / "skills" / "copy" / "copy.md").write_text(BROKEN, encoding="utf-8")
-    (place / "skills" / "other").mkdir()
-    (place / "skills" / "other" / "more.md").write_text(BROKEN, encoding="utf-8")
-    (place / "src").mkdir()
-    return place
+def broken(copy_project: Path) -> Path:
+    """The same project with two broken files."""
+    (copy_project / "skills" / "copy" / "copy.md").write_text(BROKEN, encoding="utf-8")
+    (copy_project / "skills" / "other").mkdir()
+    (copy_project / "skills" / "other" / "more.md").write_text(BROKEN, encoding="utf-8")
+    (copy_project / "src").mkdir()
+    return copy_project
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FL14", "FL19")
-@pytest.mark.parametrize("typed", ["skills/copy", "skills/copy/copy.md", "./skills/copy/", "src/../skills/copy"])
-def test_a_part_of_a_project_is_checked_as_that(broken: Path, skillrun: Call, typed: str) -> None:
-    done = skillrun("validate", typed)
+@pytest.mark.parametrize("argument", ["skills/copy", "skills/copy/copy.md", "./skills/copy/", "src/../skills/copy"])
+def test_validate_checks_one_part_of_a_project(broken: Path, skillrun: Call, argument: str) -> None:
+    done = skillrun("validate", argument)
     assert done.code == 1
     assert done.out.startswith("skills/copy/copy.md:3:8: error[type]")
     assert "1 error, 0 warnings in 1 file" in done.out
@@ -97,21 +99,23 @@ def test_a_part_of_a_project_is_checked_as_that(broken: Path, skillrun: Call, ty
 
 @pytest.mark.slow
 @pytest.mark.finding("FL14")
-def test_problems_have_paths_that_can_be_opened_from_here(
+def test_problem_paths_can_be_opened_from_the_current_folder(
     broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(broken.parent)
-    for typed in ("project", str(broken), "project/skills/other/more.md"):
-        told = skillrun("validate", typed, "--json")
-        paths = [one["path"] for one in told.json["problems"]]
+    for argument in ("project", str(broken), "project/skills/other/more.md"):
+        report = skillrun("validate", argument, "--json")
+        paths = [problem["path"] for problem in report.json["problems"]]
         assert paths
         assert all(Path(path).is_file() for path in paths)
-        assert {Path(path).is_absolute() for path in paths} == {typed.startswith("/")}
+        assert {Path(path).is_absolute() for path in paths} == {argument.startswith("/")}
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FL14")
-def test_a_folder_below_the_project_is_in_it(broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_in_a_subfolder_use_the_enclosing_project(
+    broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(broken / "src")
     done = skillrun("validate")
     assert done.out.startswith("../skills/copy/copy.md:3:8: error[type]")
@@ -123,7 +127,7 @@ def test_a_folder_below_the_project_is_in_it(broken: Path, skillrun: Call, monke
 
 @pytest.mark.slow
 @pytest.mark.finding("FL19")
-def test_what_is_no_part_of_a_project_is_refused_and_an_empty_one_said(
+def test_a_folder_without_project_files_is_refused_or_reported_as_empty(
     broken: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = skillrun("validate", "src")

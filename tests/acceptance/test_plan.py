@@ -27,7 +27,7 @@ def test_a_dry_run_shows_calls_tokens_and_price_of_each_phase(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project()
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "a key that nobody uses")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "an unused key")
     lines = skillrun("plan", REQUEST, "--mode", "rapid", "--dry-run").out.splitlines()
     assert lines[0].startswith("models: strong = anthropic:claude-opus-")
     assert lines[1] == "anthropic: https://api.anthropic.com (shipped)"
@@ -41,7 +41,7 @@ def test_a_dry_run_shows_calls_tokens_and_price_of_each_phase(
 
 
 @pytest.mark.row("P19")
-def test_an_unknown_price_is_said_to_be_unknown(project: Call, skillrun: Call) -> None:
+def test_an_unknown_price_is_reported_as_unknown(project: Call, skillrun: Call) -> None:
     project()
     done = skillrun("plan", REQUEST, "--mode", "rapid", "--dry-run", "--model", "openai:nobody-knows-this")
     assert "price unknown" in done.out
@@ -49,20 +49,22 @@ def test_an_unknown_price_is_said_to_be_unknown(project: Call, skillrun: Call) -
 
 @pytest.mark.slow
 @pytest.mark.row("P1", "P19")
-def test_a_rapid_plan_writes_every_artifact_and_suggests_before_it_spends(project: Call, skillrun: Call) -> None:
+def test_a_rapid_plan_writes_every_artifact_and_suggests_a_mode_before_the_first_call(
+    project: Call, skillrun: Call
+) -> None:
     folder = project()
     done = skillrun("plan", REQUEST, "--mode", "rapid", "--unattended", "--model", "scripted:default")
     assert done.code == 0
     lines = done.out.splitlines()
-    before = lines[: lines.index("research: started")]
-    assert any(line.startswith("setup: Suggested: standard mode") for line in before)
-    assert any(re.search(r"In rapid mode, .* about 8 calls, \d+ tokens, price 0.00", line) for line in before)
+    setup_lines = lines[: lines.index("research: started")]
+    assert any(line.startswith("setup: Suggested: standard mode") for line in setup_lines)
+    assert any(re.search(r"In rapid mode, .* about 8 calls, \d+ tokens, price 0.00", line) for line in setup_lines)
     run = folder / "runs" / "add-dark-mode-to-the-settings-page"
     assert {path.name for path in run.glob("*.md")} - {"state.md"} == ARTIFACTS
-    told = skillrun("show", run.name, "--json").json
-    assert [one["status"] for one in told["phases"]].count("skipped") == 4
-    assert len(told["phases"]) == 11
-    assert told["unanswered"] == told["changed_by_hand"] == []
+    record = skillrun("show", run.name, "--json").json
+    assert [phase["status"] for phase in record["phases"]].count("skipped") == 4
+    assert len(record["phases"]) == 11
+    assert record["unanswered"] == record["changed_by_hand"] == []
 
 
 @pytest.mark.slow

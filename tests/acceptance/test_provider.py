@@ -1,5 +1,4 @@
-"""A provider that sends whatever it likes, seen through the command line: no key in any file, no bug, no end of a run
-that the step's own rules could carry."""
+"""A misbehaving provider, seen from the command line: no key reaches a file, and no reply crashes a run."""
 
 from __future__ import annotations
 
@@ -22,26 +21,26 @@ OTHER = "zz9Plural8ZAlphaQwertyuiop"
 
 @pytest.fixture
 def run(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Done, Path]]:
-    """One run of a workflow on a server in Anthropic's place; what it printed, and its project."""
+    """Run a workflow on a fake Anthropic server; return what it printed and the project folder."""
 
-    def call(answer: Answer, *words: str) -> tuple[Done, Path]:
-        def answers(asked: Asked) -> Answer:
-            return anthropic.models("claude-opus-5-5") if asked.path.startswith("/v1/models") else answer
+    def call(response: Answer, *options: str) -> tuple[Done, Path]:
+        def respond(request: Asked) -> Answer:
+            return anthropic.models("claude-opus-5-5") if request.path.startswith("/v1/models") else response
 
         folder = project("greeting")
-        with serve(answers) as wire:
+        with serve(respond) as wire:
             monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
             monkeypatch.setenv("GEMINI_API_KEY", OTHER)
             monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
-            done = skillrun("greeting", "Ada", "--unattended", *words)
-            assert any(asked.path.startswith("/v1/messages") for asked in wire.asked), done.err
+            done = skillrun("greeting", "Ada", "--unattended", *options)
+            assert any(request.path.startswith("/v1/messages") for request in wire.asked), done.err
         return done, folder
 
     return call
 
 
-def everything(done: Done, *folders: Path) -> str:
-    """What was printed, and what is in every file, read as text of single bytes."""
+def all_text(done: Done, *folders: Path) -> str:
+    """What was printed and the content of every file, as Latin-1 text in lower case."""
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     return "\n".join([done.out, done.err, *(path.read_bytes().decode("latin-1") for path in files)]).lower()
 
@@ -57,9 +56,9 @@ def everything(done: Done, *folders: Path) -> str:
     ],
     ids=["reply", "error"],
 )
-def test_a_key_that_a_provider_sends_back_is_in_no_file(answer: Answer, run: Any, home: Path) -> None:
+def test_a_key_echoed_by_a_provider_is_not_stored(answer: Answer, run: Any, home: Path) -> None:
     done, folder = run(answer)
-    text = everything(done, folder, home)
+    text = all_text(done, folder, home)
     for key in (KEY, OTHER):
         assert [key[at : at + 8] for at in range(len(key) - 7) if key[at : at + 8].lower() in text] == []
     assert "[key]" in text
@@ -81,7 +80,7 @@ def test_a_key_that_a_provider_sends_back_is_in_no_file(answer: Answer, run: Any
     ],
     ids=range(8),
 )
-def test_an_answer_that_is_none_is_a_failed_call_and_no_bug(body: Any, run: Any) -> None:
+def test_an_invalid_response_is_a_failed_call_not_an_internal_error(body: Any, run: Any) -> None:
     events = isinstance(body, str) and "data:" in body
     done, _ = run(Answer(body, headers={"Content-Type": "text/event-stream"} if events else {}))
     assert done.code == 1, done.err
@@ -91,7 +90,7 @@ def test_an_answer_that_is_none_is_a_failed_call_and_no_bug(body: Any, run: Any)
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ14")
-def test_a_reply_of_ten_megabytes_is_never_kept(run: Any) -> None:
+def test_a_reply_of_ten_megabytes_is_not_stored(run: Any) -> None:
     done, folder = run(anthropic.stream("a" * 10_000_000))
     assert done.code == 1
     assert "is longer than 1,000,000 characters" in done.out + done.err
@@ -100,18 +99,18 @@ def test_a_reply_of_ten_megabytes_is_never_kept(run: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ19")
-def test_usage_that_a_provider_makes_up_does_not_pay_a_budget_back(run: Any) -> None:
+def test_negative_usage_from_a_provider_does_not_refund_the_budget(run: Any) -> None:
     usage = {"input_tokens": -(10**15), "output_tokens": -(10**15)}
     done, _ = run(anthropic.stream("# Hello\n\nAda.", usage=usage), "--json")
-    told = json.loads(done.out)
-    assert told["usage"]["input"] > 0
-    assert told["usage"]["output"] > 0
+    record = json.loads(done.out)
+    assert record["usage"]["input"] > 0
+    assert record["usage"]["output"] > 0
     assert "anthropic reports an implausible usage" in done.err
 
 
 @pytest.mark.finding("FZ10")
 @pytest.mark.parametrize("key", ["schlüssel-9f8e7d6c", "9f8e7d6c\nX-Evil: 1"])
-def test_a_key_that_cannot_be_sent_is_no_bug_and_not_shown(
+def test_an_invalid_key_is_reported_without_showing_it(
     key: str, project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("greeting")

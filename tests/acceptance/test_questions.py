@@ -1,4 +1,4 @@
-"""The person's part: forms that are filled in offline, and questions in a real terminal."""
+"""Questions to the user: forms filled in offline, and prompts in a real terminal."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,8 +37,8 @@ outputs:
 }
 
 
-class Starting(str):
-    """Is the same as a line that begins so."""
+class Prefix(str):
+    """Equal to any line that starts with it."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ def trip(project: Call) -> Path:
 
 @pytest.mark.row("R5")
 @pytest.mark.row("R6")
-def test_a_form_ends_the_run_and_its_answers_go_on_with_it(trip: Path, skillrun: Call) -> None:
+def test_a_form_pauses_the_run_and_its_answers_resume_it(trip: Path, skillrun: Call) -> None:
     done = skillrun("trip", "--model", "scripted:default")
     form = trip / "QUESTIONS-001.md"
     assert (done.code, "waiting: questions are waiting in QUESTIONS-001.md" in done.out) == (75, True)
@@ -72,7 +72,7 @@ def test_a_form_ends_the_run_and_its_answers_go_on_with_it(trip: Path, skillrun:
 
 
 @pytest.mark.row("R6")
-def test_what_is_unclear_is_said_with_its_line_and_the_form_stays(trip: Path, skillrun: Call) -> None:
+def test_an_unclear_answer_is_reported_with_its_line_and_the_form_is_unchanged(trip: Path, skillrun: Call) -> None:
     skillrun("trip", "--model", "scripted:default")
     form = trip / "QUESTIONS-001.md"
     form.write_text(form.read_text().replace("Answer:", "Answer: D", 1))
@@ -85,7 +85,7 @@ def test_what_is_unclear_is_said_with_its_line_and_the_form_stays(trip: Path, sk
 
 @pytest.mark.slow
 @pytest.mark.row("R6")
-def test_what_is_unclear_is_asked_about_where_a_person_is(trip: Path, skillrun: Call) -> None:
+def test_an_unclear_answer_is_clarified_in_a_terminal(trip: Path, skillrun: Call) -> None:
     skillrun("trip", "--model", "scripted:default")
     form = trip / "QUESTIONS-001.md"
     form.write_text(form.read_text().replace("Answer:", "Answer: A or C", 1).replace("[ ] B. A boat", "[x] B. A boat"))
@@ -99,7 +99,7 @@ def test_what_is_unclear_is_asked_about_where_a_person_is(trip: Path, skillrun: 
 
 @pytest.mark.slow
 @pytest.mark.row("R5")
-def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skillrun: Call) -> None:
+def test_terminal_questions_accept_numbers_keys_and_text_and_go_back(trip: Path, skillrun: Call) -> None:
     phase = Path("skills/trip/asking.md")
     phase.write_text(phase.read_text().replace("    form: QUESTIONS-001.md\n", ""))
     terminal = Terminal("trip", "--model", "scripted:default")
@@ -128,7 +128,7 @@ def test_a_terminal_asks_by_number_keys_and_words_and_goes_back(trip: Path, skil
 @pytest.mark.slow
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
-def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call) -> None:
+def test_ctrl_c_pauses_the_run_and_keeps_the_answers(trip: Path, skillrun: Call) -> None:
     phase = Path("skills/trip/asking.md")
     phase.write_text(phase.read_text().replace("    form: QUESTIONS-001.md\n", ""))
     terminal = Terminal("trip", "--model", "scripted:default")
@@ -155,7 +155,7 @@ def test_ctrl_c_pauses_and_what_was_answered_is_kept(trip: Path, skillrun: Call)
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
 @pytest.mark.parametrize("in_terminal", [True, False])
-def test_what_was_answered_of_a_form_in_the_terminal_is_kept(trip: Path, skillrun: Call, in_terminal: bool) -> None:
+def test_answers_to_a_form_in_a_terminal_are_kept(trip: Path, skillrun: Call, in_terminal: bool) -> None:
     terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
     terminal.until("The town")
     terminal.type("2\r")
@@ -181,7 +181,7 @@ def test_what_was_answered_of_a_form_in_the_terminal_is_kept(trip: Path, skillru
 @pytest.mark.slow
 @pytest.mark.row("R5")
 @pytest.mark.finding("FR9")
-def test_interactive_lets_the_questions_of_a_form_be_left_open(trip: Path, skillrun: Call) -> None:
+def test_interactive_allows_form_questions_to_stay_open(trip: Path, skillrun: Call) -> None:
     terminal = Terminal("trip", "--model", "scripted:default", "--interactive")
     terminal.until("(?s)1 of 3.*leave it open")
     terminal.type("4\r")
@@ -194,7 +194,7 @@ def test_interactive_lets_the_questions_of_a_form_be_left_open(trip: Path, skill
 
 
 @pytest.mark.row("R6")
-def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp_path: Path) -> None:
+def test_prepared_answers_replace_the_form(trip: Path, skillrun: Call, tmp_path: Path) -> None:
     skillrun("trip", "--model", "scripted:default")
     (tmp_path / "answers.yaml").write_text("where: The lake\nwhat: [Boots]\nwho: Ann\n")
     assert skillrun("resume", "trip", "--answers", str(tmp_path / "answers.yaml")).code == 0
@@ -202,7 +202,7 @@ def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "warnings"),
     [
         ("{where: The town, sure: yes}", ["`where` was answered before, with `The lake`: the prepared `The town`"]),
         ("{where: the lake, what: {answer: [Boots, A boat]}}", ["`what` was answered before, with `Boots`: the"]),
@@ -212,8 +212,8 @@ def test_prepared_answers_do_instead_of_the_form(trip: Path, skillrun: Call, tmp
         ("{where: [The town, The hills]}", []),
     ],
 )
-def test_a_prepared_answer_to_what_was_answered_otherwise_before_is_told_at_the_end(
-    trip: Path, skillrun: Call, text: str, told: list[str]
+def test_a_prepared_answer_that_contradicts_an_earlier_answer_is_reported_at_the_end(
+    trip: Path, skillrun: Call, text: str, warnings: list[str]
 ) -> None:
     phase = Path("skills/trip/asking.md")
     phase.write_text(phase.read_text().replace("  - {id: note", "  - {id: sure, ask: Sure?}\n  - {id: note"))
@@ -223,11 +223,11 @@ def test_a_prepared_answer_to_what_was_answered_otherwise_before_is_told_at_the_
     Path("a.yaml").write_text(text)
     done = skillrun("resume", "trip", "--answers", "a.yaml")
     assert [line.removeprefix("warning: ") for line in done.out.splitlines() if "was answered before" in line] == [
-        *map(Starting, told)
+        *map(Prefix, warnings)
     ], done.out
 
 
-def test_a_name_in_the_answers_that_is_nearly_a_questions_is_said_at_the_start(trip: Path, skillrun: Call) -> None:
+def test_a_misspelt_question_name_in_the_answers_is_reported_at_the_start(trip: Path, skillrun: Call) -> None:
     Path("answers.yaml").write_text("where: The lake\nwaht: [Boots]\n")
     done = skillrun("trip", "--answers", "answers.yaml", "--model", "scripted:default")
     assert "answers.yaml:2:1: warning[unknown-question]: no question has the name `waht`" in done.err
@@ -236,7 +236,7 @@ def test_a_name_in_the_answers_that_is_nearly_a_questions_is_said_at_the_start(t
 
 
 @pytest.mark.row("R6")
-def test_a_form_of_other_questions_is_not_taken_for_that_of_these(trip: Path, skillrun: Call) -> None:
+def test_a_form_with_other_questions_is_not_used(trip: Path, skillrun: Call) -> None:
     skillrun("trip", "--model", "scripted:default")
     form = trip / "QUESTIONS-001.md"
     form.write_text(form.read_text().replace("Answer:", "Answer: A", 1))
@@ -248,21 +248,21 @@ def test_a_form_of_other_questions_is_not_taken_for_that_of_these(trip: Path, sk
 
 
 @pytest.mark.parametrize(
-    ("pattern", "made"), [("maps/town/*.md", "maps/town"), ("maps/*/[ab].md", "maps"), ("**/map.md", ".")]
+    ("pattern", "created"), [("maps/town/*.md", "maps/town"), ("maps/*/[ab].md", "maps"), ("**/map.md", ".")]
 )
-def test_the_folder_to_put_files_into_is_made_as_far_as_it_is_written_out(
-    trip: Path, skillrun: Call, pattern: str, made: str
+def test_the_folder_for_requested_files_is_created_up_to_the_first_wildcard(
+    trip: Path, skillrun: Call, pattern: str, created: str
 ) -> None:
     step = f'  - {{id: map, ask: Put a map there., files: "{pattern}"}}\n'
     asking = f"---\nkind: phase\nsteps:\n{step}---\n"
     (trip.parents[1] / "skills" / "trip" / "asking.md").write_text(asking)
     assert skillrun("trip", "--model", "scripted:default").code == 75
     folders = {path.relative_to(trip).as_posix() for path in trip.rglob("*") if path.is_dir()}
-    assert folders - {".run", "summaries"} == {made, Path(made).parent.as_posix()} - {"."}
+    assert folders - {".run", "summaries"} == {created, Path(created).parent.as_posix()} - {"."}
 
 
 @pytest.mark.slow
-def test_files_that_a_later_round_has_read_are_not_told_as_late(project: Call, skillrun: Call) -> None:
+def test_files_read_in_a_later_round_are_not_reported_as_late(project: Call, skillrun: Call) -> None:
     folder = project()
     for path, text in {
         "workflows/mail.md": "---\nname: mail\ninputs: {topic: string}\nphases:\n  post:\n  back:\n  last:\n---\n",
@@ -286,9 +286,7 @@ def test_files_that_a_later_round_has_read_are_not_told_as_late(project: Call, s
 
 
 @pytest.mark.slow
-def test_an_answer_that_does_not_fit_waits_also_where_a_form_was_changed_after_it_was_read(
-    project: Call, skillrun: Call
-) -> None:
+def test_an_invalid_answer_waits_even_if_its_form_changed_after_it_was_read(project: Call, skillrun: Call) -> None:
     folder = project()
     for path, text in {
         "workflows/ask.md": "---\nname: ask\ninputs: {third: string}\nphases:\n  one:\n---\n",
@@ -307,14 +305,14 @@ def test_an_answer_that_does_not_fit_waits_also_where_a_form_was_changed_after_i
     assert (done.code, "type `skillrun resume r --answers answers.yaml`" in done.out) == (75, True), done.out
 
 
-def test_a_run_that_waits_for_several_phases_says_what_each_waits_for(project: Call, skillrun: Call) -> None:
+def test_a_run_waiting_in_several_phases_lists_each_question(project: Call, skillrun: Call) -> None:
     folder = project()
-    asks = "---\nkind: phase\nsteps:\n  - {id: NAME, ask: What of NAME?}\n---\n"
+    phase = "---\nkind: phase\nsteps:\n  - {id: NAME, ask: What of NAME?}\n---\n"
     for path, text in {
         "workflows/pair.md": "---\nname: pair\nparallel: true\nphases:\n  first:\n  one: {after: first}\n"
         "  two: {after: first}\n---\n",
         "skills/pair/first.md": "---\nkind: phase\nsteps:\n  - {say: Begun.}\n---\n",
-        **{f"skills/pair/{name}.md": asks.replace("NAME", name) for name in ("one", "two")},
+        **{f"skills/pair/{name}.md": phase.replace("NAME", name) for name in ("one", "two")},
     }.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
@@ -341,21 +339,21 @@ steps:
 
 @pytest.mark.slow
 @pytest.mark.finding("FR3")
-def test_a_doubt_in_a_form_that_was_settled_is_not_raised_again_by_another_one(project: Call, skillrun: Call) -> None:
+def test_a_resolved_conflict_in_a_form_is_not_reported_with_a_later_one(project: Call, skillrun: Call) -> None:
     folder = project()
     for path, text in TWICE.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     assert skillrun("ask", "it", "--name", "r", "--model", "scripted:default").code == 75
     form = folder / "runs" / "r" / "form.md"
-    asked, one, two = form.read_text(encoding="utf-8").partition("## Q2")
-    form.write_text(asked.replace("[ ]", "[x]", 2) + one + two, encoding="utf-8")
+    first, heading, second = form.read_text(encoding="utf-8").partition("## Q2")
+    form.write_text(first.replace("[ ]", "[x]", 2) + heading + second, encoding="utf-8")
     (folder / "answers.yaml").write_text("colour: red\n", encoding="utf-8")
     assert "Sure?" in skillrun("resume", "r", "--answers", "answers.yaml").out
     text = form.read_text(encoding="utf-8")
-    form.write_text(text.partition("## Q2")[0] + one + two.replace("[ ]", "[x]", 2), encoding="utf-8")
-    doubted = skillrun("resume", "r")
-    assert ("Q2: `small` and `large`" in doubted.out, "Q1:" in doubted.out) == (True, False), doubted.out
+    form.write_text(text.partition("## Q2")[0] + heading + second.replace("[ ]", "[x]", 2), encoding="utf-8")
+    conflict = skillrun("resume", "r")
+    assert ("Q2: `small` and `large`" in conflict.out, "Q1:" in conflict.out) == (True, False), conflict.out
     (folder / "answers.yaml").write_text("size: large\nsure: yes\n", encoding="utf-8")
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
     log = skillrun("logs", "r").out
@@ -364,7 +362,7 @@ def test_a_doubt_in_a_form_that_was_settled_is_not_raised_again_by_another_one(p
 
 
 @pytest.mark.finding("FP4")
-def test_files_that_nobody_brought_are_said_to_be_gone_without_by_default(project: Call, skillrun: Call) -> None:
+def test_an_optional_file_question_without_files_reports_its_default(project: Call, skillrun: Call) -> None:
     folder = project()
     phase = '---\nkind: phase\nsteps:\n  - {id: brought, ask: Bring them., files: "in/*.md", default: none}\n---\n'
     for path, text in {**TWICE, "skills/ask/one.md": phase}.items():
@@ -376,7 +374,7 @@ def test_files_that_nobody_brought_are_said_to_be_gone_without_by_default(projec
 
 @pytest.mark.finding("FL4")
 @pytest.mark.parametrize(("default", "code"), [("true", 1), ("false", 0)])
-def test_what_a_panel_hands_over_and_is_absent_is_judged_by_its_default(
+def test_an_absent_panel_input_uses_the_default_of_the_protocol(
     default: str, code: int, project: Call, skillrun: Call
 ) -> None:
     protocol = (
@@ -387,12 +385,12 @@ def test_what_a_panel_hands_over_and_is_absent_is_judged_by_its_default(
         "---\n## said\nSay.\n"
     )
     head = "inputs: {sure?: boolean, kind?(enum): [a, b]}\n"
-    given = '{sure: "{{ inputs.sure }}", kind: "{{ inputs.kind }}"}'
+    arguments = '{sure: "{{ inputs.sure }}", kind: "{{ inputs.kind }}"}'
     files = {
         "skills/protocols/asks.md": protocol,
         "workflows/desk.md": f"---\nname: desk\ndescription: Tried.\n{head}phases:\n  one:\n---\n",
         "skills/desk/one.md": (
-            f"---\nkind: phase\nsteps:\n  - {{id: look, panel: [clerk], protocol: asks, with: {given}}}\n---\n"
+            f"---\nkind: phase\nsteps:\n  - {{id: look, panel: [clerk], protocol: asks, with: {arguments}}}\n---\n"
         ),
         "roles/clerk.md": "---\nname: clerk\n---\nYou answer.\n",
     }
@@ -424,7 +422,7 @@ def test_a_question_without_default_and_skip_always_has_an_answer(project: Call,
         ":1:6: the answer is empty, but the question requires one, for `why` of `asking/why`" in empty.err + empty.out
     )
     assert skillrun("answers", "a", "--answers", str(answers)).code != 0
-    answers.write_text("why: don't know\n")  # words that leave other questions open
+    answers.write_text("why: don't know\n")  # a text that leaves optional questions open
     done = skillrun("resume", "a", "--answers", str(answers))
     assert done.code == 0, done.err
     assert "asking: don't know" in done.out + done.err

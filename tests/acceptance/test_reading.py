@@ -1,4 +1,4 @@
-"""What a stranger's clone gets to read: its links, its `repository`, what its steps and a model's tools ask for."""
+"""What steps and models can read in a cloned project: symbolic links, `repository`, file steps and tools."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ ROLE = "---\nname: looker\ndescription: Looks.\nmodel: fast\ntools: [Read, Grep,
 
 @pytest.fixture
 def clone(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """A project made by a real `git clone`, with links in it, and then with the user's own files that git ignores.
+    """A project from a real `git clone` that contains links, with local files that git ignores.
 
-    The home, which is the test's own, has something that nobody should get.
+    The temporary home folder contains secrets that must not leak.
     """
     (home / ".ssh").mkdir()
     (home / ".ssh" / "id_ed25519").write_text(CANARY)
@@ -90,15 +90,15 @@ def clone(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
 
 
 def phase(step: str) -> str:
-    """A phase with a step, and the section of its agent."""
+    """A phase with one step, and the section of its agent."""
     text = PHASE.replace("STEP", step).replace("NOTES", "{{ notes.text }}" if "notes" in step else "")
     return text if AGENT in step else text.partition("## seen")[0]
 
 
 def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
-    """The flags for a scripted model that makes these calls, as many a turn as it may, and then answers."""
-    asked: list[dict[str, Any]] = [{"name": tool, "arguments": given} for tool, given in calls]
-    turns = [asked[start : start + 20] for start in range(0, len(asked), 20)]
+    """Options for a scripted model that makes these tool calls, at most 20 per turn, and then answers."""
+    tool_calls: list[dict[str, Any]] = [{"name": tool, "arguments": arguments} for tool, arguments in calls]
+    turns = [tool_calls[start : start + 20] for start in range(0, len(tool_calls), 20)]
     rules: list[dict[str, Any]] = [
         {"address": f"look/look/seen/*/{turn}.1", "calls": each} for turn, each in enumerate(turns, 1)
     ]
@@ -108,13 +108,13 @@ def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
 
 
 def results(folder: Path) -> list[str]:
-    """What tools answered in the run, in order."""
+    """The results of the run's tool calls, in order."""
     with closing(SqliteJournal.open(folder / "runs" / "it")) as journal:
         return [entry.body["result"] for entry in journal.entries("tool")]
 
 
-def kept(folder: Path) -> bytes:
-    """Everything that the run has kept, its requests included."""
+def stored_bytes(folder: Path) -> bytes:
+    """The content of all files of the run, including its requests."""
     return b"".join(path.read_bytes() for path in (folder / "runs").rglob("*") if path.is_file())
 
 
@@ -128,17 +128,22 @@ READS = [
 @pytest.mark.slow
 @pytest.mark.finding("FZ5", "FZ12")
 @pytest.mark.row("Z3", "Z5")
-def test_tools_show_nothing_from_outside_no_secret_and_nothing_that_git_ignores(clone: Call, skillrun: Call) -> None:
+def test_tools_do_not_read_outside_files_secrets_or_ignored_files(clone: Call, skillrun: Call) -> None:
     folder = clone()
-    asked = [("Read", {"path": path}) for path in READS]
-    asked += [("Grep", {"pattern": "CANARY|passwd"}), ("Grep", {"pattern": "CANARY", "path": "pkg"})]
-    asked += [("List", {"path": path}) for path in ("home", "up", ".git", "local", "deploy/.ssh")]
-    seen = [("Glob", {"pattern": "*"}), ("List", {}), ("Read", {"path": "near.py"}), ("Read", {"path": ".env.example"})]
-    done = skillrun("look", "hello", "--name", "it", *script(folder, *asked, *seen))
+    forbidden = [("Read", {"path": path}) for path in READS]
+    forbidden += [("Grep", {"pattern": "CANARY|passwd"}), ("Grep", {"pattern": "CANARY", "path": "pkg"})]
+    forbidden += [("List", {"path": path}) for path in ("home", "up", ".git", "local", "deploy/.ssh")]
+    allowed = [
+        ("Glob", {"pattern": "*"}),
+        ("List", {}),
+        ("Read", {"path": "near.py"}),
+        ("Read", {"path": ".env.example"}),
+    ]
+    done = skillrun("look", "hello", "--name", "it", *script(folder, *forbidden, *allowed))
     assert done.code == 0
     *refused, files, top, near, example = results(folder)
     assert [answer for answer in refused if not answer.startswith("error:")] == ["(no hits)", "(no hits)"]
-    assert CANARY.encode() not in kept(folder)
+    assert CANARY.encode() not in stored_bytes(folder)
     assert "files with this name may hold secrets" in refused[READS.index("env")]
     assert "git ignores it" in refused[READS.index("pkg/token.txt")]
     assert set(files.split("\n")) == {
@@ -151,7 +156,7 @@ def test_tools_show_nothing_from_outside_no_secret_and_nothing_that_git_ignores(
 
 
 @pytest.mark.row("Z3", "Z5")
-def test_the_start_says_which_folder_models_read_and_what_is_withheld(clone: Call, skillrun: Call) -> None:
+def test_the_start_of_a_run_names_the_readable_folder_and_the_withheld_files(clone: Call, skillrun: Call) -> None:
     folder = clone("src")
     done = skillrun("look", "hello", "--name", "it", *script(folder))
     line = next(line for line in done.out.splitlines() if line.startswith("reads: "))
@@ -164,7 +169,7 @@ def test_the_start_says_which_folder_models_read_and_what_is_withheld(clone: Cal
 @pytest.mark.finding("FZ5")
 @pytest.mark.row("Z3")
 @pytest.mark.parametrize("repository", ["/", "..", "../..", "src/../../x", "./../clone2", "/etc"])
-def test_a_folder_outside_that_is_written_out_is_a_problem(clone: Call, skillrun: Call, repository: str) -> None:
+def test_a_literal_repository_outside_the_project_is_a_problem(clone: Call, skillrun: Call, repository: str) -> None:
     clone(repository)
     done = skillrun("validate")
     assert done.code == 1
@@ -178,7 +183,7 @@ def test_a_folder_outside_that_is_written_out_is_a_problem(clone: Call, skillrun
 @pytest.mark.finding("FZ5")
 @pytest.mark.row("Z3")
 @pytest.mark.parametrize(
-    ("repository", "request_", "because"),
+    ("repository", "request_", "reason"),
     [
         ("{{ inputs.request }}", "/", "leads out of its folder"),
         ("{{ '/etc' }}", "hello", "leads out of its folder"),
@@ -191,23 +196,23 @@ def test_a_folder_outside_that_is_written_out_is_a_problem(clone: Call, skillrun
         ("nowhere", "hello", "cannot be opened: no such file or directory"),
     ],
 )
-def test_a_repository_that_is_not_the_projects_ends_the_run_before_anything_is_sent(
-    clone: Call, skillrun: Call, repository: str, request_: str, because: str
+def test_a_repository_outside_the_project_fails_the_run_before_any_call(
+    clone: Call, skillrun: Call, repository: str, request_: str, reason: str
 ) -> None:
     folder = clone(repository)
     done = skillrun("look", request_, "--name", "it", *script(folder))
     assert done.code == 1
     assert "failed: the repository" in done.out
-    assert because in done.out
+    assert reason in done.out
     with closing(SqliteJournal.open(folder / "runs" / "it")) as journal:
         assert not list(journal.entries("sent"))
-    if "outside" in because or "leads" in because:
+    if "outside" in reason or "leads" in reason:
         assert "`skillrun look … --repo FOLDER`" in done.out
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z3")
-def test_a_folder_outside_is_read_where_the_user_typed_it_and_still_after_a_pause(
+def test_an_outside_folder_from_the_command_line_is_read_also_after_a_resume(
     clone: Call, skillrun: Call, tmp_path: Path
 ) -> None:
     folder = clone("{{ inputs.repo }}")
@@ -225,10 +230,10 @@ def test_a_folder_outside_is_read_where_the_user_typed_it_and_still_after_a_paus
 @pytest.mark.slow
 @pytest.mark.finding("FZ5")
 @pytest.mark.row("Z3")
-def test_a_workflow_inside_another_is_held_to_the_same_folder(clone: Call, skillrun: Call, tmp_path: Path) -> None:
+def test_an_inline_workflow_is_limited_to_the_same_folders(clone: Call, skillrun: Call, tmp_path: Path) -> None:
     step = '{id: inner, run: inner, with: {repo: "WITH"}}'
-    for given, code in (("..", 1), ("{{ inputs.repo }}", 0)):
-        folder = clone(".", step.replace("WITH", given))
+    for repo, code in (("..", 1), ("{{ inputs.repo }}", 0)):
+        folder = clone(".", step.replace("WITH", repo))
         inner = WORKFLOW.replace("name: look", "name: inner").replace("REPOSITORY", '"{{ inputs.repo }}"')
         inner = inner.replace("  request: string, what to look for\n", "").replace(
             "  look:\n", "  look: {skill: inner/look}\n"
@@ -239,8 +244,8 @@ def test_a_workflow_inside_another_is_held_to_the_same_folder(clone: Call, skill
         done = skillrun("look", "hello", "--name", "it", "--repo", str(tmp_path / "origin"), *script(folder))
         assert done.code == code, done.out
         assert ("leads out of its folder" in done.out) == bool(code)
-        for made in ("clone", "origin"):
-            (tmp_path / made).rename(tmp_path / f"{made}-{code}")
+        for name in ("clone", "origin"):
+            (tmp_path / name).rename(tmp_path / f"{name}-{code}")
 
 
 READ = '{{id: notes, read: "{}", from: project}}\n  - {}'
@@ -249,26 +254,26 @@ READ = '{{id: notes, read: "{}", from: project}}\n  - {}'
 @pytest.mark.finding("FZ12")
 @pytest.mark.row("Z3", "Z5")
 @pytest.mark.parametrize("pattern", ["*", "**/*", ".*/*", ".e*", "[.]env", "*/id_*", "local/*", "pkg/*.txt", "home/*"])
-def test_a_pattern_reads_no_secret_and_nothing_that_git_ignores(clone: Call, skillrun: Call, pattern: str) -> None:
+def test_a_pattern_does_not_match_secrets_or_ignored_files(clone: Call, skillrun: Call, pattern: str) -> None:
     folder = clone(".", READ.format(pattern, AGENT))
     done = skillrun("look", "hello", "--name", "it", *script(folder))
     assert done.code == 0 or f"no file matches `{pattern}` in the project" in done.out
-    assert CANARY.encode() not in kept(folder)
-    assert b"[remote" not in kept(folder)
+    assert CANARY.encode() not in stored_bytes(folder)
+    assert b"[remote" not in stored_bytes(folder)
 
 
 @pytest.mark.parametrize("pattern", ["src/*.py", "./src/*.py", "src//*.py", "src/./app.*"])
-def test_a_pattern_may_be_written_as_a_path_may(clone: Call, skillrun: Call, pattern: str) -> None:
+def test_a_pattern_is_normalized_like_a_path(clone: Call, skillrun: Call, pattern: str) -> None:
     folder = clone(".", READ.format(pattern, AGENT))
     done = skillrun("look", "hello", "--name", "it", *script(folder))
     assert done.code == 0, done.out
-    assert b"print('hello')" in kept(folder)
+    assert b"print('hello')" in stored_bytes(folder)
 
 
 @pytest.mark.finding("FZ12")
 @pytest.mark.row("Z3", "Z5")
 @pytest.mark.parametrize(
-    ("name", "because"),
+    ("name", "reason"),
     [
         (".env", "`.env` is withheld"),
         ("env", "`env` is withheld"),
@@ -279,22 +284,24 @@ def test_a_pattern_may_be_written_as_a_path_may(clone: Call, skillrun: Call, pat
         ("x" * 5000, "at most 4,096 characters"),
     ],
 )
-def test_a_step_that_reads_what_it_should_not_says_so(clone: Call, skillrun: Call, name: str, because: str) -> None:
+def test_a_step_that_reads_a_forbidden_file_fails_with_the_reason(
+    clone: Call, skillrun: Call, name: str, reason: str
+) -> None:
     folder = clone(".", READ.format(name, AGENT))
     done = skillrun("look", "hello", "--name", "it", *script(folder))
     assert done.code == 1
-    assert because in done.out
-    assert CANARY.encode() not in kept(folder)
+    assert reason in done.out
+    assert CANARY.encode() not in stored_bytes(folder)
 
 
-def test_a_step_may_name_a_file_that_git_ignores(clone: Call, skillrun: Call) -> None:
+def test_a_step_can_read_an_ignored_file_by_name(clone: Call, skillrun: Call) -> None:
     folder = clone(".", READ.format("local/own.txt", AGENT))
     assert skillrun("look", "hello", "--name", "it", *script(folder)).code == 0
-    assert CANARY.encode() in kept(folder)
+    assert CANARY.encode() in stored_bytes(folder)
 
 
 @pytest.mark.row("Z6")
-def test_a_step_reads_so_much_and_no_more(clone: Call, skillrun: Call) -> None:
+def test_a_step_reads_at_most_five_megabytes(clone: Call, skillrun: Call) -> None:
     folder = clone(".", READ.format("*.bin", AGENT))
     for name in ("a.bin", "b.bin"):
         (folder / name).write_bytes(b"x" * 3_000_000)
@@ -305,7 +312,7 @@ def test_a_step_reads_so_much_and_no_more(clone: Call, skillrun: Call) -> None:
 
 @pytest.mark.finding("FZ5")
 @pytest.mark.row("Z3")
-def test_another_run_that_is_a_link_is_not_read(clone: Call, skillrun: Call, home: Path) -> None:
+def test_a_run_that_is_a_symbolic_link_is_not_read(clone: Call, skillrun: Call, home: Path) -> None:
     folder = clone(".", '{id: notes, read: "*.txt", from: linked}\n  - ' + AGENT)
     (folder / "runs").mkdir()
     (folder / "runs" / "linked").symlink_to(home)
@@ -313,15 +320,15 @@ def test_another_run_that_is_a_link_is_not_read(clone: Call, skillrun: Call, hom
     assert done.code == 1
     assert "symbolic link" in done.out
     (folder / "runs" / "linked").unlink()
-    assert CANARY.encode() not in kept(folder)
+    assert CANARY.encode() not in stored_bytes(folder)
 
 
 @pytest.mark.finding("FZ14")
 @pytest.mark.row("Z6")
-def test_what_a_model_asks_for_is_refused_and_not_repeated_where_it_is_too_large(clone: Call, skillrun: Call) -> None:
+def test_oversized_tool_arguments_are_refused_and_not_echoed(clone: Call, skillrun: Call) -> None:
     folder = clone()
     large = "c/" * 40_000
-    asked: list[tuple[str, dict[str, Any]]] = [
+    tool_calls: list[tuple[str, dict[str, Any]]] = [
         ("Read", {"path": large}),
         ("Grep", {"pattern": "x", "path": large}),
         ("Grep", {"pattern": large}),
@@ -331,15 +338,15 @@ def test_what_a_model_asks_for_is_refused_and_not_repeated_where_it_is_too_large
         ("Read", {"path": "src/app.py", "offset": 10**300}),
         (large, {}),
     ]
-    assert skillrun("look", "hello", "--name", "it", *script(folder, *asked)).code == 0
+    assert skillrun("look", "hello", "--name", "it", *script(folder, *tool_calls)).code == 0
     answers = results(folder)
-    assert len(answers) == len(asked) - 1, "a tool that was not offered is not run"
+    assert len(answers) == len(tool_calls) - 1, "a tool that was not offered is not run"
     assert all(answer.startswith("error:") and len(answer) < 300 for answer in answers)
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z5")
-def test_a_project_adds_to_the_names_that_are_withheld_and_takes_none_back(clone: Call, skillrun: Call) -> None:
+def test_a_project_can_add_withheld_names_but_not_remove_them(clone: Call, skillrun: Call) -> None:
     folder = clone()
     (folder / "config").mkdir()
     settings = folder / "config" / "skillrun.yaml"
@@ -357,7 +364,7 @@ def test_a_project_adds_to_the_names_that_are_withheld_and_takes_none_back(clone
 
 
 @pytest.mark.row("Z5")
-def test_the_users_own_list_stands_in_place_of_the_shipped_one(clone: Call, skillrun: Call, home: Path) -> None:
+def test_the_users_list_of_withheld_names_replaces_the_shipped_list(clone: Call, skillrun: Call, home: Path) -> None:
     folder = clone()
     own = home / ".config" / "skillrun" / "config"
     own.mkdir(parents=True)

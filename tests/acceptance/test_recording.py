@@ -1,4 +1,4 @@
-"""`skillrun test --record`: a run becomes a case that holds, and what would make it another one is said."""
+"""`skillrun test --record`: a run becomes a passing case, and differences from the run are reported."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,8 +34,8 @@ ANSWERS = "width: 12 cm\nsides: [left, right]\nsure: ['no', 'yes']\n"
 
 
 @pytest.fixture
-def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Path:
-    """A project with a run: answers of several kinds, a reply, and a member who failed."""
+def notes_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Path:
+    """A project with one run: answers of several kinds, a reply, and a failed member."""
     files = {
         "workflows/notes.md": WORKFLOW,
         "skills/notes/note.md": PHASE,
@@ -55,27 +55,27 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Pa
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_a_run_becomes_a_case_that_holds(noted: Path, skillrun: Call) -> None:
+def test_a_run_becomes_a_passing_case(notes_project: Path, skillrun: Call) -> None:
     done = skillrun("test", "--record", "first", "--as", "locks")
     assert done.code == 0, done.out + done.err
     assert done.err == ""
     assert done.out.startswith(
         "wrote tests/notes/locks.md, and 1 artifact in tests/notes/locks\nnotes/locks: passed (3 calls"
     )
-    text = (noted / "tests" / "notes" / "locks.md").read_text()
+    text = (notes_project / "tests" / "notes" / "locks.md").read_text()
     for part in ("topic: locks", "name: first", "width: 12 cm", "fail: overloaded", "equals: locks/note.md"):
         assert part in text
-    assert "tone" not in text  # it is what it is by default
-    artifact = (noted / "runs" / "first" / "note.md").read_text()
-    assert (noted / "tests" / "notes" / "locks" / "note.md").read_text() == artifact
+    assert "tone" not in text  # default values are omitted
+    artifact = (notes_project / "runs" / "first" / "note.md").read_text()
+    assert (notes_project / "tests" / "notes" / "locks" / "note.md").read_text() == artifact
     assert skillrun("test").code == 0
 
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_a_recorded_case_misses_what_an_edit_changes(noted: Path, skillrun: Call) -> None:
+def test_a_recorded_case_fails_after_an_edit(notes_project: Path, skillrun: Call) -> None:
     assert skillrun("test", "--record", "first").code == 0
-    (noted / "skills" / "notes" / "note.md").write_text(PHASE.replace("writes: note.md", "writes: notes.md"))
+    (notes_project / "skills" / "notes" / "note.md").write_text(PHASE.replace("writes: note.md", "writes: notes.md"))
     done = skillrun("test", "notes", "first")
     assert done.code == 1
     assert "`note.md` was not written" in done.out
@@ -83,14 +83,14 @@ def test_a_recorded_case_misses_what_an_edit_changes(noted: Path, skillrun: Call
 
 
 @pytest.mark.row("A3")
-def test_a_run_of_another_version_or_changed_by_hand_says_so(noted: Path, skillrun: Call) -> None:
-    (noted / "skills" / "notes" / "note.md").write_text(PHASE.replace("Write about", "Write all about"))
-    (noted / "runs" / "first" / "note.md").write_text("mine\n")
+def test_recording_reports_changed_files_and_edited_artifacts(notes_project: Path, skillrun: Call) -> None:
+    (notes_project / "skills" / "notes" / "note.md").write_text(PHASE.replace("Write about", "Write all about"))
+    (notes_project / "runs" / "first" / "note.md").write_text("mine\n")
     done = skillrun("test", "--record", "first")
     assert done.code == 0
     assert "`first` ran another version: skills/notes/note.md has changed since" in done.err
     assert "note.md was edited in `first`" in done.err
-    assert not (noted / "tests" / "notes" / "first" / "note.md").exists()
+    assert not (notes_project / "tests" / "notes" / "first" / "note.md").exists()
     assert "notes/first: passed (3 calls, $0.0000; 3 prompts differ from the recording)\n" in done.out.replace(
         "$0.00;", "$0.0000;"
     )
@@ -98,7 +98,7 @@ def test_a_run_of_another_version_or_changed_by_hand_says_so(noted: Path, skillr
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_rounds_have_a_reply_each(project: Call, skillrun: Call) -> None:
+def test_each_round_has_its_own_reply(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     (folder / "answers.yaml").write_text("where: the lake\n")
     assert skillrun("visit", "--name", "lake", "--answers", "answers.yaml", *SCRIPTED).code == 0
@@ -110,9 +110,9 @@ def test_rounds_have_a_reply_each(project: Call, skillrun: Call) -> None:
 
 
 @pytest.mark.row("A3")
-def test_nothing_is_written_over_and_a_name_is_one(noted: Path, skillrun: Call) -> None:
-    (noted / "tests" / "notes").mkdir(parents=True)
-    (noted / "tests" / "notes" / "first.md").write_text("mine\n")
+def test_recording_overwrites_nothing_and_checks_the_case_name(notes_project: Path, skillrun: Call) -> None:
+    (notes_project / "tests" / "notes").mkdir(parents=True)
+    (notes_project / "tests" / "notes" / "first.md").write_text("mine\n")
     for arguments, words in (
         (("--record", "first"), "tests/notes/first.md already exists"),
         (("--record", "first", "--as", "../first"), "`../first` is not a valid case name"),
@@ -123,29 +123,29 @@ def test_nothing_is_written_over_and_a_name_is_one(noted: Path, skillrun: Call) 
         done = skillrun("test", *arguments)
         assert done.code == 2
         assert words in done.err
-    assert (noted / "tests" / "notes" / "first.md").read_text() == "mine\n"
-    assert sorted(path.name for path in (noted / "tests" / "notes").iterdir()) == ["first.md"]
+    assert (notes_project / "tests" / "notes" / "first.md").read_text() == "mine\n"
+    assert sorted(path.name for path in (notes_project / "tests" / "notes").iterdir()) == ["first.md"]
 
 
 @pytest.mark.row("A3")
-def test_a_run_that_has_not_ended_is_no_case(noted: Path, skillrun: Call) -> None:
-    state = noted / "runs" / "first" / "state.md"
+def test_an_unfinished_run_cannot_be_recorded(notes_project: Path, skillrun: Call) -> None:
+    state = notes_project / "runs" / "first" / "state.md"
     state.write_text(state.read_text().replace("status: completed", "status: interrupted"))
     done = skillrun("test", "--record", "first")
     assert done.code == 1
     assert "the run `first` has not ended: its status is interrupted" in done.err
     assert "skillrun resume first" in done.err
-    assert not (noted / "tests").exists()
+    assert not (notes_project / "tests").exists()
 
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
-    noted: Path, skillrun: Call, tmp_path: Path
+def test_a_failed_recorded_case_shows_the_prompt_differences(
+    notes_project: Path, skillrun: Call, tmp_path: Path
 ) -> None:
     done = skillrun("test", "--record", "first", "--as", "locks")
     assert "differ from the recording" not in done.out
-    note = noted / "skills" / "notes" / "note.md"
+    note = notes_project / "skills" / "notes" / "note.md"
     note.write_text(PHASE.replace("Write about", "Write all about"))
     done = skillrun("test")
     assert done.code == 0
@@ -160,16 +160,18 @@ def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
     assert "\n    -Write about locks" in done.out
     assert "\n    +Write all about locks" in done.out
     assert "+Write all about" in (tmp_path / "report.xml").read_text()
-    told = (noted / "tests" / "notes" / "locks.md").read_text()
-    untaken = told.replace("replies:\n", "replies:\n- {address: '*/nobody/*', text: Lost.}\n", 1)
-    (noted / "tests" / "notes" / "locks.md").write_text(untaken)
+    text = (notes_project / "tests" / "notes" / "locks.md").read_text()
+    unused = text.replace("replies:\n", "replies:\n- {address: '*/nobody/*', text: Lost.}\n", 1)
+    (notes_project / "tests" / "notes" / "locks.md").write_text(unused)
     out = skillrun("test").out
-    assert out.index("error[") < out.index("from the recording\n") < out.index("warning[untaken]"), "misses come first"
-    [told] = skillrun("test", "--json").json["cases"]
-    first = told["prompts"][0]
+    assert out.index("error[") < out.index("from the recording\n") < out.index("warning[untaken]"), (
+        "failed expectations come first"
+    )
+    [result] = skillrun("test", "--json").json["cases"]
+    first = result["prompts"][0]
     assert (first["address"], first["status"]) == ("notes/note/note/clerk/1.1", "differs")
     note.write_text(PHASE.replace("agent: [clerk, clerk:second], at_least: 1", "agent: clerk:first"))
-    (noted / "roles" / "clerk.md").write_text(ROLE.replace("{second:", "{first: what is there, second:"))
+    (notes_project / "roles" / "clerk.md").write_text(ROLE.replace("{second:", "{first: what is there, second:"))
     out = skillrun("test", "--prompts").out
     assert "note/clerk:first/1.1: not in the recording" in out
     assert "note/clerk/1.1: no longer sent" in out
@@ -177,27 +179,27 @@ def test_a_miss_of_a_recorded_case_shows_the_difference_of_the_prompts(
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_a_file_of_prompts_that_is_none_is_told(noted: Path, skillrun: Call) -> None:
+def test_an_invalid_prompts_file_is_reported(notes_project: Path, skillrun: Call) -> None:
     assert skillrun("test", "--record", "first", "--as", "locks").code == 0
-    kept = noted / "tests" / "notes" / "locks" / ".prompts.json"
+    prompts_file = notes_project / "tests" / "notes" / "locks" / ".prompts.json"
     for text, words in (
         ("{}", "not a file of recorded prompts"),
         ("[1", "locks/.prompts.json: "),
         ('{"prompts": [{}], "texts": {}}', "no"),
     ):
-        kept.write_text(text)
+        prompts_file.write_text(text)
         done = skillrun("test")
         assert done.code == 2
         assert words in done.out
         assert "remove this line, or record" in done.out
-    kept.unlink()
+    prompts_file.unlink()
     assert skillrun("test").code == 2
 
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_replies_that_no_file_has_room_for_stand_in_several(noted: Path, skillrun: Call) -> None:
-    (noted / "script.yaml").write_text(
+def test_long_replies_are_split_over_several_files(notes_project: Path, skillrun: Call) -> None:
+    (notes_project / "script.yaml").write_text(
         "".join(
             f"- {{address: '*/{member}/*', text: '{letter * 480_000}'}}\n"
             for member, letter in (("clerk", "a"), ("clerk:second", "b"))
@@ -207,17 +209,17 @@ def test_replies_that_no_file_has_room_for_stand_in_several(noted: Path, skillru
     assert skillrun(*command).code == 0
     done = skillrun("test", "--record", "long")
     assert done.code == 0, done.out[:2000] + done.err
-    case = noted / "tests" / "notes" / "long.md"
+    case = notes_project / "tests" / "notes" / "long.md"
     assert "- long/replies-1.yaml\n- long/replies-2.yaml\n" in case.read_text()
     assert case.stat().st_size < 10_000
-    (noted / "tests" / "notes" / "long" / "replies-2.yaml").unlink()
+    (notes_project / "tests" / "notes" / "long" / "replies-2.yaml").unlink()
     assert "long/replies-2.yaml: the file cannot be read" in skillrun("test").out
 
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_a_case_of_a_run_that_reads_another_run_has_what_it_read(noted: Path, skillrun: Call) -> None:
-    phase = noted / "skills" / "notes" / "note.md"
+def test_a_case_includes_the_files_read_from_another_run(notes_project: Path, skillrun: Call) -> None:
+    phase = notes_project / "skills" / "notes" / "note.md"
     more = "  - {id: earlier, read: note.md, from: first}\n  - {id: again, write: again.md}\n"
     phase.write_text(
         PHASE.replace("---\n## note", f"{more}---\n## note")
@@ -227,13 +229,13 @@ def test_a_case_of_a_run_that_reads_another_run_has_what_it_read(noted: Path, sk
     assert skillrun(*command).code == 0
     done = skillrun("test", "--record", "other")
     assert done.code == 0, done.out + done.err
-    kept = noted / "tests" / "notes" / "other" / ".runs" / "first" / "note.md"
-    assert kept.read_text() == (noted / "runs" / "first" / "note.md").read_text()
-    kept.write_text("# Another one\n")
+    copied = notes_project / "tests" / "notes" / "other" / ".runs" / "first" / "note.md"
+    assert copied.read_text() == (notes_project / "runs" / "first" / "note.md").read_text()
+    copied.write_text("# Another one\n")
     done = skillrun("test")
     assert done.code == 1
     assert "+# Another one\n" in done.out
-    case = noted / "tests" / "notes" / "other.md"
+    case = notes_project / "tests" / "notes" / "other.md"
     case.write_text(case.read_text().replace("runs: other/.runs\n", ""))
     assert "no run is named `first`" in skillrun("test").out
     case.write_text(case.read_text().replace("replies:", "runs: other/.gone\nreplies:"))

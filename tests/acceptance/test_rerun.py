@@ -1,4 +1,4 @@
-"""A completed run after an edit: which calls a re-run would make, and the re-run itself."""
+"""A completed run after an edit: which calls a rerun would make, and the rerun itself."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def state_of(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files}
 
 
-def test_nothing_has_changed_so_all_calls_are_reused(folder: Path, skillrun: Call) -> None:
+def test_all_calls_are_reused_when_nothing_changed(folder: Path, skillrun: Call) -> None:
     assert skillrun("resume", "tea", "--preview").out == "no calls would be made: all 3 are reused\n"
     done = skillrun("resume", "tea")
     assert "`skillrun resume tea --preview` shows the calls that a rerun would make" in done.out
@@ -89,27 +89,27 @@ def test_the_preview_counts_the_calls_of_an_edit_and_changes_nothing(folder: Pat
 
 
 @pytest.mark.slow
-def test_what_follows_a_changed_reply_is_possible_only(folder: Path, skillrun: Call) -> None:
+def test_calls_after_a_changed_reply_are_only_possible(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills/post/plan.md", "List points", "List three points")
-    told = skillrun("resume", "tea", "--preview", "--json").json
-    assert [(call["phase"], call["certain"]) for call in told["would_ask"]] == [
+    preview = skillrun("resume", "tea", "--preview", "--json").json
+    assert [(call["phase"], call["certain"]) for call in preview["would_ask"]] == [
         ("plan", True),
         ("write", False),
         ("check", False),
     ]
-    assert (told["reused"], told["from_start"], told["changed"]) == (0, True, ["skills/post/plan.md"])
+    assert (preview["reused"], preview["from_start"], preview["changed"]) == (0, True, ["skills/post/plan.md"])
     assert "possible: 2 of 3 calls, " in skillrun("resume", "tea", "--preview").out
 
 
 @pytest.mark.slow
-def test_the_rerun_makes_those_calls_after_a_yes(folder: Path, skillrun: Call) -> None:
+def test_the_rerun_makes_those_calls_after_confirmation(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills/post/check.md", "Is it good?", "Is it short?")
     refused = skillrun("resume", "tea", "--from-start")
     assert refused.code == 1
     assert "hint: `skillrun resume tea --from-start --yes` resumes anyway" in refused.err
     done = skillrun("resume", "tea", "--from-start", "--yes")
     assert done.code == 0, done.err
-    assert "4 calls" in done.out, "three of the first run and one more"
+    assert "4 calls" in done.out, "three of the first run and one new call"
     assert skillrun("resume", "tea", "--preview").out == "no calls would be made: all 3 are reused\n"
 
 
@@ -138,7 +138,7 @@ Explain it.
 
 
 @pytest.mark.slow
-def test_the_rerun_takes_replies_of_a_script(folder: Path, skillrun: Call) -> None:
+def test_the_rerun_uses_the_replies_of_a_script(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills/post/write.md", "Write the post.", "Write a short post.")
     (folder / "replies.yaml").write_text("- {address: '*/write/*', text: Tea.}\n", encoding="utf-8")
     script = ("--script", "replies.yaml")
@@ -148,7 +148,7 @@ def test_the_rerun_takes_replies_of_a_script(folder: Path, skillrun: Call) -> No
 
 
 @pytest.mark.slow
-def test_an_open_run_says_that_phases_that_have_ended_do_not_take_up_an_edit(folder: Path, skillrun: Call) -> None:
+def test_an_edit_does_not_affect_completed_phases_of_an_unfinished_run(folder: Path, skillrun: Call) -> None:
     done = skillrun("post", "tea", "--name", "paused", "--model", "scripted:x", "--budget", "calls=2")
     assert done.code == 75
     edit(folder / "skills/post/plan.md", "List points", "List three points")

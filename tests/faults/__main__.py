@@ -1,6 +1,6 @@
-"""The long form of the fault bench, `make chaos`: all kinds of faults from one seed, and a table at the end.
+"""The full fault tests, `make chaos`: all kinds of faults from one seed, and a table of results.
 
-`CHAOS_SEED` gives the seed, `CHAOS_ONLY` the faults that are tried, by name, and `CHAOS_CASE` one case of them.
+`CHAOS_SEED` sets the seed, `CHAOS_ONLY` selects faults by name, and `CHAOS_CASE` selects one case.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ MOST: Final[dict[str, int | None]] = {
 
 @dataclass
 class Places:
-    """A place and processes for a kind of fault, made when the first of it is tried."""
+    """The folders and processes for kinds of faults, created on first use."""
 
     folder: Path
     stack: ExitStack
     library: Path | None = None
-    found: dict[str, Any] = field(default_factory=dict)
+    created: dict[str, Any] = field(default_factory=dict)
 
     def world(self) -> World:
-        if "world" not in self.found:
+        if "world" not in self.created:
             forks = self.stack.enter_context(Forks(self.folder / "home", self.library))
             (self.folder / "world").mkdir()
-            self.found["world"] = World(self.folder / "world", forks)
-        world: World = self.found["world"]
+            self.created["world"] = World(self.folder / "world", forks)
+        world: World = self.created["world"]
         return world
 
     def providers(self) -> Providers:
-        if "providers" not in self.found:
+        if "providers" not in self.created:
             forks = self.stack.enter_context(Forks(self.folder / "providers-home"))
-            self.found["providers"] = self.stack.enter_context(Providers(self.folder / "providers", forks))
-        known: Providers = self.found["providers"]
-        return known
+            self.created["providers"] = self.stack.enter_context(Providers(self.folder / "providers", forks))
+        providers: Providers = self.created["providers"]
+        return providers
 
 
 Cases = Callable[[Places, Random], Iterable[str]]
@@ -79,48 +79,47 @@ FAULTS: Final[dict[str, tuple[Cases, Hold]]] = {
 
 @cache
 def memory() -> str | None:
-    """A folder in memory where the system has one: what is tried here outlives no power cut."""
+    """The path of the in-memory file system, if there is one: these tests need no durable files."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def main(environ: dict[str, str]) -> int:
-    """Try the faults; 1 where one did not hold."""
+    """Test the faults. Returns 1 if a case fails, 2 for invalid variables."""
     seed = environ.get("CHAOS_SEED") or "8"
     only, case = environ.get("CHAOS_ONLY", ""), environ.get("CHAOS_CASE", "")
     names = only.split() or list(FAULTS)
     unknown = [name for name in names if name not in FAULTS]
     if unknown or (case and len(names) != 1):
-        print_line(f"CHAOS_ONLY takes of {', '.join(FAULTS)}; with CHAOS_CASE it is one of them")
+        print_line(f"CHAOS_ONLY is a list of {', '.join(FAULTS)}; with CHAOS_CASE it is one of these")
         return 2
     print_line(f"chaos: seed {seed}")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=memory(), prefix="chaos-")))
         places = Places(folder, stack, failing_disk(folder))
         if places.library is None:
-            print_line("no C compiler is here, or no Linux: what needs a disk that fails is left out")
-        if places.library is None:
+            print_line("disk faults need Linux and a C compiler, and are skipped")
             names = [name for name in names if name != "disk"]
-        rows = [tried(name, places, seed, [case] if case else None) for name in names]
+        rows = [run_cases(name, places, seed, [case] if case else None) for name in names]
     print_line(f"\n{'fault':16}{'tries':>8}{'held':>8}{'failed':>8}{'seconds':>9}")
     for name, tries, failed, seconds in rows:
         print_line(f"{name:16}{tries:8}{tries - failed:8}{failed:8}{seconds:9.0f}")
     return int(any(failed for _, _, failed, _ in rows))
 
 
-def tried(name: str, places: Places, seed: str, given: list[str] | None) -> tuple[str, int, int, float]:
+def run_cases(name: str, places: Places, seed: str, selected: list[str] | None) -> tuple[str, int, int, float]:
     """Name, tries, failures and seconds of one kind of fault."""
     cases, hold = FAULTS[name]
     started, tries, failed = monotonic(), 0, 0
-    for case in given or islice(cases(places, Random(f"{seed} {name}")), MOST[name]):
+    for case in selected or islice(cases(places, Random(f"{seed} {name}")), MOST[name]):
         tries += 1
         try:
             hold(places, case)
         except AssertionError as error:
             failed += 1
-            print_line(f"\n{name}: {case}\n{error}\nagain: make chaos CHAOS_ONLY={name} CHAOS_CASE='{case}'")
-    many = owners.PROCESSES if name == "owners" else 1
-    print_line(f"{name}: {tries * many} tried, {failed} failed")
-    return name, tries * many, failed, monotonic() - started
+            print_line(f"\n{name}: {case}\n{error}\nrepeat: make chaos CHAOS_ONLY={name} CHAOS_CASE='{case}'")
+    factor = owners.PROCESSES if name == "owners" else 1
+    print_line(f"{name}: {tries * factor} tried, {failed} failed")
+    return name, tries * factor, failed, monotonic() - started
 
 
 def print_line(text: str) -> None:

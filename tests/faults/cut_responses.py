@@ -1,4 +1,4 @@
-"""Responses of a provider that end in their middle: at any byte, however their end is told. None is taken for whole."""
+"""Provider responses that are cut off at any byte, with any framing. None may be accepted as complete."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.servers.wire import Asked
 from tests.unit.models.settings import catalogue, request, unheard
 
 FRAMINGS: Final = ("length", "chunks", "close")
-STREAMED: Final = 60_000  # tokens; a reply that may be so long comes as events
+STREAMED: Final = 60_000  # tokens; replies with this limit are streamed
 
 
-def whole(name: str, framing: str) -> bytes:
-    """All bytes of a response; those of `anthropic-stream` come as events."""
+def complete_response(name: str, framing: str) -> bytes:
+    """All bytes of a response; those of `anthropic-stream` are events."""
     protocol = PROTOCOLS[name.removesuffix("-stream")]
     answer = protocol.answer(Asked("", {}, {"stream": name.endswith("-stream"), "messages": name}))
     if isinstance(answer.body, str):
@@ -30,29 +30,29 @@ def whole(name: str, framing: str) -> bytes:
 
 
 def cases(random: Random) -> Iterator[str]:
-    """Without an end: a protocol, how the end is told, and after how many bytes it comes."""
+    """An endless sequence of cases: a protocol, a framing, and the number of bytes sent."""
     names = (*PROTOCOLS, "anthropic-stream")
     while True:
         name, framing = random.choice(names), random.choice(FRAMINGS)
-        size = len(whole(name, framing))
-        yield f"{name} {framing} {random.randrange(size - _needless(name))}"
+        size = len(complete_response(name, framing))
+        yield f"{name} {framing} {random.randrange(size - _optional_bytes(name))}"
 
 
 def every(name: str, framing: str = "length") -> list[str]:
-    """A case for each byte of a response after which it may end; what is needless at its end is left out."""
-    return [f"{name} {framing} {size}" for size in range(len(whole(name, framing)) - _needless(name))]
+    """A case for each byte after which a response may end, except optional bytes at the end."""
+    return [f"{name} {framing} {size}" for size in range(len(complete_response(name, framing)) - _optional_bytes(name))]
 
 
-def _needless(name: str) -> int:
-    return 80 if name.endswith("-stream") else 8  # the last event and what frames it, or what frames the body
+def _optional_bytes(name: str) -> int:
+    return 80 if name.endswith("-stream") else 8  # the last event and its framing, or the framing of the body
 
 
-def hold(*found: str) -> None:
-    """Every case, one after the other, over one gateway of each protocol."""
-    asyncio.run(_hold(found))
+def hold(*cases: str) -> None:
+    """Check the cases sequentially, with one gateway for all protocols."""
+    asyncio.run(_hold(cases))
 
 
-async def _hold(found: tuple[str, ...]) -> None:
+async def _hold(cases: tuple[str, ...]) -> None:
     sent = b""
     with serve_cut(lambda: sent) as url:
         known = catalogue(
@@ -64,20 +64,20 @@ async def _hold(found: tuple[str, ...]) -> None:
         )
         gateway = open_gateway(known, KEYS, Path("unused"), unheard)
         try:
-            for name in dict.fromkeys(case.split()[0] for case in found):
-                sent = whole(name, "length")
-                assert await _reply(gateway, name), f"a whole response of {name} is none"
-            for case in found:
+            for name in dict.fromkeys(case.split()[0] for case in cases):
+                sent = complete_response(name, "length")
+                assert await _reply(gateway, name), f"{name}: a complete response is refused"
+            for case in cases:
                 name, framing, size = case.split()
-                sent = whole(name, framing)[: int(size)]
+                sent = complete_response(name, framing)[: int(size)]
                 text = await _reply(gateway, name)
-                assert text is None, f"{case}: taken for whole: {text!r}"
+                assert text is None, f"{case}: accepted as complete: {text!r}"
         finally:
             await gateway.close()
 
 
 async def _reply(gateway: ModelGateway, name: str) -> str | None:
-    """The text of a reply; None where the call has failed."""
+    """The text of a reply, or None if the call fails."""
     model = PROTOCOLS[name.removesuffix("-stream")].model
     most = STREAMED if name.endswith("-stream") else 100
     try:

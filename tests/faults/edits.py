@@ -1,4 +1,4 @@
-"""A person who writes into a file of a run while it runs: an artifact, the form, a file that is yet to be written."""
+"""A user who edits a file during the run: an artifact, the form, or a file that is not yet written."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from tests.faults.world import BEGIN, FORM, RESUME, World, goes_on, kept, no_bug, readable
+from tests.faults.world import (
+    BEGIN,
+    FORM,
+    RESUME,
+    World,
+    assert_no_crash,
+    assert_run_finishes,
+    read_files,
+    recorded_calls,
+)
 
-WORDS: Final = "A person was here."
+WORDS: Final = "Edited by a user."
 
 
 def cases(world: World, random: Random) -> Iterator[str]:
-    """Without an end: a file, edited at a checkpoint, in place or as an editor saves it."""
-    names = [name for name in world.whole if not name.startswith("round-") and "summaries/" not in name]
+    """An endless sequence of cases: a file edited at a checkpoint, in place or as an editor saves it."""
+    names = [name for name in world.expected_files if not name.startswith("round-") and "summaries/" not in name]
     while True:
         name = random.choice(names)
         leg = "resume" if name == FORM else random.choice(("begin", "begin", "resume"))
@@ -25,7 +34,7 @@ def cases(world: World, random: Random) -> Iterator[str]:
 def hold(world: World, case: str) -> None:
     leg, at, name, how = case.split()
     world.start(leg)
-    before = readable(world)
+    before = recorded_calls(world)
     edited, answers = world.place / "edited", world.place / "answers.yaml"
     edited.unlink(missing_ok=True)
     edit = {
@@ -35,16 +44,18 @@ def hold(world: World, case: str) -> None:
         "renamed": how == "saved",
         "done": str(edited),
     }
-    done = world.typed(*(BEGIN if leg == "begin" else RESUME), edit=edit)
-    no_bug(done)
-    assert not [call for call in world.sent() if call.key in before], f"asked again: {done}"
+    result = world.skillrun(*(BEGIN if leg == "begin" else RESUME), edit=edit)
+    assert_no_crash(result)
+    assert not [call for call in world.sent() if call.key in before], f"call repeated: {result}"
     if not edited.exists():
-        return  # there were fewer checkpoints, this time
-    assert is_there(world), f"what was written into {name} at {world.legs[leg].points[int(at) - 1]} is gone: {done}"
+        return  # this run had fewer checkpoints
+    assert has_edit(world), f"the edit of {name} at {world.legs[leg].points[int(at) - 1]} is lost: {result}"
     answers.write_text(json.dumps({f"keep-{name}": "keep mine"}))
-    goes_on(world, before | readable(world), "--answers", str(answers), same=False)
-    assert is_there(world), f"what was written into {name} is gone at the end: {done}"
+    assert_run_finishes(world, before | recorded_calls(world), "--answers", str(answers), same=False)
+    assert has_edit(world), f"the edit of {name} is lost at the end: {result}"
 
 
-def is_there(world: World) -> bool:
-    return any(WORDS.encode() in data for name, data in kept(world.folder).items() if not name.startswith(".run/"))
+def has_edit(world: World) -> bool:
+    return any(
+        WORDS.encode() in data for name, data in read_files(world.folder).items() if not name.startswith(".run/")
+    )

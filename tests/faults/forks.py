@@ -1,8 +1,8 @@
-"""Runs command lines in processes of their own, hundreds of them in little time: `python -m tests.faults.forks`.
+"""Runs hundreds of command lines quickly, each in a forked process: `python -m tests.faults.forks`.
 
-Everything is imported once; each process is a fork that takes a command line as a user would type it, with its own
-output, its own folder and the fault it is to meet. A JSON line in for each, and one out. Whatever a model has
-answered is a line in a file before the run has it. With `disk.c` loaded ahead of libc, the disk can fail.
+Everything is imported once. Each fork runs a command line with its own output, folder and fault. Jobs and results are
+JSON lines. Every reply of a model is logged to a file before the run receives it. With `disk.c` preloaded before libc,
+disk operations can fail.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from skillrun.models.gateway import ModelGateway
 from skillrun.models.messages import ModelError, Reply, Request
 from skillrun.store import checkpoints
 
-LONGEST: Final = 60.0  # seconds; a process that takes longer hangs
-CAUGHT: Final = 70  # the exit code of a process whose exception came out of `main`
+TIMEOUT: Final = 60.0  # seconds after which a process counts as hanging
+UNCAUGHT: Final = 70  # the exit code if an exception leaves `main`
 
 send = ModelGateway.send
-warmed: set[str] = set()
+warm_models: set[str] = set()
 
 
 class Disk:
-    """What `disk.c` offers; without it, nothing ever fails."""
+    """The functions of `disk.c`; without it, nothing fails."""
 
     def __init__(self) -> None:
         self.library = ctypes.CDLL(None) if os.environ.get("LD_PRELOAD") else None
@@ -45,7 +45,7 @@ class Disk:
             self.library.disk_arm(os.fsencode(folder), os.fsencode(only), number, kind, int(lasting), log)
 
     def failed(self) -> str:
-        """The first file that it has failed for."""
+        """The first file with a failed operation."""
         if self.library is None or not self.library.disk_failed():
             return ""
         return os.fsdecode(self.library.disk_failed_at())
@@ -54,17 +54,17 @@ class Disk:
 disk = Disk()
 
 
-def child(job: Mapping[str, Any], words: list[str], output: tuple[int, int]) -> int:
-    """The command line, met by what the job says; its exit code."""
+def run_command(job: Mapping[str, Any], words: list[str], output: tuple[int, int]) -> int:
+    """Run a command line with the fault of the job, and return its exit code."""
     os.chdir(job["folder"])
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output[0], 1)
     os.dup2(output[1], 2)
     os.environ.update(job.get("environment") or {})
-    checkpoints.hook = editing(job["edit"]) if "edit" in job else checkpoints._from_environment()
+    checkpoints.hook = edit_at_checkpoint(job["edit"]) if "edit" in job else checkpoints._from_environment()
     calls = os.open(job["calls"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
-    async def logged(gateway: ModelGateway, request: Request, address: str, *more: Any, **named: Any) -> Reply:
+    async def send_and_log(gateway: ModelGateway, request: Request, address: str, *more: Any, **named: Any) -> Reply:
         line = f"{address} {request.fingerprint()} {disk.failed() or '-'}\n".encode()
         try:
             reply = await send(gateway, request, address, *more, **named)
@@ -74,7 +74,7 @@ def child(job: Mapping[str, Any], words: list[str], output: tuple[int, int]) -> 
         os.write(calls, line)
         return reply
 
-    ModelGateway.send = logged  # type: ignore[assignment, method-assign]
+    ModelGateway.send = send_and_log  # type: ignore[assignment, method-assign]
     if fault := job.get("disk"):
         log = os.open(fault["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600) if fault.get("log") else -1
         disk.arm(
@@ -84,12 +84,12 @@ def child(job: Mapping[str, Any], words: list[str], output: tuple[int, int]) -> 
     return main(words)
 
 
-def editing(edit: Mapping[str, Any]) -> Callable[[str], None]:
-    """A person who writes into a file at the n-th checkpoint, and saves it as editors do or in place."""
-    left = count(1)
+def edit_at_checkpoint(edit: Mapping[str, Any]) -> Callable[[str], None]:
+    """A checkpoint hook that edits a file at the n-th checkpoint, in place or as an editor saves it."""
+    numbers = count(1)
 
     def hook(_name: str) -> None:
-        if next(left) == edit["at"]:
+        if next(numbers) == edit["at"]:
             path = Path(edit["path"])
             path.parent.mkdir(parents=True, exist_ok=True)
             text = (path.read_bytes() if path.exists() else b"") + edit["words"].encode()
@@ -101,54 +101,54 @@ def editing(edit: Mapping[str, Any]) -> Callable[[str], None]:
     return hook
 
 
-def forked(job: Mapping[str, Any], words: list[str], output: tuple[int, int]) -> int:
-    """The number of a process that carries out the command line."""
+def fork_command(job: Mapping[str, Any], words: list[str], output: tuple[int, int]) -> int:
+    """Fork a process that runs the command line, and return its id."""
     number = os.fork()
     if number:
         return number
-    code = CAUGHT
+    code = UNCAUGHT
     try:
-        code = child(job, words, output)
+        code = run_command(job, words, output)
         Path(job["calls"] + ".failed").write_text(disk.failed())
         sys.stdout.flush()
         sys.stderr.flush()
-    except BaseException as error:  # noqa: BLE001 (a child must never go on as its parent)
+    except BaseException as error:  # noqa: BLE001 (a child must never continue as its parent)
         sys.stderr.write(f"Traceback: {error!r}\n")
         sys.stderr.flush()
     finally:
         os._exit(code)
 
 
-def ended(number: int, until: float) -> int:
-    """The exit code of a process; minus the number of the signal that killed it."""
+def wait_for_exit(number: int, deadline: float) -> int:
+    """The exit code of a process, or minus the number of the signal that killed it."""
     while True:
-        found, status = os.waitpid(number, os.WNOHANG)
-        if found:
+        pid, status = os.waitpid(number, os.WNOHANG)
+        if pid:
             return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > until:
+        if time.monotonic() > deadline:
             os.kill(number, signal.SIGABRT)
-            until += LONGEST
+            deadline += TIMEOUT
         time.sleep(0.002)
 
 
-def carried_out(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What became of the job's command lines, which run at the same time."""
-    if "warm" in job and job["environment"]["SKILLRUN_MODEL"] not in warmed:  # what the first call imports
-        warmed.add(job["environment"]["SKILLRUN_MODEL"])
-        quietly(job["folder"], [job["warm"]], job["environment"])
+def run_job(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Run the command lines of a job concurrently, and return their results."""
+    if "warm" in job and job["environment"]["SKILLRUN_MODEL"] not in warm_models:  # import what the first call needs
+        warm_models.add(job["environment"]["SKILLRUN_MODEL"])
+        run_silently(job["folder"], [job["warm"]], job["environment"])
     with ExitStack() as stack:
-        made = [[stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)] for _ in job["commands"]]
-        pairs = list(zip(job["commands"], made, strict=True))
-        numbers = [forked(job, words, (out.fileno(), err.fileno())) for words, (out, err) in pairs]
+        outputs = [[stack.enter_context(tempfile.TemporaryFile()) for _ in range(2)] for _ in job["commands"]]
+        pairs = list(zip(job["commands"], outputs, strict=True))
+        numbers = [fork_command(job, words, (out.fileno(), err.fileno())) for words, (out, err) in pairs]
         if (after := job.get("kill_after")) is not None:
             time.sleep(after)
             for number in numbers:
                 os.kill(number, signal.SIGKILL)
-        until = time.monotonic() + LONGEST
-        codes = [ended(number, until) for number in numbers]
+        deadline = time.monotonic() + TIMEOUT
+        codes = [wait_for_exit(number, deadline) for number in numbers]
         return [
             {"code": code, "out": text_of(out), "err": text_of(err)}
-            for code, (out, err) in zip(codes, made, strict=True)
+            for code, (out, err) in zip(codes, outputs, strict=True)
         ]
 
 
@@ -157,10 +157,10 @@ def text_of(file: IO[bytes]) -> str:
     return file.read().decode("utf-8", "replace")
 
 
-def quietly(folder: str, commands: list[list[str]], environment: Mapping[str, str]) -> None:
-    """Carry out commands in this process, for what they import and set up."""
-    here, before = Path.cwd(), dict(os.environ)
-    kept = os.dup(1), os.dup(2)
+def run_silently(folder: str, commands: list[list[str]], environment: Mapping[str, str]) -> None:
+    """Run commands in this process without output, for their imports and set-up."""
+    old_folder, old_environment = Path.cwd(), dict(os.environ)
+    streams = os.dup(1), os.dup(2)
     sink = os.open(os.devnull, os.O_WRONLY)
     os.chdir(folder)
     os.environ.update(environment)
@@ -169,24 +169,24 @@ def quietly(folder: str, commands: list[list[str]], environment: Mapping[str, st
     for words in commands:
         main(words)
     sys.stdout.flush()
-    os.dup2(kept[0], 1)
-    os.dup2(kept[1], 2)
-    for descriptor in (sink, *kept):
+    os.dup2(streams[0], 1)
+    os.dup2(streams[1], 2)
+    for descriptor in (sink, *streams):
         os.close(descriptor)
     os.environ.clear()
-    os.environ.update(before)
-    os.chdir(here)
+    os.environ.update(old_environment)
+    os.chdir(old_folder)
 
 
 def warm() -> None:
-    """Import what a run imports, before the first fork."""
+    """Import everything that a run needs, before the first fork."""
     plan = ["plan", "x", "--mode", "rapid", "--dry-run", "--model", "scripted:x"]
     with tempfile.TemporaryDirectory() as folder:
-        quietly(folder, [plan, ["runs"], ["show", "x"]], {})
+        run_silently(folder, [plan, ["runs"], ["show", "x"]], {})
 
 
 if __name__ == "__main__":
     warm()
     for line in sys.stdin:
-        sys.stdout.write(json.dumps(carried_out(json.loads(line))) + "\n")
+        sys.stdout.write(json.dumps(run_job(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A process that is killed: at its checkpoints, at each operation on its files, in the middle of a write, at random."""
+"""A process killed at its checkpoints, at its file operations, during a write, or at a random time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,23 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, Final
 
-from tests.faults.world import BEGIN, RESUME, World, goes_on, readable, sent_once, told_true
+from tests.faults.world import (
+    BEGIN,
+    RESUME,
+    World,
+    assert_no_extra_calls,
+    assert_run_finishes,
+    assert_status_is_true,
+    recorded_calls,
+)
 
 DIE, TORN = -1, -2  # of `disk.c`
 HOW: Final = ("point", "operation", "torn", "moment")
 
 
 def cases(world: World, random: Random) -> Iterator[str]:
-    """Without an end, a quarter of each kind; all of a kind before one comes again."""
-    places: dict[tuple[str, str], list[str]] = {}
+    """An endless sequence of cases, a quarter of each kind; all of a kind come before any is repeated."""
+    remaining: dict[tuple[str, str], list[str]] = {}
     while True:
         for how in HOW:
             leg = random.choice(("begin", "begin", "begin", "resume"))
@@ -24,30 +32,30 @@ def cases(world: World, random: Random) -> Iterator[str]:
             if how == "moment":
                 yield f"{leg} moment {random.random() * world.legs[leg].seconds:.4f}"
                 continue
-            left = places.setdefault((leg, how), [])
-            if not left:
-                left += [str(number) for number in _numbers(world, leg, how)]
-                random.shuffle(left)
-            yield f"{leg} {how} {left.pop()}"
+            numbers = remaining.setdefault((leg, how), [])
+            if not numbers:
+                numbers += [str(number) for number in _numbers(world, leg, how)]
+                random.shuffle(numbers)
+            yield f"{leg} {how} {numbers.pop()}"
 
 
 def _numbers(world: World, leg: str, how: str) -> list[int]:
     if how == "point":
         return list(range(1, len(world.legs[leg].points) + 1))
-    wanted = ("write", "pwrite") if how == "torn" else ("",)
-    return [number for number, name in enumerate(world.legs[leg].operations, 1) if name.startswith(wanted)]
+    prefixes = ("write", "pwrite") if how == "torn" else ("",)
+    return [number for number, name in enumerate(world.legs[leg].operations, 1) if name.startswith(prefixes)]
 
 
 def hold(world: World, case: str) -> None:
     leg, how, where = case.split()
     world.start(leg)
-    before = readable(world)
-    done = world.typed(*(BEGIN if leg == "begin" else RESUME), **_fault(world, how, where))
-    assert done.code in ((-signal.SIGKILL,) if how == "point" else (-signal.SIGKILL, 0, 75)), done
-    assert not [call for call in world.sent() if call.key in before], f"asked again: {done}"
-    told_true(world, done)
-    goes_on(world, before | readable(world))
-    sent_once(world)
+    before = recorded_calls(world)
+    result = world.skillrun(*(BEGIN if leg == "begin" else RESUME), **_fault(world, how, where))
+    assert result.code in ((-signal.SIGKILL,) if how == "point" else (-signal.SIGKILL, 0, 75)), result
+    assert not [call for call in world.sent() if call.key in before], f"call repeated: {result}"
+    assert_status_is_true(world, result)
+    assert_run_finishes(world, before | recorded_calls(world))
+    assert_no_extra_calls(world)
 
 
 def _fault(world: World, how: str, where: str) -> dict[str, Any]:

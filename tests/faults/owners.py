@@ -1,4 +1,4 @@
-"""Twenty processes on one run: one of them has it at a time, whatever becomes of the lock."""
+"""Twenty processes on one run: only one holds the run at a time, even if its lock is stale."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from tests.faults.world import BEGIN, RESUME, STATUS, World, goes_on, no_bug, readable, sent_once, shown
+from tests.faults.world import (
+    BEGIN,
+    RESUME,
+    STATUS,
+    World,
+    assert_no_crash,
+    assert_no_extra_calls,
+    assert_run_finishes,
+    recorded_calls,
+    shown_status,
+)
 
 PROCESSES: Final = 20
 
 
 def cases(world: World, random: Random) -> Iterator[str]:
-    """Twenty at once begin a run of one name, go on with it, or go on with one whose process was killed."""
+    """Twenty processes start a run of the same name, resume it, or resume a run whose process was killed."""
     for number in count(1):
         yield f"{('begin', 'resume', 'killed')[number % 3]} {number}"
 
@@ -21,18 +31,18 @@ def cases(world: World, random: Random) -> Iterator[str]:
 def hold(world: World, case: str) -> None:
     base, _ = case.split()
     world.start(base)
-    before = readable(world)
+    before = recorded_calls(world)
     words = BEGIN if base == "begin" else RESUME
-    done = world.at_once([words] * PROCESSES)
-    for one in done:
-        no_bug(one)
-        assert one.code in (*STATUS, 2), one
-        if one.code in (1, 2):
-            assert "is being run by" in one.err or "already exists" in one.err, one
-    assert any(one.code not in (1, 2) for one in done), "\n".join(map(str, done))
+    results = world.run_concurrently([words] * PROCESSES)
+    for result in results:
+        assert_no_crash(result)
+        assert result.code in (*STATUS, 2), result
+        if result.code in (1, 2):
+            assert "is being run by" in result.err or "already exists" in result.err, result
+    assert any(result.code not in (1, 2) for result in results), "\n".join(map(str, results))
     sent = [call.key for call in world.sent()]
-    assert len(sent) == len(set(sent)), "two processes have asked the same"
-    assert not before.intersection(sent), "asked again"
-    assert shown(world) in ("waiting", "completed")
-    goes_on(world, readable(world))
-    sent_once(world)
+    assert len(sent) == len(set(sent)), "two processes made the same call"
+    assert not before.intersection(sent), "call repeated"
+    assert shown_status(world) in ("waiting", "completed")
+    assert_run_finishes(world, recorded_calls(world))
+    assert_no_extra_calls(world)

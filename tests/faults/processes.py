@@ -1,4 +1,4 @@
-"""The commands of `forks.py` from outside: what is asked of it, and what comes back."""
+"""Sends jobs to `forks.py` and returns the results."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ DISK: Final = Path(__file__).with_name("disk.c")
 
 
 @dataclass(frozen=True)
-class Done:
-    """A command that has ended: its exit code, or minus the number of the signal that ended it."""
+class CommandResult:
+    """The result of a command. Its code is the exit code, or minus the number of the signal that killed it."""
 
     words: tuple[str, ...]
     code: int
@@ -27,7 +27,7 @@ class Done:
     err: str
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.out + self.err
 
     def __str__(self) -> str:
@@ -35,10 +35,10 @@ class Done:
 
 
 class Forks:
-    """A process that forks another one for each command, with a home of its own and nobody's keys."""
+    """A process that forks one process for each command, with an empty home and no keys."""
 
     def __init__(self, home: Path, disk: Path | None = None) -> None:
-        """`disk` is the library that `failing_disk` has built."""
+        """`disk` is the library built by `failing_disk`."""
         kept = {name: value for name, value in os.environ.items() if name in KEPT}
         self.environment = {
             **kept,
@@ -71,23 +71,37 @@ class Forks:
         self._process.stdout.close()
         self._process.wait()
 
-    def run(self, folder: Path, calls: Path, commands: Sequence[Sequence[str]], fault: Mapping[str, Any]) -> list[Done]:
-        """The command lines, at the same time, in `folder`; each call that they send is a line in `calls`."""
+    def run(
+        self, folder: Path, calls: Path, commands: Sequence[Sequence[str]], fault: Mapping[str, Any]
+    ) -> list[CommandResult]:
+        """Run the command lines concurrently in `folder`; each of their calls becomes a line in `calls`."""
         job = {"folder": str(folder), "calls": str(calls), "commands": [list(words) for words in commands], **fault}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        told = json.loads(self._process.stdout.readline())
-        return [Done(tuple(words), **one) for words, one in zip(commands, told, strict=True)]
+        results = json.loads(self._process.stdout.readline())
+        return [CommandResult(tuple(words), **result) for words, result in zip(commands, results, strict=True)]
 
 
 def failing_disk(folder: Path) -> Path | None:
-    """The library of `disk.c`, built in `folder`; None where no C compiler is, or no Linux."""
+    """Build the library of `disk.c` in `folder`. Returns None without Linux or a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
         return None
-    built = folder / "disk.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", str(built), str(DISK), "-ldl"]
+    library = folder / "disk.so"
+    command = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+        str(library),
+        str(DISK),
+        "-ldl",
+    ]
     subprocess.run(command, check=True, capture_output=True, text=True)
-    return built
+    return library

@@ -1,4 +1,4 @@
-"""Providers that send what they should not, over each wire protocol: once, or from some request on."""
+"""Providers that send bad responses in each wire protocol, once or permanently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from tests.faults.processes import Forks
 from tests.faults.speaking import BAD, PROTOCOLS
-from tests.faults.world import BEGIN, World, goes_on, no_bug, readable, told_true
+from tests.faults.world import BEGIN, World, assert_no_crash, assert_run_finishes, assert_status_is_true, recorded_calls
 from tests.servers.wire import Answer, Asked, Wire, serve
 
 CLOSED: Final = "closed-port"
@@ -19,7 +19,7 @@ MOST_REQUESTS: Final = 6  # of one call, whatever the provider sends
 
 
 class Providers:
-    """A server and a world for each protocol, made when it is first asked for."""
+    """A server and a world for each protocol, created on first use."""
 
     def __init__(self, place: Path, forks: Forks) -> None:
         self.place, self.forks = place, forks
@@ -38,32 +38,32 @@ class Providers:
         if name not in self._worlds:
             protocol = PROTOCOLS[name]
 
-            def answers(asked: Asked) -> Answer:
+            def answer(request: Asked) -> Answer:
                 self.requests += 1
                 if self.bad is not None:
                     number, kind, lasting = self.bad
                     if self.requests == number or (lasting and self.requests > number):
-                        return protocol.bad(kind, asked)
-                return protocol.answer(asked)
+                        return protocol.bad(kind, request)
+                return protocol.answer(request)
 
-            wire = self._stack.enter_context(serve(answers))
-            here = self.place / name
-            here.mkdir(parents=True)
-            warm = ["small", "A call", "--name", "warm", "--out", str(here / "warm")]
-            more = {"warm": warm, "environment": protocol.environment(wire.url)}
-            self._worlds[name] = World(here, self.forks, protocol.model, more, [local(wire.url)]), wire
+            wire = self._stack.enter_context(serve(answer))
+            folder = self.place / name
+            folder.mkdir(parents=True)
+            warm = ["small", "A call", "--name", "warm", "--out", str(folder / "warm")]
+            options = {"warm": warm, "environment": protocol.environment(wire.url)}
+            self._worlds[name] = World(folder, self.forks, protocol.model, options, [local(wire.url)]), wire
         return self._worlds[name]
 
 
 def local(url: str) -> tuple[str, str]:
-    """The project's file with an endpoint of its own, on this machine, and retries that wait for nothing."""
+    """The name and text of a `models.yaml` with a local endpoint and retries without delay."""
     provider = f'{{kind: openai, base_url: "{url}/v1", key: ""}}'
     text = f"retry: {{attempts: 2, seconds: 5, first: 0}}\nproviders: {{local: {provider}}}\n"
     return "config/models.yaml", text
 
 
 def cases(_: Providers, random: Random) -> Iterator[str]:
-    """Every bad answer in every protocol, once and lasting, at the first and at a later request."""
+    """Every bad response in every protocol, once and permanently, at the first and at a later request."""
     for kind in (*BAD, CLOSED):
         for name in PROTOCOLS:
             yield f"{name} 1 {kind} lasting"
@@ -81,20 +81,20 @@ def hold(providers: Providers, case: str) -> None:
     else:
         providers.bad = int(number), kind, lasting == "lasting"
     try:
-        done = world.typed(*BEGIN, environment=closed)
+        result = world.skillrun(*BEGIN, environment=closed)
     finally:
         providers.bad = None
         (world.project / "config" / "models.yaml").write_text(local(wire.url)[1])
-    no_bug(done)
-    assert done.code in (0, 1, 75), done
-    asked = len(world.sent())
-    assert providers.requests <= MOST_REQUESTS * max(1, asked), f"{providers.requests} requests for {asked} calls"
-    told_true(world, done, same=False)
-    goes_on(world, readable(world), "--yes", same=False)
+    assert_no_crash(result)
+    assert result.code in (0, 1, 75), result
+    calls = len(world.sent())
+    assert providers.requests <= MOST_REQUESTS * max(1, calls), f"{providers.requests} requests for {calls} calls"
+    assert_status_is_true(world, result, same=False)
+    assert_run_finishes(world, recorded_calls(world), "--yes", same=False)
 
 
 def _closed(world: World, name: str) -> dict[str, str]:
-    """Where nobody listens: in the environment, or in the project's file."""
+    """Point the provider to a closed port, by the environment or the project's file."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""The wire protocols that the project speaks: a good answer in each, a bad one of each kind."""
+"""The wire protocols of the project: a good response in each, and bad responses of each kind."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, Asked
 
 KEYS: Final = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), "sk-test-0123456789")
-HALF: Final = "A smile \ud83d in half"  # of a surrogate pair
+HALF: Final = "A smile \ud83d in half"  # a lone surrogate
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a provider is asked and answers: the model, where its address is said, a reply with a text."""
+    """A provider's model, the variable of its address, and its responses with a text."""
 
     model: str
     say: Callable[[str], Answer]
     address: str = ""  # the variable
-    stream: Callable[[str], Answer] | None = None  # where long replies are asked for as events
+    stream: Callable[[str], Answer] | None = None  # if long replies are streamed
 
     def environment(self, url: str) -> dict[str, str]:
         return {**KEYS, self.address: url} if self.address else {}
 
-    def answer(self, asked: Asked) -> Answer:
-        """A good answer, decided by the request alone."""
-        seed = sha256(json.dumps([asked.body.get(key) for key in ("messages", "input")]).encode()).hexdigest()
-        schema = schema_of(asked.body)
-        return self._said(
-            asked, json.dumps(sample(schema, seed, DEFAULT_LIMITS)) if schema else f"Note {seed[:12]}, and more."
+    def answer(self, request: Asked) -> Answer:
+        """A good response, which depends only on the request."""
+        seed = sha256(json.dumps([request.body.get(key) for key in ("messages", "input")]).encode()).hexdigest()
+        schema = schema_of(request.body)
+        return self._respond(
+            request, json.dumps(sample(schema, seed, DEFAULT_LIMITS)) if schema else f"Note {seed[:12]}, and more."
         )
 
-    def bad(self, kind: str, asked: Asked) -> Answer:
-        """What no provider should send."""
+    def bad(self, kind: str, request: Asked) -> Answer:
+        """A bad response of a kind."""
         if kind in COMMON:
             return COMMON[kind]
-        answer = self._said(asked, HALF if kind == "half-a-pair" else "Some words that nobody is to use.")
+        answer = self._respond(request, HALF if kind == "half-a-pair" else "Some words that must not be used.")
         if kind in CHANGES:
             change = CHANGES[kind]
-            answer.body = _changed(answer.body, change) if isinstance(answer.body, str) else change(answer.body)
+            answer.body = _change_events(answer.body, change) if isinstance(answer.body, str) else change(answer.body)
         return answer
 
-    def _said(self, asked: Asked, words: str) -> Answer:
-        return self.stream(words) if self.stream is not None and asked.body.get("stream") else self.say(words)
+    def _respond(self, request: Asked, words: str) -> Answer:
+        return self.stream(words) if self.stream is not None and request.body.get("stream") else self.say(words)
 
 
-def _changed(events: str, change: Callable[[Any], Any]) -> str:
-    """Server-sent events, with the message that they carry changed, at its start and at its end."""
+def _change_events(events: str, change: Callable[[Any], Any]) -> str:
+    """Server-sent events whose message is changed, at its start and at its end."""
     lines = []
     for line in events.splitlines():
         event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
@@ -63,13 +63,13 @@ def _changed(events: str, change: Callable[[Any], Any]) -> str:
 
 
 def schema_of(body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema that a request wants its reply to fit, wherever the protocol has it."""
-    found: Any = (
+    """The schema in a request of any protocol."""
+    schema: Any = (
         ((body.get("output_config") or {}).get("format") or {}).get("schema")
         or ((body.get("response_format") or {}).get("json_schema") or {}).get("schema")
         or ((body.get("text") or {}).get("format") or {}).get("schema")
     )
-    return dict(found) if found else None
+    return dict(schema) if schema else None
 
 
 def _without(*names: str) -> Callable[[Any], Any]:
@@ -80,15 +80,15 @@ def _with(**more: Any) -> Callable[[Any], Any]:
     return lambda body: {**body, **more}
 
 
-def _said_as(value: Any) -> Callable[[Any], Any]:
-    """Another value where what was said stands, in each protocol's place."""
+def _with_content(value: Any) -> Callable[[Any], Any]:
+    """Replace the content of a response, in each protocol's field."""
     return lambda body: {**body, **{key: value for key in ("choices", "content", "output") if key in body}}
 
 
-def _ended(reason: str | None, *, missing: bool = False) -> Callable[[Any], Any]:
-    """A reply that says so of its end, in each protocol's place."""
+def _with_end(reason: str | None, *, missing: bool = False) -> Callable[[Any], Any]:
+    """Replace or remove the reason why a reply ended, in each protocol's field."""
 
-    def changed(body: Any) -> Any:
+    def change(body: Any) -> Any:
         if "choices" in body:
             choice = {**body["choices"][0], "finish_reason": reason}
             if missing:
@@ -97,7 +97,7 @@ def _ended(reason: str | None, *, missing: bool = False) -> Callable[[Any], Any]
         key = "stop_reason" if "stop_reason" in body else "status"
         return _without(key)(body) if missing else {**body, key: reason}
 
-    return changed
+    return change
 
 
 def _nested(depth: int) -> str:
@@ -124,10 +124,10 @@ COMMON: Final[Mapping[str, Answer]] = {
     "not-utf8": Answer('{"id": "\udcff"}'.encode("utf-8", "replace").decode("latin-1")),
 }
 CHANGES: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "no-choices": _said_as([]),
-    "choices-are-none": _said_as(None),
-    "choices-are-a-record": _said_as({}),
-    "choices-are-text": _said_as("x"),
+    "no-choices": _with_content([]),
+    "choices-are-none": _with_content(None),
+    "choices-are-a-record": _with_content({}),
+    "choices-are-text": _with_content("x"),
     "huge-created": _with(created=10**30, created_at=10**30),
     "created-is-text": _with(created="yesterday", created_at="yesterday"),
     "no-usage": _without("usage"),
@@ -138,10 +138,10 @@ CHANGES: Final[Mapping[str, Callable[[Any], Any]]] = {
     "no-model": _without("model"),
     "model-is-a-list": _with(model=["x"]),
     "no-id": _without("id"),
-    "end-is-none": _ended(None),
-    "end-is-missing": _ended(None, missing=True),
-    "end-is-unknown": _ended("moonlight"),
-    "tools-without-calls": lambda body: _ended("tool_calls" if "choices" in body else "tool_use")(body),
+    "end-is-none": _with_end(None),
+    "end-is-missing": _with_end(None, missing=True),
+    "end-is-unknown": _with_end("moonlight"),
+    "tools-without-calls": lambda body: _with_end("tool_calls" if "choices" in body else "tool_use")(body),
 }  # fmt: skip
 BAD: Final = (*COMMON, *CHANGES, "half-a-pair")
 PROTOCOLS: Final[Mapping[str, Protocol]] = {

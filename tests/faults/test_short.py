@@ -1,4 +1,4 @@
-"""The short form of the fault bench: some of each kind of fault. `make chaos` tries thousands."""
+"""A few cases of each kind of fault. `make chaos` runs thousands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.faults import cut_responses, damage, disk, edits, kills, owners, providers
 from tests.faults.__main__ import FAULTS, MOST, Places, main, memory
 from tests.faults.processes import failing_disk
-from tests.faults.world import World, some
+from tests.faults.world import World, pick
 from tests.property.runs import folder
 
 pytestmark = pytest.mark.slow
@@ -22,8 +22,8 @@ SEED = 8
 
 @pytest.fixture(scope="module")
 def places() -> Iterator[Places]:
-    with folder() as here, ExitStack() as stack:
-        yield Places(here, stack, failing_disk(here))
+    with folder() as path, ExitStack() as stack:
+        yield Places(path, stack, failing_disk(path))
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def world(places: Places) -> World:
 @pytest.mark.finding("FM2", "FM4", "FM9", "FM12")
 def test_a_full_or_broken_disk_loses_nothing(world: World) -> None:
     if not world.forks.fails:
-        pytest.skip("no C compiler is here, or no Linux: nothing makes a disk fail")
+        pytest.skip("disk faults need Linux and a C compiler")
     cases = list(disk.cases(world, Random(SEED)))
     assert len(cases) > 1000
-    for case in some(cases, 10):
+    for case in pick(cases, 10):
         disk.hold(world, case)
 
 
@@ -49,39 +49,39 @@ def test_a_killed_process_loses_nothing(world: World) -> None:
 
 
 @pytest.mark.finding("FM14")
-def test_a_wrong_bit_or_a_missing_end_in_a_file_of_a_run_is_noticed(world: World) -> None:
+def test_a_flipped_bit_or_a_missing_end_in_a_run_file_is_detected(world: World) -> None:
     for cases in (damage.flips, damage.cuts):
         for case in islice(cases(world, Random(SEED)), 6):
             damage.hold(world, case)
 
 
 @pytest.mark.finding("FM10")
-def test_of_twenty_processes_on_one_run_one_has_it(world: World) -> None:
+def test_only_one_of_twenty_processes_holds_a_run(world: World) -> None:
     for case in islice(owners.cases(world, Random(SEED)), 1):
         owners.hold(world, case)
 
 
-def test_what_a_person_writes_while_a_run_goes_on_stays(world: World) -> None:
-    last = world.legs["begin"].points.index("rename three.md: before") + 1  # the last moment before it is written over
+def test_user_edits_during_a_run_are_kept(world: World) -> None:
+    last = world.legs["begin"].points.index("rename three.md: before") + 1  # before it is overwritten
     for case in (f"begin {last} notes/three.md saved", *islice(edits.cases(world, Random(SEED)), 3)):
         edits.hold(world, case)
 
 
 @pytest.mark.allow_hosts(["127.0.0.1"])
 @pytest.mark.finding("FM3", "FM5", "FM7", "FM8")
-def test_whatever_a_provider_sends_a_run_ends_in_words_and_goes_on(places: Places) -> None:
+def test_a_run_ends_with_a_message_and_can_resume_after_any_bad_response(places: Places) -> None:
     cases = [case for case in providers.cases(places.providers(), Random(SEED)) if not case.startswith("responses ")]
-    for case in some(cases, 4):
+    for case in pick(cases, 4):
         providers.hold(places.providers(), case)
 
 
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_no_response_that_was_cut_is_taken_for_whole() -> None:
+def test_a_cut_response_is_not_accepted_as_complete() -> None:
     cut_responses.hold(*islice(cut_responses.cases(Random(SEED)), 30))
 
 
-def test_the_long_form_tries_all_of_it_and_repeats_one_case(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_full_fault_tests_refuse_unknown_names(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert set(MOST) == set(FAULTS)
     assert memory() is None or Path(memory() or "").is_dir()
     assert main({"CHAOS_ONLY": "moon"}) == 2
-    assert "CHAOS_ONLY takes of disk" in capsys.readouterr().out
+    assert "CHAOS_ONLY is a list of disk" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The short form of the faults of workers. `make chaos-workers` has hundreds of runs and six workers."""
+"""A small trial of worker faults. `make chaos-workers` has hundreds of runs and six workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from skillrun.extensions.workers.postgres.lease import PostgresLease
 from skillrun.extensions.workers.postgres.migrations import load_migrations, migrate
 from skillrun.extensions.workers.postgres.queue import RunQueue
 from skillrun.extensions.workers.postgres.row import RunRow
-from tests.faults.workers import Size, main, tried
+from tests.faults.workers import Size, main, run_trial
 from tests.servers.postgres import empty
 
 pytestmark = pytest.mark.row("W2")
@@ -19,25 +19,25 @@ pytestmark = pytest.mark.row("W2")
 
 @pytest.mark.slow
 @pytest.mark.allow_hosts(["127.0.0.1"])
-def test_runs_come_to_their_end_whatever_becomes_of_their_workers_and_their_store() -> None:
-    held = tried(Size(runs=6, workers=3, lease=3.0, every=8.0, call=0.02, most=240.0), "8")
-    assert held.wrong == []
-    done = {what: value for what, value, _ in held.table}
-    assert done["runs completed"] + done["runs cancelled"] == 6  # type: ignore[operator]
+def test_runs_complete_despite_failures_of_workers_and_the_store() -> None:
+    result = run_trial(Size(runs=6, workers=3, lease=3.0, every=8.0, call=0.02, most=240.0), "8")
+    assert result.failures == []
+    figures = {name: value for name, value, _ in result.table}
+    assert figures["runs completed"] + figures["runs cancelled"] == 6  # type: ignore[operator]
 
 
-def test_a_size_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_size_that_is_not_a_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main({"CHAOS_RUNS": "many"}) == 2
-    assert "no number" in capsys.readouterr().out
+    assert "invalid size" in capsys.readouterr().out
 
 
-def test_runs_in_flight_on_the_version_before_are_there_after_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was being worked on as the store was brought up to date is taken up again by this version."""
+def test_a_run_of_the_previous_version_can_be_claimed_after_a_migration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is in progress during a migration of the store can be continued by this version."""
     known = load_migrations()
     with empty() as url, closing(Database(url)) as database:
-        with monkeypatch.context() as before:
+        with monkeypatch.context() as patch:
             older = {number: text for number, text in known.items() if number < max(known)}
-            before.setattr("skillrun.extensions.workers.postgres.migrations.load_migrations", lambda: older)
+            patch.setattr("skillrun.extensions.workers.postgres.migrations.load_migrations", lambda: older)
             assert migrate(database) == list(older)
         database.rows(
             "INSERT INTO runs (name, status, request, epoch, lease_until)"

@@ -1,7 +1,7 @@
-"""What is seen from inside a store while workers work on it, and what has to hold of that at the end.
+"""Observes a store while workers use it, and computes what must hold at the end.
 
-Triggers of the test's own note when each record came, in which epoch, and when each run was taken up. A provider's
-server has its own log of what it was asked.
+Database triggers note when each record was written, in which epoch, and when each run was claimed. The server of the
+provider logs its requests.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ from tests.servers import openai
 from tests.servers.wire import Answer, Asked
 
 NAME: Final = re.compile(r"run-\d{4}")
-NONCE: Final = re.compile(r"untrusted-[0-9a-f]{8}")  # made from what it is around
-SIZES: Final = re.compile(
-    rb"^( +[\w ]+): [0-9.]+$", re.MULTILINE
-)  # of prompts, in a summary: the run's name is in them
+NONCE: Final = re.compile(r"untrusted-[0-9a-f]{8}")  # derived from the text that it encloses
+# The sizes of prompts in a summary, which depend on the name of the run.
+SIZES: Final = re.compile(rb"^( +[\w ]+): [0-9.]+$", re.MULTILINE)
 KEY: Final = re.compile(r"Note ([0-9a-f]{12}), and more\.")
-PLAIN: Final = "run-0000"  # stands for the name of any run
+PLAIN: Final = "run-0000"  # replaces the name of any run
 WATCH: Final = """
 CREATE TABLE watched_records (run bigint, seq integer, epoch bigint, at timestamptz DEFAULT clock_timestamp());
 CREATE TABLE watched_epochs (run bigint, epoch bigint, late interval, at timestamptz DEFAULT clock_timestamp());
@@ -64,77 +63,78 @@ _FILES: Final = """
 
 
 class Provider:
-    """Answers by the request alone, whatever the run is called, and keeps when it was asked what."""
+    """A provider whose responses do not depend on the name of the run, with a log of its requests."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.log: list[tuple[float, str, str]] = []
         self._lock = threading.Lock()
 
-    def answer(self, asked: Asked) -> Answer:
-        text = json.dumps([asked.body.get(key) for key in ("instructions", "input")])
-        found = NAME.search(text)
-        assert found is not None, text
-        key = sha256(NONCE.sub("untrusted", text.replace(found[0], PLAIN)).encode()).hexdigest()[:12]
+    def answer(self, request: Asked) -> Answer:
+        text = json.dumps([request.body.get(key) for key in ("instructions", "input")])
+        name = NAME.search(text)
+        assert name is not None, text
+        key = sha256(NONCE.sub("untrusted", text.replace(name[0], PLAIN)).encode()).hexdigest()[:12]
         with self._lock:
-            self.log.append((time.time(), found[0], key))
+            self.log.append((time.time(), name[0], key))
         answer = openai.response(openai.said(f"Note {key}, and more."))
         answer.delay = self.seconds
         return answer
 
-    def at_a_time(self) -> int:
-        """The most calls that were being answered in one moment."""
-        came = [(at, 1) for at, _, _ in self.log]
-        went = [(at + self.seconds, -1) for at, _, _ in self.log]
-        return max(accumulate(step for _, step in sorted(came + went)), default=0)
+    def max_concurrent_calls(self) -> int:
+        """The highest number of concurrent calls."""
+        starts = [(at, 1) for at, _, _ in self.log]
+        ends = [(at + self.seconds, -1) for at, _, _ in self.log]
+        return max(accumulate(step for _, step in sorted(starts + ends)), default=0)
 
-    def asked(self, run: str) -> Counter[str]:
-        """What was asked for a run, and how often."""
+    def requests(self, run: str) -> Counter[str]:
+        """The number of each request of a run."""
         return Counter(key for _, name, key in self.log if name == run)
 
 
-def stale(database: Database) -> int:
-    """How many records came in an epoch that had passed."""
+def stale_records(database: Database) -> int:
+    """The number of records written in a past epoch."""
     return int(database.rows(_STALE)[0][0])
 
 
-def taken_up(database: Database) -> tuple[int, float, float]:
-    """How many runs were taken up whose holder was gone; seconds after the end of its lease: most, and median."""
+def takeovers(database: Database) -> tuple[int, float, float]:
+    """The number of runs claimed from dead workers, and the maximum and median seconds after the lease ended."""
     number, most, median = database.rows(_TAKEN)[0]
     return int(number), float(most), float(median)
 
 
-def asked_again(database: Database, provider: Provider, runs: list[str]) -> tuple[list[str], int]:
-    """The calls that were asked after their reply was committed; and how many only arrived after it.
+def repeated_calls(database: Database, provider: Provider, runs: list[str]) -> tuple[list[str], int]:
+    """The calls repeated after their reply was committed, and the number of calls that only arrived later.
 
-    A call is on record before it goes out. One that its worker had begun before it was stopped arrives once that wakes
-    up, and nobody can call it back: so many requests may come as were on record before the reply, and none is put on
-    record behind it.
+    A call is recorded before it is sent. A call of a stopped worker arrives when the worker wakes up. So the provider
+    may receive as many requests as were recorded before the reply, and none may be recorded after it.
     """
-    came = {(name, seq): at for name, seq, at in database.rows(_COMMITTED)}
+    committed = {(name, seq): at for name, seq, at in database.rows(_COMMITTED)}
     replies: dict[tuple[str, str], float] = {}
     sent: Counter[tuple[str, str]] = Counter()
-    again = []
+    repeated = []
     stored = PostgresStore(database)
     for name in runs:
         if not stored.has(name):
             continue
         journal = stored.open_run(name).journal_snapshot()
-        sendings = [(entry.address, entry.seq) for entry in journal.entries("sent")]
+        sent_entries = [(entry.address, entry.seq) for entry in journal.entries("sent")]
         for entry in journal.entries("reply"):
-            found = KEY.search(entry.body["text"])
-            assert found is not None, entry
-            replies.setdefault((name, found[1]), came[name, entry.seq])
-            of_it = [seq for address, seq in sendings if address == entry.address]
-            sent[name, found[1]] += sum(seq < entry.seq for seq in of_it)
-            again += [
-                f"{name}: {entry.address} is on record as sent behind its reply" for seq in of_it if seq > entry.seq
+            key = KEY.search(entry.body["text"])
+            assert key is not None, entry
+            replies.setdefault((name, key[1]), committed[name, entry.seq])
+            sequence = [seq for address, seq in sent_entries if address == entry.address]
+            sent[name, key[1]] += sum(seq < entry.seq for seq in sequence)
+            repeated += [
+                f"{name}: {entry.address} is recorded as sent after its reply" for seq in sequence if seq > entry.seq
             ]
-    for (name, key), most in sent.items():
-        if provider.asked(name)[key] > most:
-            again.append(f"{name}: {key} came {provider.asked(name)[key]} times, and is {most} times on record")
-    late = sum((name, key) in replies and at > replies[name, key] for at, name, key in provider.log)
-    return again, late
+    for (name, call), recorded in sent.items():
+        if provider.requests(name)[call] > recorded:
+            repeated.append(
+                f"{name}: {call} was received {provider.requests(name)[call]} times, recorded {recorded} times"
+            )
+    late = sum((name, call) in replies and at > replies[name, call] for at, name, call in provider.log)
+    return repeated, late
 
 
 def files(database: Database) -> Mapping[str, Mapping[str, bytes]]:
@@ -146,7 +146,7 @@ def files(database: Database) -> Mapping[str, Mapping[str, bytes]]:
 
 
 def plain(path: str, content: bytes) -> bytes:
-    """A file, but for sizes in which the name of its run counts."""
+    """The content of a file without sizes that depend on the name of the run."""
     return SIZES.sub(rb"\1: -", content) if path.startswith("summaries/") else content
 
 

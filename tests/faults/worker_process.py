@@ -1,8 +1,7 @@
-"""Workers in processes of their own, in little time: `python -m tests.faults.worker_process`.
+"""Starts workers quickly, each in a forked process: `python -m tests.faults.worker_process`.
 
-Everything is imported once; each worker is a fork. A JSON line in for each, its process number out. The clock of a
-worker may be off, by a patched `time.time` and `datetime.now` (nothing of libc is replaced), and its disk be full, by
-`disk.c`.
+Everything is imported once. Each JSON line of input starts a worker, whose process id is printed. Its clock can be
+wrong, with patched `time.time` and `datetime.now`, and its disk can be full, with `disk.c`.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from skillrun.store import checkpoints
 from tests.faults.forks import disk, warm
 
 
-def off_by(seconds: float) -> None:
-    """Have this process's clock be off."""
+def shift_clock(seconds: float) -> None:
+    """Shift the clock of this process."""
     true, ours = time.time, dt.datetime
     time.time = lambda: true() + seconds
 
-    class Off(ours):  # type: ignore[misc, valid-type]
+    class ShiftedDatetime(ours):  # type: ignore[misc, valid-type]
         @classmethod
         def now(cls, tz: dt.tzinfo | None = None) -> Any:
             return ours.now(tz) + dt.timedelta(seconds=seconds)
 
     for module in [*sys.modules.values()]:
         if getattr(module, "datetime", None) is ours:
-            module.datetime = Off  # type: ignore[attr-defined]
+            module.datetime = ShiftedDatetime  # type: ignore[attr-defined]
 
 
-def worker(job: Mapping[str, Any]) -> int:
-    """A worker as the job says; its exit code."""
+def run_worker(job: Mapping[str, Any]) -> int:
+    """Run the worker of a job, and return its exit code."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # once what has begun it is gone
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # when the parent ends
     os.chdir(job["folder"])
     log = os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -51,21 +50,21 @@ def worker(job: Mapping[str, Any]) -> int:
     checkpoints.hook = checkpoints._from_environment()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if job.get("off"):
-        off_by(job["off"])
+        shift_clock(job["off"])
     if job.get("full"):
         disk.arm(job["full"], "", 1, errno.ENOSPC, True, -1)
     return main(job["words"])
 
 
-def begun(job: Mapping[str, Any]) -> int:
+def fork_worker(job: Mapping[str, Any]) -> int:
     number = os.fork()
     if number:
         return number
     code = 70
     try:
-        code = worker(job)
+        code = run_worker(job)
         sys.stdout.flush()
-    except BaseException as error:  # noqa: BLE001 (a child must never go on as its parent)
+    except BaseException as error:  # noqa: BLE001 (a child must never continue as its parent)
         sys.stderr.write(f"Traceback: {error!r}\n")
     finally:
         sys.stderr.flush()
@@ -74,9 +73,9 @@ def begun(job: Mapping[str, Any]) -> int:
 
 if __name__ == "__main__":
     warm()
-    import skillrun.extensions.workers.worker  # noqa: F401 (what a worker imports)
+    import skillrun.extensions.workers.worker  # noqa: F401 (workers import it)
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
-        sys.stdout.write(f"{begun(json.loads(line))}\n")
+        sys.stdout.write(f"{fork_worker(json.loads(line))}\n")
         sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""A project, a run of it that nothing disturbs, and what has to hold of one that something does.
+"""A project, an undisturbed run of it, and the checks for a disturbed run.
 
-A run has two legs: from its beginning to a form that a person fills in, and from there to its end.
+A run has two legs: from its start to a form for the user, and from there to its end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from skillrun.store.local.journal import read_journal
 from skillrun.syntax.diagnostics import SkillrunError
-from tests.faults.processes import Done, Forks
+from tests.faults.processes import CommandResult, Forks
 
 PROJECT: Final = Path(__file__).with_name("project")
 NAME: Final = "run"
@@ -29,14 +29,14 @@ RESUME: Final = ("resume", NAME)
 LEGS: Final = ("begin", "resume")
 FORM: Final = "QUESTIONS.md"
 STATUS: Final = {0: "completed", 1: "failed", 75: "waiting", 130: "interrupted"}
-MOST: Final = 4  # commands until a run has ended once nothing fails any more
+MOST: Final = 4  # commands needed to finish a run without further faults
 
 Files = Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call as it was sent; `failed` is the file that the disk had failed for by then."""
+    """A sent call; `failed` is the file for which the disk had failed by then."""
 
     address: str
     fingerprint: str
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass
 class Leg:
-    """What an undisturbed process does: the operations on its disk, its checkpoints, its seconds."""
+    """The disk operations, checkpoints and seconds of an undisturbed process."""
 
     operations: list[str]
     points: list[str]
@@ -58,23 +58,23 @@ class Leg:
 
 @dataclass
 class World:
-    """One project at one place, and the commands that are typed in it."""
+    """A project in a folder, and the commands run in it."""
 
     place: Path
     forks: Forks
     model: str = "scripted:x"
-    more: Mapping[str, Any] = field(default_factory=dict)  # of every job
-    written: Sequence[tuple[str, str]] = ()  # files of the project, by name
+    options: Mapping[str, Any] = field(default_factory=dict)  # of every job
+    extra_files: Sequence[tuple[str, str]] = ()  # names and texts of project files
     legs: dict[str, Leg] = field(default_factory=dict)
-    whole: Files = field(init=False)
-    asked: Counter[tuple[str, str]] = field(init=False)
+    expected_files: Files = field(init=False)
+    expected_calls: Counter[tuple[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.project, self.calls = self.place / "project", self.place / "calls"
         self.runs, self.bases = self.project / "runs", self.place / "bases"
         self.folder = self.runs / NAME
         shutil.copytree(PROJECT, self.project)
-        for name, text in self.written:
+        for name, text in self.extra_files:
             (self.project / name).write_text(text)
         for leg, words, code in (("begin", BEGIN, 75), ("resume", RESUME, 0)):
             points, operations = self.place / f"{leg}.points", self.place / f"{leg}.operations"
@@ -83,44 +83,47 @@ class World:
                 "disk": {"below": str(self.runs), "log": str(operations)},
             }
             started = perf_counter()
-            done = self.typed(*words, **fault)
-            assert done.code == code, done
+            result = self.skillrun(*words, **fault)
+            assert result.code == code, result
             log = operations.read_text().splitlines() if operations.exists() else []
             reached = [point for point in points.read_text().splitlines() if ".new: " not in point]  # the user's key
             self.legs[leg] = Leg(log, reached, perf_counter() - started)
             if leg == "begin":
                 self.fill_in()
                 shutil.copytree(self.runs, self.bases / "resume")
-        self.whole = files(self.folder)
-        self.asked = Counter(call.key for call in self.sent())
+        self.expected_files = files(self.folder)
+        self.expected_calls = Counter(call.key for call in self.sent())
 
     def start(self, base: str) -> None:
-        """Everything as it is before a leg (`begin`: nothing; `resume`: a run that waits, with its form filled in), or
-        as a killed process has left it (`killed`)."""
+        """Restore the state before a leg, or after a killed process.
+
+        `begin` is empty, `resume` is a waiting run with a filled-in form, `killed` is a run of a killed process.
+        """
         shutil.rmtree(self.runs, ignore_errors=True)
         if base != "begin":
             shutil.copytree(self.base(base), self.runs)
         self.calls.unlink(missing_ok=True)
 
     def base(self, name: str) -> Path:
-        """The runs as they are at such a start."""
+        """The folder with the runs of a base."""
         folder = self.bases / name
         if not folder.exists():
             self.start("begin")
             middle = len(self.legs["begin"].points) * 3 // 4
-            done = self.typed(*BEGIN, environment={"SKILLRUN_KILL_AT": str(middle)})
-            assert done.code == -signal.SIGKILL, done
+            result = self.skillrun(*BEGIN, environment={"SKILLRUN_KILL_AT": str(middle)})
+            assert result.code == -signal.SIGKILL, result
             self.runs.rename(folder)
         return folder
 
-    def typed(self, *words: str, **fault: Any) -> Done:
-        """A command line, and what became of it under a fault; with nothing else running."""
-        return self.at_once([words], **fault)[0]
+    def skillrun(self, *words: str, **fault: Any) -> CommandResult:
+        """Run a command line with a fault."""
+        return self.run_concurrently([words], **fault)[0]
 
-    def at_once(self, commands: Sequence[Sequence[str]], **fault: Any) -> list[Done]:
-        """Command lines that are typed at the same time."""
-        environment = {"SKILLRUN_MODEL": self.model, **self.more.get("environment", {}), **fault.pop("environment", {})}
-        return self.forks.run(self.project, self.calls, commands, {**self.more, **fault, "environment": environment})
+    def run_concurrently(self, commands: Sequence[Sequence[str]], **fault: Any) -> list[CommandResult]:
+        """Run command lines concurrently with a fault."""
+        environment = self.options.get("environment", {}) | fault.pop("environment", {})
+        job = {**self.options, **fault, "environment": {"SKILLRUN_MODEL": self.model, **environment}}
+        return self.forks.run(self.project, self.calls, commands, job)
 
     def fill_in(self) -> None:
         form = self.folder / FORM
@@ -128,16 +131,16 @@ class World:
         form.write_text(re.sub(r"(Q2.*Answer:)$", r"\1 It is warm.", text.rstrip("\n"), flags=re.DOTALL) + "\n")
 
     def sent(self) -> list[Call]:
-        """The calls that have reached a model, oldest first."""
+        """The calls that reached a model, oldest first."""
         return [Call(*line.split()) for line in self.calls.read_text().splitlines()] if self.calls.exists() else []
 
     def failed(self) -> str:
-        """The first file that the disk has failed for in the last command."""
+        """The first file for which the disk failed in the last command."""
         place = self.calls.with_name(f"{self.calls.name}.failed")
         return place.read_text() if place.exists() else ""
 
     def answered(self, most: float = math.inf) -> set[tuple[str, str]]:
-        """The calls whose answer the journal has, among its first records."""
+        """The calls whose reply or failure is among the first records of the journal."""
         if not (self.folder / ".run" / "journal.db").exists():
             return set()
         with closing(read_journal(self.folder)) as journal:
@@ -145,82 +148,88 @@ class World:
             return {(entry.address, entry.fingerprint) for entry in found if entry.seq <= most}
 
     def acknowledged(self) -> set[tuple[str, str]]:
-        """The calls whose answer the journal has for good: the process went on only after it was witnessed. What was
-        committed as the process died is in the log alone, where a wrong bit is the end of it, as after a power cut."""
+        """The calls with a witnessed reply, which the process waited for.
+
+        Records committed when the process died are only in the log, where a flipped bit destroys them like a power cut.
+        """
         return self.answered(int((self.folder / ".run" / "witness").read_bytes().split()[0]))
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Every artifact and summary, of all rounds."""
+    """The artifacts and summaries of all rounds."""
     paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     return {name: path.read_bytes() for name, path in paths.items() if name != "state.md" and name[:5] != ".run/"}
 
 
-def kept(folder: Path) -> dict[str, bytes]:
-    """Every file of a run with its content."""
+def read_files(folder: Path) -> dict[str, bytes]:
+    """All files of a run."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def no_bug(done: Done) -> None:
-    """However a command ends, it is no traceback, and no bug."""
-    assert done.code != 3, done
-    assert "Traceback" not in done.said, done
-    assert "this is a bug" not in done.said, done
-    assert done.code in (*STATUS, 2, -signal.SIGKILL), done
+def assert_no_crash(result: CommandResult) -> None:
+    """Check that a command did not crash."""
+    assert result.code != 3, result
+    assert "Traceback" not in result.output, result
+    assert "this is a bug" not in result.output, result
+    assert result.code in (*STATUS, 2, -signal.SIGKILL), result
 
 
-def shown(world: World) -> str:
-    """The status that `show` tells, or "" where it knows no such run; it changes nothing."""
-    before = kept(world.folder)
-    done = world.typed("show", NAME, "--json")
-    no_bug(done)
-    assert kept(world.folder) == before, "`show` has changed the run"
-    if done.code:
-        assert done.code in (1, 2), done
-        assert done.err.startswith("error: "), done
+def shown_status(world: World) -> str:
+    """The status in the output of `show`, which changes no file; "" if the run does not exist."""
+    before = read_files(world.folder)
+    result = world.skillrun("show", NAME, "--json")
+    assert_no_crash(result)
+    assert read_files(world.folder) == before, "`show` changed the run"
+    if result.code:
+        assert result.code in (1, 2), result
+        assert result.err.startswith("error: "), result
         return ""
-    return str(json.loads(done.out)["status"])
+    return str(json.loads(result.out)["status"])
 
 
-def told_true(world: World, done: Done, before: str = "", *, torn: bool = False, same: bool = True) -> None:
-    """What is shown of a run is what the last command ended with, or what was shown before where it began nothing.
+def assert_status_is_true(
+    world: World, result: CommandResult, before: str = "", *, torn: bool = False, same: bool = True
+) -> None:
+    """Check that the shown_status status matches the last command, or is `before` if the command did not start the run.
 
-    `torn`: its state could not be written any more.
+    `torn`: the state could not be written.
     """
-    status = shown(world)
-    begun = "starting run in" in done.out or "resuming run in" in done.out
-    if status == "completed" or done.code == 0:
-        assert status == "completed", f"{status}: {done}"
-        assert not same or files(world.folder) == world.whole, f"completed, and it is not: {done}"
-    elif done.code < 0:
-        assert status in ("interrupted", "waiting", ""), f"{status}: {done}"
+    status = shown_status(world)
+    has_started = "starting run in" in result.out or "resuming run in" in result.out
+    if status == "completed" or result.code == 0:
+        assert status == "completed", f"{status}: {result}"
+        assert not same or files(world.folder) == world.expected_files, f"not completed as reported: {result}"
+    elif result.code < 0:
+        assert status in ("interrupted", "waiting", ""), f"{status}: {result}"
     elif torn:
-        assert status in ("interrupted", "failed", "waiting", ""), f"{status}: {done}"
-    elif not begun:
-        assert status == before, f"{status}: {done}"
+        assert status in ("interrupted", "failed", "waiting", ""), f"{status}: {result}"
+    elif not has_started:
+        assert status == before, f"{status}: {result}"
     elif (world.folder / "state.md").exists():
-        assert status == STATUS[done.code], f"{status}: {done}"
+        assert status == STATUS[result.code], f"{status}: {result}"
 
 
-def goes_on(world: World, answered: set[tuple[str, str]], *words: str, same: bool = True) -> None:
-    """Once nothing fails any more, the run comes to its end, with the `same` files as if nothing had been; nothing that
-    was answered is asked again. `words` are more of the command."""
+def assert_run_finishes(world: World, answered: set[tuple[str, str]], *words: str, same: bool = True) -> None:
+    """Check that the run finishes without further faults and repeats no answered call.
+
+    With `same`, its files equal those of an undisturbed run. `words` are additional arguments.
+    """
     before = len(world.sent())
-    done: list[Done] = []
+    results: list[CommandResult] = []
     budget: list[str] = []
-    while not done or (done[-1].code != 0 and len(done) < MOST):
-        done.append(world.typed(*(RESUME if (world.folder / "state.md").exists() else BEGIN), *words, *budget))
-        no_bug(done[-1])
-        raised = re.search(r"--budget [^ `]+", done[-1].said)  # a provider that counts too much has spent it
+    while not results or (results[-1].code != 0 and len(results) < MOST):
+        results.append(world.skillrun(*(RESUME if (world.folder / "state.md").exists() else BEGIN), *words, *budget))
+        assert_no_crash(results[-1])
+        raised = re.search(r"--budget [^ `]+", results[-1].output)  # the provider may have reported too many tokens
         budget = raised[0].split() if raised is not None else []
-        if done[-1].code == 75 and (world.folder / FORM).exists():
+        if results[-1].code == 75 and (world.folder / FORM).exists():
             world.fill_in()
-    assert done[-1].code == 0, "\n".join(map(str, done))
-    again = [call for call in world.sent()[before:] if call.key in answered]
-    assert not again, f"answered before, and asked again: {again}"
+    assert results[-1].code == 0, "\n".join(map(str, results))
+    repeated = [call for call in world.sent()[before:] if call.key in answered]
+    assert not repeated, f"answered calls repeated: {repeated}"
     if same:
-        assert differences(files(world.folder), world.whole) == [], "\n".join(map(str, done))
-    status = shown(world)
+        assert differences(files(world.folder), world.expected_files) == [], "\n".join(map(str, results))
+    status = shown_status(world)
     assert status == "completed", status
 
 
@@ -232,21 +241,21 @@ def differences(found: Files, expected: Files) -> list[str]:
     ]
 
 
-def sent_once(world: World) -> None:
-    """All that was ever sent is what an undisturbed run sends, and nothing but what got lost more than once."""
-    extra = {call.key for call in world.sent()} - set(world.asked)
-    assert not extra, f"asked, and an undisturbed run does not: {extra}"
+def assert_no_extra_calls(world: World) -> None:
+    """Check that every call is also a call of the undisturbed run."""
+    extra = {call.key for call in world.sent()} - set(world.expected_calls)
+    assert not extra, f"calls that an undisturbed run does not make: {extra}"
 
 
-def readable(world: World) -> set[tuple[str, str]]:
-    """The calls whose answer the journal has; a journal is never left so that it cannot be read."""
+def recorded_calls(world: World) -> set[tuple[str, str]]:
+    """The calls whose reply or failure is in the journal, which must be recorded_calls."""
     try:
         return world.answered()
     except SkillrunError as error:
         raise AssertionError(f"the journal cannot be read: {error}; {error.next_step}") from error
 
 
-def some(items: Iterable[str], most: int) -> list[str]:
-    """Some of many, evenly."""
-    found = list(items)
-    return found if len(found) <= most else [found[at * len(found) // most] for at in range(most)]
+def pick(items: Iterable[str], most: int) -> list[str]:
+    """At most `most` items, evenly spaced."""
+    pool = list(items)
+    return pool if len(pool) <= most else [pool[at * len(pool) // most] for at in range(most)]

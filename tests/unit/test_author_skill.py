@@ -1,6 +1,6 @@
-"""The Agent Skill for authors: in the format of such skills, right in what it shows, its tables the program's own.
+"""The Agent Skill for authors has the Agent Skills format, and its references match the manual and the program.
 
-`SKILLRUN_UPDATE_DOCS=1` writes its references anew, to be read in the diff.
+`SKILLRUN_UPDATE_DOCS=1` regenerates the references; review the diff.
 """
 
 import os
@@ -24,34 +24,34 @@ TEXT = (SKILL / "SKILL.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_a_reference_is_what_the_tables_and_the_manual_say(name: str) -> None:
+def test_a_reference_matches_the_tables_and_the_manual(name: str) -> None:
     text = REFERENCES[name]()
     if UPDATE:
         (SKILL / "references" / name).write_text(text, encoding="utf-8")
     assert (SKILL / "references" / name).read_text(encoding="utf-8") == text
-    assert "](" not in re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL), "it stands alone"
+    assert "](" not in re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL), "a reference has no links"
 
 
-def test_it_has_the_format_of_agent_skills() -> None:
+def test_the_skill_has_the_agent_skills_format() -> None:
     problems = Problems()
     source = read_source(SKILL / "SKILL.md", "SKILL.md", problems)
     assert source is not None
     document = parse_document(source, problems)
     assert list(problems) == []
     assert document is not None
-    front = to_plain(document.frontmatter)
-    assert set(front) <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
-    assert front["name"] == SKILL.name
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", front["name"])
-    assert 0 < len(front["description"]) <= 1024
-    assert 0 < len(front["compatibility"]) <= 500
+    frontmatter = to_plain(document.frontmatter)
+    assert set(frontmatter) <= {"name", "description", "license", "compatibility", "metadata", "allowed-tools"}
+    assert frontmatter["name"] == SKILL.name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", frontmatter["name"])
+    assert 0 < len(frontmatter["description"]) <= 1024
+    assert 0 < len(frontmatter["compatibility"]) <= 500
     assert len(TEXT.splitlines()) < 500
-    assert len(TEXT) / 4 < 5000, "what is loaded whole is short"
-    named = set(re.findall(r"\(references/([\w-]+\.md)\)", TEXT))
-    assert named == set(REFERENCES) == {path.name for path in (SKILL / "references").iterdir()}
+    assert len(TEXT) / 4 < 5000, "the whole file is loaded, so it is short"
+    linked = set(re.findall(r"\(references/([\w-]+\.md)\)", TEXT))
+    assert linked == set(REFERENCES) == {path.name for path in (SKILL / "references").iterdir()}
 
 
-def test_it_names_every_verb_and_the_tables_have_every_filter() -> None:
+def test_the_skill_names_every_verb_and_the_expressions_page_every_filter() -> None:
     assert [verb for verb in VERBS if f"`{verb}`" not in TEXT] == []
     assert [name for name in RESERVED if f"`{name}`" not in TEXT] == []
     expressions = REFERENCES["expressions.md"]()

@@ -1,4 +1,4 @@
-"""What the benchmark computes itself: targets, repetitions, and what a cache of prefixes would serve."""
+"""The computations of the benchmark: targets, repetitions, and the share of input that a prefix cache would serve."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ from skillrun.models.messages import Block, Message, Request
 
 
 @given(st.text("ab", max_size=40), st.text("ab", max_size=40))
-def test_two_texts_share_their_longest_common_beginning(one: str, other: str) -> None:
+def test_two_texts_share_their_longest_common_prefix(one: str, other: str) -> None:
     length = plans.shared(one, other)
     assert one[:length] == other[:length]
     assert one[: length + 1] != other[: length + 1] or length == min(len(one), len(other))
 
 
-def test_the_ideal_cache_serves_what_has_been_sent_before() -> None:
-    async def cached(*tasks: str) -> list[int]:
+def test_the_ideal_cache_serves_input_that_was_sent_before() -> None:
+    async def cached_tokens(*tasks: str) -> list[int]:
         model = plans.Ideal()
         return [(await model.send(request(task), "plan/a")).usage.cache_read for task in tasks]
 
     def request(task: str) -> Request:
         return Request("scripted:x", (Block("Be exact. " * 50),), (Message("user", (Block(task),)),), 900)
 
-    first, other, again = asyncio.run(cached("Write a plan.", "Judge a plan.", "Write a plan."))
-    assert first == 0 < other < again
+    first, other, repeated = asyncio.run(cached_tokens("Write a plan.", "Judge a plan.", "Write a plan."))
+    assert first == 0 < other < repeated
 
 
 @pytest.mark.slow
-def test_a_plan_is_measured_as_it_runs(tmp_path: Path) -> None:
-    found = asyncio.run(plans.plan("rapid", 1, tmp_path, embedded=False))
-    assert (found["status"], found["calls"], found["rounds"]) == ("completed", 15, 1)
-    assert 0 < found["cached"] < found["input"]
+def test_a_plan_run_is_measured(tmp_path: Path) -> None:
+    figures = asyncio.run(plans.plan("rapid", 1, tmp_path, embedded=False))
+    assert (figures["status"], figures["calls"], figures["rounds"]) == ("completed", 15, 1)
+    assert 0 < figures["cached"] < figures["input"]
 
 
 @pytest.mark.slow
-def test_the_modes_of_several_models_are_measured_alike(tmp_path: Path) -> None:
-    for mode, least in zip(plans.SEVERAL, (2, 6, 8), strict=True):
+def test_modes_with_several_models_are_measured_the_same_way(tmp_path: Path) -> None:
+    for mode, min_calls in zip(plans.SEVERAL, (2, 6, 8), strict=True):
         (tmp_path / mode).mkdir()
-        found = asyncio.run(plans.plan(mode, 1, tmp_path / mode, embedded=False))
-        assert found["status"] == "completed", found["reason"]
-        assert found["calls"] >= least + found["rounds"] - 1
+        figures = asyncio.run(plans.plan(mode, 1, tmp_path / mode, embedded=False))
+        assert figures["status"] == "completed", figures["reason"]
+        assert figures["calls"] >= min_calls + figures["rounds"] - 1
 
 
 @pytest.mark.slow
 @pytest.mark.row("D9")
 @pytest.mark.parametrize("kind", ["fresh", "persistent"])
-def test_both_kinds_of_a_design_session_take_the_same_course(tmp_path: Path, kind: str) -> None:
-    found = asyncio.run(sessions.session(kind, 1, tmp_path, plans.Ideal()))
-    assert (found["status"], found["reason"]) == ("completed", "")
-    assert (found["calls"], found["rounds"]) == (6, 3)
-    assert (found["saved"] > 0) is (kind == "persistent")
-    assert 0 < found["read anew"] < found["input"]
+def test_both_kinds_of_design_session_make_the_same_calls(tmp_path: Path, kind: str) -> None:
+    figures = asyncio.run(sessions.session(kind, 1, tmp_path, plans.Ideal()))
+    assert (figures["status"], figures["reason"]) == ("completed", "")
+    assert (figures["calls"], figures["rounds"]) == (6, 3)
+    assert (figures["saved"] > 0) is (kind == "persistent")
+    assert 0 < figures["read anew"] < figures["input"]
 
 
 @pytest.mark.finding("NC6")
-def test_after_a_failure_and_after_an_edit_one_of_the_parallel_calls_is_made(tmp_path: Path) -> None:
+def test_after_a_failure_or_an_edit_only_the_affected_parallel_call_is_made(tmp_path: Path) -> None:
     calls = Calls(calls=5, delay=0, reply="", folder=tmp_path, fail=2)
     with pytest.raises(CallFailed):
         asyncio.run(ours.again(calls))
@@ -78,26 +78,26 @@ def test_after_a_failure_and_after_an_edit_one_of_the_parallel_calls_is_made(tmp
     assert edited.asked == [3]
 
 
-def test_an_outdated_reply_is_noticed() -> None:
+def test_an_outdated_reply_is_detected() -> None:
     edited = Calls(calls=2, delay=0, reply="", folder=Path(), edit=1)
     with pytest.raises(SystemExit, match="in one word"):
         edited.check(["Reply to: Answer question 0.", "Reply to: Answer question 1."])
 
 
 @pytest.mark.parametrize(("value", "sign"), [(61.0, "✓"), (59.0, "✗")])
-def test_a_target_may_be_the_least_that_is_wanted(value: float, sign: str) -> None:
+def test_a_target_can_be_a_minimum(value: float, sign: str) -> None:
     figure = Figure("share", "%", (Target(60, "a", least=True),))
     work = Work("w", "A work", (Subject("a", ()),), (figure,), lambda _subject: {"share": value})
     assert f"    {sign} target: a at least 60: {value:.3g}" in lines(measure(work, 1))
 
 
-def test_each_repetition_has_a_seed_and_one_that_fails_stops_no_other() -> None:
-    def one(subject: Subject) -> dict[str, float]:
+def test_each_repetition_has_its_own_seed_and_a_failure_does_not_stop_the_others() -> None:
+    def run_subject(subject: Subject) -> dict[str, float]:
         if subject.seed == 2:
             raise SubjectFailed("out of luck")
         return {"share": float(subject.seed)}
 
-    work = Work("w", "A work", (Subject("a", ()),), (Figure("share", "%"),), one, seeded=True)
+    work = Work("w", "A work", (Subject("a", ()),), (Figure("share", "%"),), run_subject, seeded=True)
     results = measure(work, 3)
     assert results.values == {"share": {"a": [1.0, 3.0]}}
     assert results.failures == {"a, seed 2": "out of luck"}

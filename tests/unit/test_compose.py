@@ -1,4 +1,4 @@
-"""`compose.yaml` and the Dockerfile say what the program takes, and start it without rights."""
+"""`compose.yaml` and the Dockerfile use valid commands and run the program without privileges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPOSE: Any = yaml.safe_load((TOP / "compose.yaml").read_text(encoding="utf-8")
 
 @pytest.mark.row("W2")
 @pytest.mark.parametrize("service", ["migrate", "worker"])
-def test_its_commands_are_those_of_the_program(service: str) -> None:
+def test_compose_commands_are_valid_for_the_command_line(service: str) -> None:
     arguments = list(COMPOSE["services"][service]["command"])
     context = click.Context(skillrun)
     command: click.Command | None = skillrun
@@ -28,7 +28,7 @@ def test_its_commands_are_those_of_the_program(service: str) -> None:
 
 
 @pytest.mark.row("W2")
-def test_there_are_two_workers_that_begin_once_the_store_is_one() -> None:
+def test_two_workers_start_after_the_migration() -> None:
     worker = COMPOSE["services"]["worker"]
     assert worker["deploy"]["replicas"] == 2
     assert worker["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
@@ -37,11 +37,11 @@ def test_there_are_two_workers_that_begin_once_the_store_is_one() -> None:
 
 
 @pytest.mark.row("W2")
-def test_the_image_runs_as_a_user_without_rights_and_has_the_sources_it_is_built_of() -> None:
+def test_the_image_runs_as_an_unprivileged_user_and_contains_its_sources() -> None:
     lines = (TOP / "Dockerfile").read_text(encoding="utf-8").splitlines()
     users = [line.split()[1] for line in lines if line.startswith("USER ")]
     assert users == ["10001:10001"]
-    kept = {line[1:] for line in (TOP / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    included = {line[1:] for line in (TOP / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     library = {"workflows", "skills", "roles", "config", "starters"}
-    assert kept >= {"pyproject.toml", "README.md", "LICENSE", "engine"} | library
-    assert all((TOP / name).exists() for name in kept)
+    assert included >= {"pyproject.toml", "README.md", "LICENSE", "engine"} | library
+    assert all((TOP / name).exists() for name in included)

@@ -13,19 +13,19 @@ import pytest
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 
 
-def test_sockets_are_closed() -> None:
+def test_sockets_are_blocked() -> None:
     with pytest.warns(UserWarning, match="socket"), pytest.raises(RuntimeError, match="socket"):
         socket.create_connection(("127.0.0.1", 9))
 
 
-def test_home_is_empty_and_keys_are_gone(home: Path) -> None:
+def test_home_is_empty_and_no_keys_are_set(home: Path) -> None:
     assert Path.home() == home
     assert list(home.iterdir()) == []
     assert not [name for name in os.environ if name.endswith("_API_KEY")]
 
 
 def run_pytest(folder: Path, source: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process on one test file that stands under the suite's own conftest."""
+    """Run pytest in a subprocess on one test file with the suite's own conftest."""
     tests = folder / "tests"
     tests.mkdir()
     shutil.copy(CONFTEST, tests)
@@ -45,7 +45,7 @@ def run_pytest(folder: Path, source: str, *options: str, **environment: str) -> 
         ("finding('Z1')", "finding('Z1',) names no finding; allowed: ids such as 'FZ1'"),
     ],
 )
-def test_a_marker_that_names_nothing_stops_the_run(mark: str, message: str, tmp_path: Path) -> None:
+def test_an_invalid_marker_id_stops_the_run(mark: str, message: str, tmp_path: Path) -> None:
     run = run_pytest(tmp_path, f"import pytest\n\n@pytest.mark.{mark}\ndef test_nothing(): pass\n")
     assert run.returncode == pytest.ExitCode.USAGE_ERROR
     assert message in run.stdout + run.stderr
@@ -79,14 +79,14 @@ def burn() -> None:
         pass
 
 @pytest.fixture(scope="module")
-def of_module() -> None:
+def module_fixture() -> None:
     burn()
 
 @pytest.fixture(scope="session")
-def of_session() -> None:
+def session_fixture() -> None:
     burn()
 
-def test_with_expensive_shared_fixtures(of_module, of_session): pass
+def test_with_expensive_shared_fixtures(module_fixture, session_fixture): pass
 
 def test_that_burns(): burn()
 

@@ -1,4 +1,4 @@
-"""The readme and the manual of the language: their examples are valid, and nothing of the language is missing."""
+"""The README and the language manual: their examples are valid, and every part of the language is documented."""
 
 import re
 from pathlib import Path
@@ -46,42 +46,42 @@ def test_the_examples_make_a_project_without_problems(page: Path, tmp_path: Path
 
 
 @pytest.mark.finding("NC6")
-def test_the_file_of_a_block_is_named_above_it() -> None:
-    """Most viewers do not show the line that opens a block."""
-    named = 0
+def test_the_file_name_of_a_code_block_is_in_the_paragraph_above_it() -> None:
+    """Most viewers do not show the info string of a code block."""
+    count = 0
     for page in (README, *(TOP / "docs").rglob("*.md")):
         text = page.read_text(encoding="utf-8")
         for block in re.finditer(r"^`{3,}\w+ .*?file=(\S+)", text, re.MULTILINE):
             paragraph = text[: block.start()].rstrip().rpartition("\n\n")[2]
             assert f"`{block[1]}`" in paragraph, f"{page.name}: {block[1]}"
-            named += 1
-    assert named > 50
+            count += 1
+    assert count > 50
 
 
 def test_the_readme_is_short() -> None:
-    """Of its words, those in examples, links and pictures count as well."""
+    """Words in examples, links and pictures count too."""
     assert len(README.read_text(encoding="utf-8").split()) <= 1200
 
 
 @pytest.mark.finding("NC13")
 def test_each_command_is_in_the_overview_once() -> None:
     text = (TOP / "docs" / "commands.md").read_text(encoding="utf-8")
-    named = re.findall(r"\[`(\w+)`\]\(reference/commands\.md#\1\)", text)
-    assert sorted(named) == sorted(COMMANDS)
+    linked = re.findall(r"\[`(\w+)`\]\(reference/commands\.md#\1\)", text)
+    assert sorted(linked) == sorted(COMMANDS)
 
 
 @pytest.mark.finding("NC6")
-def test_the_readme_and_the_page_about_it_show_the_same_comparison() -> None:
-    def rows(page: Path, *unused: int) -> list[list[str]]:
+def test_the_readme_and_the_comparison_page_show_the_same_table() -> None:
+    def rows(page: Path, *skipped_columns: int) -> list[list[str]]:
         lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
-        found = [line.strip("| ").split(" | ") for line in lines if re.search(r"\| \d+ \|$", line)]
-        return [[cell for number, cell in enumerate(cells) if number not in unused] for cells in found]
+        data_rows = [line.strip("| ").split(" | ") for line in lines if re.search(r"\| \d+ \|$", line)]
+        return [[cell for number, cell in enumerate(cells) if number not in skipped_columns] for cells in data_rows]
 
     assert rows(README) == rows(TOP / "docs" / "comparison.md", 1)
     assert len(rows(README)) == 4
 
 
-def test_every_snippet_of_steps_can_be_parsed(tmp_path: Path) -> None:
+def test_every_step_snippet_parses(tmp_path: Path) -> None:
     snippets = _STEPS.findall(MANUAL.read_text(encoding="utf-8"))
     assert len(snippets) >= len(VERBS)
     for snippet in snippets:
@@ -94,8 +94,8 @@ def test_every_snippet_of_steps_can_be_parsed(tmp_path: Path) -> None:
         document = parse_document(source, problems)
         assert document is not None
         parse_phase(document, "phase", problems)
-        found = [problem for problem in problems if problem.code != "unused-section"]
-        assert [render_problem(problem) for problem in found] == [], snippet
+        reported = [problem for problem in problems if problem.code != "unused-section"]
+        assert [render_problem(problem) for problem in reported] == [], snippet
 
 
 def _words(texts: list[str]) -> set[str]:
@@ -103,7 +103,7 @@ def _words(texts: list[str]) -> set[str]:
 
 
 def test_the_manual_names_every_verb_key_filter_function_and_test() -> None:
-    """In inline code; a verb also has a heading of its own."""
+    """Names are in inline code; a verb also has its own heading."""
     text = MANUAL.read_text(encoding="utf-8")
     code = _words(re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text))
     keys = {key for tables in (*KINDS.values(), PHASE_USE_KEYS, ROW_KEYS, REFERENCE_KEYS, STEP_KEYS) for key in tables}
@@ -116,7 +116,7 @@ def test_the_manual_names_every_verb_key_filter_function_and_test() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_the_table_of_a_verb_has_its_keys_and_no_other(verb: str) -> None:
+def test_the_table_of_a_verb_has_exactly_its_keys(verb: str) -> None:
     section = (
         MANUAL.read_text(encoding="utf-8").partition(f"\n### {verb}\n")[2].partition("\n## ")[0].partition("\n### ")[0]
     )
@@ -125,20 +125,20 @@ def test_the_table_of_a_verb_has_its_keys_and_no_other(verb: str) -> None:
         assert _first_cells(table[0]) == {verb, *VERBS[verb].keys}
 
 
-def test_the_tables_of_types_and_of_what_a_field_has_are_whole() -> None:
+def test_the_tables_of_types_and_field_keys_are_complete() -> None:
     text = MANUAL.read_text(encoding="utf-8").partition("\n## Inputs, state and outputs\n")[2].partition("\n## ")[0]
-    types, head, keys = text.partition("| key of the long form | |")
+    types, header, keys = text.partition("| key of the long form | |")
     assert _first_cells(types) == set(TYPES)
-    assert _first_cells(head + keys) == set(FIELD_KEYS)
+    assert _first_cells(header + keys) == set(FIELD_KEYS)
 
 
 def _first_cells(text: str) -> set[str]:
-    """The words in inline code that begin the rows of a table."""
+    """Return the words in inline code in the first cells of a table."""
     return _words([code for row in _rows(text) for code in row.split(" | ")[0].split("`")[1::2]])
 
 
-def test_the_manual_has_a_row_for_each_filter_and_function() -> None:
-    """As its entry says it, and no other row; Jinja's filters stand in rows by what they are for."""
+def test_the_manual_has_one_row_for_each_filter_and_function() -> None:
+    """Rows have the text of the vocabulary; Jinja's filters are grouped by purpose."""
     _, _, text = MANUAL.read_text(encoding="utf-8").partition("The project's own:\n")
     own, _, rest = text.partition("Jinja's, eager")
     assert sorted(_rows(own)) == sorted(builtin.manual_row for builtin in BUILTINS.values() if not builtin.group)
@@ -151,5 +151,5 @@ def test_the_manual_has_a_row_for_each_filter_and_function() -> None:
 
 
 def _rows(text: str) -> list[str]:
-    """The rows of a table, without its head."""
+    """Return the rows of a table, without its header."""
     return [line for line in text.splitlines() if line.startswith("| ")][2:]

@@ -1,4 +1,4 @@
-"""How an extra is installed: the hint goes by where the program came from, and no text installs it by its bare name."""
+"""Installing an extra: the hint depends on the origin of the program, and no text installs it by its bare name."""
 
 import json
 import re
@@ -14,7 +14,7 @@ import pytest
 
 from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict
 
-Install = Callable[[dict[str, Any] | None], None]
+InstallFrom = Callable[[dict[str, Any] | None], None]
 
 ROOT: Final = Path(__file__).parents[2]
 CHECKOUT: Final = "in a checkout of skillrun, `pip install '.[editor]'`"
@@ -26,13 +26,13 @@ REQUIREMENT: Final = re.compile(r"skillrun(?:[-_.]workflows)?(?:\[.*)?(?:[=<>!~]
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, the only one that distributions are looked for in."""
+    """An empty folder, the only one that is searched for distributions."""
     folder = tmp_path / "site-packages"
     monkeypatch.setattr(sys, "path", [str(folder)])
     return folder
 
 
-def install(site: Path, name: str, **files: str) -> None:
+def add_distribution(site: Path, name: str, **files: str) -> None:
     """Install a distribution that consists of its metadata."""
     folder = site / f"{name.replace('-', '_')}-0.1.0.dist-info"
     folder.mkdir(parents=True)
@@ -42,75 +42,75 @@ def install(site: Path, name: str, **files: str) -> None:
 
 
 @pytest.fixture
-def installed(site: Path) -> Install:
-    """A function that makes this the one installed distribution, with these contents of `direct_url.json`."""
+def install_from(site: Path) -> InstallFrom:
+    """Return a function that installs the program with the given contents of `direct_url.json`."""
 
-    def install_from(origin: dict[str, Any] | None) -> None:
-        install(site, DISTRIBUTION, **{} if origin is None else {"direct_url.json": json.dumps(origin)})
+    def add(origin: dict[str, Any] | None) -> None:
+        add_distribution(site, DISTRIBUTION, **{} if origin is None else {"direct_url.json": json.dumps(origin)})
 
-    return install_from
+    return add
 
 
-def test_the_distribution_has_the_name_that_the_program_looks_for() -> None:
+def test_the_distribution_has_the_expected_name() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
 
 
-def test_an_extra_of_an_editable_install_comes_from_its_folder(installed: Install, tmp_path: Path) -> None:
+def test_an_extra_of_an_editable_install_comes_from_its_folder(install_from: InstallFrom, tmp_path: Path) -> None:
     folder = tmp_path / "my checkout"
     folder.mkdir()
-    installed({"url": folder.as_uri(), "dir_info": {"editable": True}})
+    install_from({"url": folder.as_uri(), "dir_info": {"editable": True}})
     assert extra_hint("editor") == f"`{sys.executable} -m pip install --editable '{folder}[editor]'`"
 
 
-def test_an_extra_of_a_wheel_comes_from_that_wheel(installed: Install, tmp_path: Path) -> None:
+def test_an_extra_of_a_wheel_comes_from_that_wheel(install_from: InstallFrom, tmp_path: Path) -> None:
     wheel = tmp_path / "skillrun_workflows-0.1.0-py3-none-any.whl"
     wheel.touch()
-    installed({"url": wheel.as_uri(), "archive_info": {}})
+    install_from({"url": wheel.as_uri(), "archive_info": {}})
     hint = extra_hint("editor")
     assert hint == f"`{sys.executable} -m pip install 'skillrun-workflows[editor] @ {wheel.as_uri()}'`"
     wheel.unlink()
     assert extra_hint("editor") == CHECKOUT
 
 
-def test_an_extra_of_a_repository_comes_from_the_installed_commit(installed: Install) -> None:
-    installed({"url": "https://example.org/skillrun.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b2c"}})
+def test_an_extra_of_a_repository_comes_from_the_installed_commit(install_from: InstallFrom) -> None:
+    install_from({"url": "https://example.org/skillrun.git", "vcs_info": {"vcs": "git", "commit_id": "0a1b2c"}})
     assert "'skillrun-workflows[editor] @ git+https://example.org/skillrun.git@0a1b2c'" in extra_hint("editor")
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_without_a_known_origin_an_extra_comes_from_a_checkout(installed: Install, known: bool) -> None:
-    if known:
-        installed(None)
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_without_a_known_origin_the_hint_uses_a_checkout(install_from: InstallFrom, is_installed: bool) -> None:
+    if is_installed:
+        install_from(None)
     assert extra_hint("editor") == CHECKOUT
 
 
-def test_an_unrelated_distribution_with_the_name_of_the_program_is_found(site: Path) -> None:
-    install(site, DISTRIBUTION)
+def test_an_unrelated_distribution_with_the_program_name_is_detected(site: Path) -> None:
+    add_distribution(site, DISTRIBUTION)
     assert find_conflict() == ""
-    install(site, "skillrun")
+    add_distribution(site, "skillrun")
     assert find_conflict() == "skillrun 0.1.0 is an unrelated package that overwrites files of this program"
 
 
-def test_the_program_under_its_former_name_is_told_apart(site: Path) -> None:
-    install(site, "skillrun", **{"entry_points.txt": "[console_scripts]\nskillrun = skillrun.cli.main:main\n"})
+def test_the_program_under_its_former_name_is_recognized(site: Path) -> None:
+    add_distribution(site, "skillrun", **{"entry_points.txt": "[console_scripts]\nskillrun = skillrun.cli.main:main\n"})
     assert find_conflict() == "skillrun 0.1.0 is this program under its former name"
 
 
-def test_no_module_needs_anything_of_the_file_that_the_unrelated_distribution_overwrites() -> None:
+def test_no_module_depends_on_the_file_that_the_unrelated_distribution_overwrites() -> None:
     statement = re.compile(r"^ *from skillrun import [^\n]*__version__|\bskillrun\.__version__", re.MULTILINE)
     engine = ROOT / "engine" / "skillrun"
     assert [str(path) for path in engine.rglob("*.py") if statement.search(path.read_text(encoding="utf-8"))] == []
 
 
 def bare_installs(text: str) -> list[str]:
-    """The install commands in a text that would take skillrun from a package index by its name alone."""
-    found = []
+    """Return the install commands in a text that would fetch skillrun from a package index by its name alone."""
+    commands = []
     for match in INSTALLER.finditer(text.replace("\\\n", " ")):
         words = [word.strip("\"'()[],.:") for word in match[1].split()]
-        names = [word for word, after in pairwise([*words, ""]) if after != "@"]
+        names = [word for word, next_word in pairwise([*words, ""]) if next_word != "@"]
         if "--no-index" not in match[0] and any(REQUIREMENT.fullmatch(name) for name in names):
-            found.append(match[0])
-    return found
+            commands.append(match[0])
+    return commands
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def bare_installs(text: str) -> list[str]:
         '["-m", "pip", "install", "skillrun"]',
     ],
 )
-def test_an_install_by_the_bare_name_is_found(text: str) -> None:
+def test_an_install_by_the_bare_name_is_detected(text: str) -> None:
     assert bare_installs(f"Type this:\n{text}\n") != []
 
 
@@ -145,17 +145,17 @@ def test_an_install_by_the_bare_name_is_found(text: str) -> None:
         "pip uninstall skillrun",
     ],
 )
-def test_an_install_from_a_known_place_is_accepted(text: str) -> None:
+def test_an_install_from_a_known_location_is_accepted(text: str) -> None:
     assert bare_installs(text) == []
 
 
 @pytest.mark.row("N1")
-def test_no_text_of_the_repository_installs_skillrun_by_its_bare_name() -> None:
+def test_no_text_in_the_repository_installs_skillrun_by_its_bare_name() -> None:
     candidates = r"\b(pip3?|pipx|uvx?|poetry|pdm)\b|skillrun\["
     search = ["git", "grep", "--files-with-matches", "-z", "-I", "-E", candidates]
-    listed = subprocess.run(search, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(search, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     found = {}
-    for path in (ROOT / name for name in listed.rstrip("\0").split("\0")):
+    for path in (ROOT / name for name in output.rstrip("\0").split("\0")):
         if path == Path(__file__):
             continue
         text = path.read_text(encoding="utf-8", errors="ignore")

@@ -1,4 +1,4 @@
-"""What is counted in plans that are to be judged: each figure on a plan that has it, and on one that has not."""
+"""The figures that are counted in judged plans, each for a plan with and a plan without the counted item."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def code(tmp_path: Path) -> Code:
     return Code.of(tmp_path)
 
 
-def counted(text: str, request: str = REQUEST, code: Code | None = None) -> dict[str, Count]:
-    return {one.name: one for one in count(Arm("a", {"plan.md": text}), request, code, CRITERIA)}
+def count_by_name(text: str, request: str = REQUEST, code: Code | None = None) -> dict[str, Count]:
+    return {figure.name: figure for figure in count(Arm("a", {"plan.md": text}), request, code, CRITERIA)}
 
 
 def test_the_parts_of_a_plan_are_found_by_their_headings() -> None:
@@ -66,58 +66,58 @@ def test_the_parts_of_a_plan_are_found_by_their_headings() -> None:
     assert fenced.parts["tasks"] == ""
 
 
-def test_paths_are_looked_up_also_without_their_first_folders(code: Code) -> None:
-    found = counted(PLAN, code=code)
-    assert found["paths that are there"].shown == "1"
-    assert found["paths said to be new"].details == ("app/slots.py (plan.md:17)",)
-    assert found["paths that are neither"].details == ("app/lost.py (plan.md:17)",)
-    assert found["places past a file's end"] == Count("places past a file's end", "1 of 2", ("app/api.py:99",))
+def test_paths_are_also_found_without_their_first_folders(code: Code) -> None:
+    figures = count_by_name(PLAN, code=code)
+    assert figures["paths that are there"].shown == "1"
+    assert figures["paths said to be new"].details == ("app/slots.py (plan.md:17)",)
+    assert figures["paths that are neither"].details == ("app/lost.py (plan.md:17)",)
+    assert figures["places past a file's end"] == Count("places past a file's end", "1 of 2", ("app/api.py:99",))
     assert code.has("src/app/")
     assert code.has("app/*.py")
     assert not code.has("pp/api.py")
-    assert counted(PLAN)["paths that are there"].shown == ""
+    assert count_by_name(PLAN)["paths that are there"].shown == ""
 
 
-def test_limits_and_names_of_the_request_have_to_reach_the_tasks() -> None:
-    found = counted(PLAN)
-    assert found["limits of the request in tests or tasks"].shown == "2 of 2"
-    assert found["names of the request in tests or tasks"].shown == "1 of 1"
-    lost = counted(PLAN.replace("3600", "an hour").replace("T-1", "unique"))
-    assert lost["limits of the request anywhere"].shown == "2 of 2"
-    assert lost["limits of the request in tests or tasks"].details == ("3600 seconds",)
-    assert counted(PLAN, "Add a command.")["limits of the request anywhere"].shown == ""
+def test_limits_and_names_of_the_request_are_looked_for_in_tests_and_tasks() -> None:
+    figures = count_by_name(PLAN)
+    assert figures["limits of the request in tests or tasks"].shown == "2 of 2"
+    assert figures["names of the request in tests or tasks"].shown == "1 of 1"
+    figures_of_vague_plan = count_by_name(PLAN.replace("3600", "an hour").replace("T-1", "unique"))
+    assert figures_of_vague_plan["limits of the request anywhere"].shown == "2 of 2"
+    assert figures_of_vague_plan["limits of the request in tests or tasks"].details == ("3600 seconds",)
+    assert count_by_name(PLAN, "Add a command.")["limits of the request anywhere"].shown == ""
 
 
-def test_criteria_are_followed_to_cases_and_tasks_whichever_names_the_other() -> None:
-    found = counted(PLAN)
-    assert (found["criteria with a case"].shown, found["criteria with a case"].details) == ("2 of 3", ("AC-3",))
-    assert found["criteria with a task"].details == ("AC-2",)
-    assert found["criteria with both"].shown == "1 of 3"
-    told = PLAN.replace("nothing else changes", "nothing else changes (T-2)")
-    assert counted(told)["criteria with a case"].shown == "3 of 3"
-    assert counted("# Plan\nNo criteria.")["criteria with a case"].shown == ""
+def test_criteria_are_linked_to_cases_and_tasks_in_either_direction() -> None:
+    figures = count_by_name(PLAN)
+    assert (figures["criteria with a case"].shown, figures["criteria with a case"].details) == ("2 of 3", ("AC-3",))
+    assert figures["criteria with a task"].details == ("AC-2",)
+    assert figures["criteria with both"].shown == "1 of 3"
+    linked_plan = PLAN.replace("nothing else changes", "nothing else changes (T-2)")
+    assert count_by_name(linked_plan)["criteria with a case"].shown == "3 of 3"
+    assert count_by_name("# Plan\nNo criteria.")["criteria with a case"].shown == ""
 
 
-def test_ids_that_lead_nowhere_are_no_names_of_the_world() -> None:
-    assert counted(PLAN)["ids that lead nowhere"].details == ("D-7 (plan.md:5)",)
+def test_undefined_ids_are_counted_unless_the_request_names_them() -> None:
+    assert count_by_name(PLAN)["ids that lead nowhere"].details == ("D-7 (plan.md:5)",)
     short = "- R1: a\n- R2: b, as R9 and H1 say\n"
-    assert counted(short)["ids that lead nowhere"].details == ("R9 (plan.md:2)",)
-    assert counted(short, "What of R9?")["ids that lead nowhere"].shown == "0"
+    assert count_by_name(short)["ids that lead nowhere"].details == ("R9 (plan.md:2)",)
+    assert count_by_name(short, "What of R9?")["ids that lead nowhere"].shown == "0"
 
 
-def test_what_a_task_consumes_is_produced_or_there(code: Code) -> None:
-    found = counted(PLAN, code=code)
-    assert found["names consumed"].shown == "4"
-    assert found["of these produced nowhere"].details == ("nowhere",)
-    assert counted("# Tasks\n\n## Task 1\nWork.", code=code)["of these produced nowhere"].shown == ""
+def test_names_that_a_task_consumes_are_produced_or_exist(code: Code) -> None:
+    figures = count_by_name(PLAN, code=code)
+    assert figures["names consumed"].shown == "4"
+    assert figures["of these produced nowhere"].details == ("nowhere",)
+    assert count_by_name("# Tasks\n\n## Task 1\nWork.", code=code)["of these produced nowhere"].shown == ""
 
 
-def test_words_that_the_request_uses_are_not_held_against_a_plan() -> None:
-    found = counted(PLAN)
-    assert found["placeholder words"].details == ("appropriate (plan.md:23)",)
-    assert found["words that shrink the scope"].details == ("for now (plan.md:23)",)
-    assert counted(PLAN, "Enough for now.")["words that shrink the scope"].shown == "0"
-    assert found["words"].shown == f"{len(PLAN.split())}"
+def test_words_of_the_request_are_not_counted_against_a_plan() -> None:
+    figures = count_by_name(PLAN)
+    assert figures["placeholder words"].details == ("appropriate (plan.md:23)",)
+    assert figures["words that shrink the scope"].details == ("for now (plan.md:23)",)
+    assert count_by_name(PLAN, "Enough for now.")["words that shrink the scope"].shown == "0"
+    assert figures["words"].shown == f"{len(PLAN.split())}"
 
 
 def test_the_table_has_a_column_for_each_arm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,9 +125,9 @@ def test_the_table_has_a_column_for_each_arm(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "one" / "plan.md").write_text(PLAN)
     (tmp_path / "one" / "request.md").write_text(REQUEST)
     (tmp_path / "two.md").write_text("# Plan\n\nTBD\n")
-    asked = tmp_path / "one" / "request.md"
+    request = tmp_path / "one" / "request.md"
     assert list(read(str(tmp_path / "one")).documents) == ["plan.md"]
-    assert judged.main([str(tmp_path / "one"), f"B={tmp_path / 'two.md'}", "--request", str(asked), "--details"]) == 0
+    assert judged.main([str(tmp_path / "one"), f"B={tmp_path / 'two.md'}", "--request", str(request), "--details"]) == 0
     printed = capsys.readouterr().out
     rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in printed.splitlines() if line.startswith("|")}
     assert [cell.strip() for cell in rows[""]] == ["one", "B"]

@@ -1,4 +1,4 @@
-"""What `make` types to set an environment up."""
+"""The commands that `make` runs to set up an environment."""
 
 import shutil
 import subprocess
@@ -13,14 +13,14 @@ PACKAGES = Path(".venv/lib/python3.11/site-packages")
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A folder with nothing but the Makefile and what its set-up depends on."""
+    """A folder with only the Makefile and the files that its setup depends on."""
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
 
 
 def commands(clone: Path, target: str) -> list[str]:
-    """The commands that a target would run."""
+    """Return the commands that a target would run."""
     dry_run = ["make", "--dry-run", "--no-print-directory", f"PYTHON={sys.executable}", target]
     return subprocess.run(dry_run, cwd=clone, check=True, capture_output=True, text=True).stdout.splitlines()
 
@@ -28,12 +28,12 @@ def commands(clone: Path, target: str) -> list[str]:
 @pytest.mark.parametrize(
     "target", [".venv/.installed", ".venv/.installed-local", ".venv/.installed-dev", ".chaos-venv/.installed"]
 )
-def test_set_up_shows_errors_of_pip_but_no_warnings(clone: Path, target: str) -> None:
+def test_setup_shows_errors_of_pip_but_no_warnings(clone: Path, target: str) -> None:
     (install,) = [line for line in commands(clone, target) if "pip install" in line]
     assert install.split().count("--quiet") == 2
 
 
-def test_set_up_removes_the_distribution_that_has_the_name_of_the_program(clone: Path) -> None:
+def test_setup_uninstalls_the_distribution_with_the_program_name(clone: Path) -> None:
     (clone / PACKAGES / "skillrun_workflows-0.1.0.dist-info").mkdir(parents=True)
     assert not any("uninstall" in line for line in commands(clone, ".venv/.installed"))
     (clone / PACKAGES / "skillrun-0.0.6.dist-info").mkdir()

@@ -14,6 +14,6 @@ def test_a_measure_is_within_its_limit(measure: Measure) -> None:
     assert measure.holds, f"{measure.value} instead of {measure.limit}; see `make measure`"
 
 
-def test_classes_with_one_name_are_found() -> None:
+def test_duplicate_class_names_are_found() -> None:
     trees = [ast.parse("class A: ...\nclass _B: ..."), ast.parse("class A: ...\nclass _B: ...")]
     assert find_duplicate_classes(trees) == ["A"]

@@ -30,21 +30,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def metadata(wheel: dict[str, bytes]) -> Message:
-    """The METADATA file of the wheel."""
+    """Return the METADATA file of the wheel."""
     (body,) = (body for name, body in wheel.items() if name.endswith(".dist-info/METADATA"))
     return BytesParser().parsebytes(body)
 
 
 def repository_files(*folders: str) -> dict[str, bytes]:
-    """The tracked and new files below the folders, by path; what git ignores does not count."""
-    listed = subprocess.run(
+    """Return the tracked and new files below the folders, by path, without files that git ignores."""
+    output = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *folders],
         cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,
     ).stdout
-    return {name: (ROOT / name).read_bytes() for name in listed.split("\0") if name and (ROOT / name).is_file()}
+    return {name: (ROOT / name).read_bytes() for name in output.split("\0") if name and (ROOT / name).is_file()}
 
 
 @pytest.mark.slow
@@ -61,9 +61,9 @@ def test_every_engine_file_ships_byte_for_byte(wheel: dict[str, bytes]) -> None:
     assert {name: body for name, body in wheel.items() if name in engine} == engine
 
 
-def test_nothing_else_ships(wheel: dict[str, bytes]) -> None:
-    tops = {name.split("/")[0] for name in wheel if ".dist-info/" not in name}
-    assert tops == {"skillrun"}
+def test_the_wheel_contains_nothing_else(wheel: dict[str, bytes]) -> None:
+    top_folders = {name.split("/")[0] for name in wheel if ".dist-info/" not in name}
+    assert top_folders == {"skillrun"}
 
 
 def test_the_command_and_the_extras_are_declared(wheel: dict[str, bytes]) -> None:
@@ -73,7 +73,7 @@ def test_the_command_and_the_extras_are_declared(wheel: dict[str, bytes]) -> Non
 
 
 @pytest.mark.row("N1")
-def test_the_licence_is_declared_and_ships(wheel: dict[str, bytes]) -> None:
+def test_the_licence_is_declared_and_included(wheel: dict[str, bytes]) -> None:
     licence = (ROOT / "LICENSE").read_bytes()
     assert licence.startswith(b"MIT License\n\nCopyright (c) 2026 the skillrun authors\n")
     assert metadata(wheel)["License-Expression"] == "MIT"

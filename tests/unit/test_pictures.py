@@ -1,4 +1,4 @@
-"""The pictures of the README: what they may hold, and how a terminal is recorded."""
+"""The pictures of the README: their allowed content, and how a terminal is recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMAND = r"""printf 'one\n\033[1;32mtwo\033[0m\n'; read key; printf 'got %s\n' 
 
 
 def problems(svg: str) -> list[str]:
-    """What of a picture could run code, load something, or hide text from a reader without motion."""
+    """Return the parts of a picture that could run code, load a file, or hide text if motion is reduced."""
     found = []
     for element in ET.fromstring(svg).iter():
         name = element.tag.removeprefix("{http://www.w3.org/2000/svg}")
@@ -32,14 +32,14 @@ def problems(svg: str) -> list[str]:
 
 
 @pytest.mark.row("A4")
-def test_the_pictures_of_the_readme_are_there_and_small() -> None:
-    named = re.findall(r"!\[[^\]]+\]\((docs/pictures/[^)]+)\)", (TOP / "README.md").read_text(encoding="utf-8"))
-    assert sorted(named) == ["docs/pictures/dev.svg", "docs/pictures/report.png"]
+def test_the_pictures_of_the_readme_exist_and_are_small() -> None:
+    paths = re.findall(r"!\[[^\]]+\]\((docs/pictures/[^)]+)\)", (TOP / "README.md").read_text(encoding="utf-8"))
+    assert sorted(paths) == ["docs/pictures/dev.svg", "docs/pictures/report.png"]
     assert (FOLDER / "report.png").stat().st_size <= 250_000
     assert (FOLDER / "dev.svg").stat().st_size <= 150_000
 
 
-def test_the_recording_runs_no_code_and_loads_nothing() -> None:
+def test_the_recording_runs_no_code_and_loads_no_files() -> None:
     assert problems((FOLDER / "dev.svg").read_text(encoding="utf-8")) == []
 
 
@@ -53,7 +53,7 @@ def test_the_recording_runs_no_code_and_loads_nothing() -> None:
         "<foreignObject/>",
     ],
 )
-def test_a_picture_that_runs_or_loads_something_is_found(part: str) -> None:
+def test_a_picture_that_runs_code_or_loads_a_file_is_detected(part: str) -> None:
     svg = draw([Frame(0, ((Run(0, "a", "#fff", is_bold=False),),), "")], 10, "A picture")
     assert problems(svg) == []
     assert problems(svg.replace("<defs>", f"{part}<defs>")) != []

@@ -1,4 +1,4 @@
-"""Making the finished run again: which recorded replies still fit the calls that are made today."""
+"""Recording the finished run again: which recorded replies still fit the current calls."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from skillrun.store.outcome import Outcome
 MAKEFILE = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
 pytestmark = pytest.mark.row("N1")
 
-ASKED = Request("scripted:reader", (), (Message("user", (Block("Judge it."),)),), 1000)
-SHAPE = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
+REQUEST = Request("scripted:reader", (), (Message("user", (Block("Judge it."),)),), 1000)
+SCHEMA = {"type": "object", "required": ["score"], "properties": {"score": {"type": "integer"}}}
 
 
 def test_the_demo_needs_no_weights_unless_the_embedded_model_is_chosen() -> None:
@@ -32,7 +32,7 @@ def test_the_demo_needs_no_weights_unless_the_embedded_model_is_chosen() -> None
     assert re.match(r"demo: \.venv/\.installed-local\n.*--model embedded ", embedded, re.DOTALL)
     assert re.match(r"demo: \.venv/\.installed .*demo\.sh", recorded, re.DOTALL)
     base, local = (
-        re.search(rf"^\.venv/\.installed{one}: .*\n\t(.*)", MAKEFILE, re.MULTILINE) for one in ("", "-local")
+        re.search(rf"^\.venv/\.installed{suffix}: .*\n\t(.*)", MAKEFILE, re.MULTILINE) for suffix in ("", "-local")
     )
     assert base is not None
     assert local is not None
@@ -40,20 +40,20 @@ def test_the_demo_needs_no_weights_unless_the_embedded_model_is_chosen() -> None
     assert "local" in local[1]
 
 
-def test_a_reply_fits_the_shape_the_record_or_the_tools_that_its_call_asks_for() -> None:
-    structured = Request(ASKED.model, (), ASKED.messages, 1000, schema=SHAPE)
-    recorded = Request(ASKED.model, (), ASKED.messages, 1000, record_schema=SHAPE)
-    assert misfit(Rule(text="Fine."), ASKED) == ""
+def test_a_reply_fits_the_schema_record_or_tools_of_its_call() -> None:
+    structured = Request(REQUEST.model, (), REQUEST.messages, 1000, schema=SCHEMA)
+    recorded = Request(REQUEST.model, (), REQUEST.messages, 1000, record_schema=SCHEMA)
+    assert misfit(Rule(text="Fine."), REQUEST) == ""
     assert misfit(Rule(text='{"score": 3}'), structured) == ""
     assert misfit(Rule(text='{"level": 3}'), structured) == "score: `score` is missing"
     assert misfit(Rule(text='Fine.\n\n```record\n{"score": 3}\n```'), recorded) == ""
     assert "does not end with a `record` block" in misfit(Rule(text="Fine."), recorded)
-    assert misfit(Rule(calls=(ToolCall("1", "Read", {}),)), ASKED) == (
+    assert misfit(Rule(calls=(ToolCall("1", "Read", {}),)), REQUEST) == (
         "it calls Read, which the request does not offer"
     )
 
 
-def test_replies_that_are_missing_are_listed_and_nothing_is_changed() -> None:
+def test_missing_replies_are_listed_and_nothing_is_changed() -> None:
     recording = Recording(Outcome("completed"), 34, {"plan/validation/judged/1.1": "no reply is recorded"})
     assert record_demo.describe(recording, "") == [
         "33 of 34 calls have a recorded reply that fits",
@@ -63,19 +63,19 @@ def test_replies_that_are_missing_are_listed_and_nothing_is_changed() -> None:
 
 
 @pytest.mark.slow
-def test_every_call_of_the_demo_has_a_recorded_reply_that_fits(tmp_path: Path) -> None:
+def test_every_call_of_the_demo_has_a_fitting_recorded_reply(tmp_path: Path) -> None:
     record_demo.copy_sample(tmp_path / "finished")
     recording = asyncio.run(record_demo.record(tmp_path / "finished"))
-    assert recording.missing == {}, "`make record-demo` says how it is made again"
+    assert recording.missing == {}, "run `make record-demo`"
     assert recording.unused == []
     assert recording.outcome.status == "completed"
-    shutil.copytree(FINISHED, tmp_path / "kept")
-    record_demo.replace_run(tmp_path / "finished", tmp_path / "kept")
-    assert (tmp_path / "kept/replies.yaml").read_text("utf-8") == (FINISHED / "replies.yaml").read_text("utf-8")
+    shutil.copytree(FINISHED, tmp_path / "copy")
+    record_demo.replace_run(tmp_path / "finished", tmp_path / "copy")
+    assert (tmp_path / "copy/replies.yaml").read_text("utf-8") == (FINISHED / "replies.yaml").read_text("utf-8")
 
 
 @pytest.mark.slow
-def test_an_edited_shape_of_a_step_makes_its_recorded_reply_unfit(
+def test_editing_the_output_of_a_step_makes_its_recorded_reply_unfit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = tmp_path / "sample"
@@ -96,7 +96,7 @@ def test_an_edited_shape_of_a_step_makes_its_recorded_reply_unfit(
 
 
 @pytest.mark.slow
-def test_a_model_is_asked_for_the_missing_replies_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_called_for_missing_replies_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = tmp_path / "sample"
     shutil.copytree(FINISHED, sample, ignore=shutil.ignore_patterns("runs"))
     script = load_script(sample / "replies.yaml", Output())
@@ -106,8 +106,8 @@ def test_a_model_is_asked_for_the_missing_replies_alone(tmp_path: Path, monkeypa
     (sample / "replies.yaml").write_text(text[:last], encoding="utf-8")
     monkeypatch.setattr(record_demo, "FINISHED", sample)
     assert record_demo.main(["--model", "scripted:other"]) == 0
-    again = load_script(sample / "replies.yaml", Output())
-    assert again is not None
-    assert [rule.address for rule in again.rules] == [rule.address for rule in script.rules]
-    assert again.rules[:-1] == script.rules[:-1]
-    assert again.rules[-1].text != script.rules[-1].text
+    completed_script = load_script(sample / "replies.yaml", Output())
+    assert completed_script is not None
+    assert [rule.address for rule in completed_script.rules] == [rule.address for rule in script.rules]
+    assert completed_script.rules[:-1] == script.rules[:-1]
+    assert completed_script.rules[-1].text != script.rules[-1].text

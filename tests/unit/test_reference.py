@@ -1,6 +1,6 @@
-"""`docs/reference/`: its pages are what the program's tables say, and the table of codes has all that are reported.
+"""The pages in `docs/reference/` match the program's tables, and the code table lists every reported code.
 
-`SKILLRUN_UPDATE_DOCS=1` writes the pages anew, to be read in the diff.
+`SKILLRUN_UPDATE_DOCS=1` regenerates the pages; review the diff.
 """
 
 import ast
@@ -17,14 +17,14 @@ from skillrun.syntax.codes import CODES
 
 TOP = Path(__file__).parents[2]
 REFERENCE = TOP / "docs" / "reference"
-UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_DOCS"))  # read here: the environment of a test has no such variable
+UPDATE = bool(os.environ.get("SKILLRUN_UPDATE_DOCS"))  # read at import: tests run without this variable
 CODE = re.compile(r"[a-z]+(-[a-z]+)*")
 REPORTS = re.compile(r"report|_report|give_up|Problem|Wrong|warn")
 
 
 @pytest.mark.row("A7")
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_of_the_reference_is_what_the_tables_say(name: str) -> None:
+def test_a_reference_page_matches_the_tables(name: str) -> None:
     text = PAGES[name]()
     if UPDATE:
         REFERENCE.mkdir(exist_ok=True)
@@ -32,12 +32,12 @@ def test_a_page_of_the_reference_is_what_the_tables_say(name: str) -> None:
     assert (REFERENCE / name).read_text(encoding="utf-8") == text
 
 
-def test_nothing_else_stands_in_the_reference() -> None:
+def test_the_reference_has_no_other_pages() -> None:
     assert {path.name for path in REFERENCE.iterdir()} == set(PAGES)
 
 
-def _reported() -> Iterator[str]:
-    """The codes that the program reports where they are written out, and those of the invalid examples."""
+def _reported_codes() -> Iterator[str]:
+    """Return the codes that the program reports as literals, and those of the invalid examples."""
     for path in Path(skillrun.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call):
@@ -52,14 +52,14 @@ def _reported() -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.row("A7")
-def test_every_code_that_is_reported_is_explained() -> None:
-    reported = set(_reported())
+def test_every_reported_code_is_explained() -> None:
+    reported = set(_reported_codes())
     assert len(reported) > 80
     assert sorted(reported - CODES.keys()) == []
 
 
 @pytest.mark.slow
-def test_every_code_that_is_explained_is_reported() -> None:
+def test_every_explained_code_is_reported() -> None:
     texts = [path.read_text(encoding="utf-8") for path in Path(skillrun.__file__).parent.rglob("*.py")]
     written = {code for text in texts for code in re.findall(r'"([a-z]+(?:-[a-z]+)*)"(?!: )', text)}
-    assert sorted(CODES.keys() - written - set(_reported())) == []
+    assert sorted(CODES.keys() - written - set(_reported_codes())) == []

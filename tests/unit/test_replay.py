@@ -34,19 +34,19 @@ EVERYTHING = ["file", "model", "user", "command"]
 
 @dataclass
 class World:
-    """Everything outside the process, and a list of what was done there."""
+    """Everything outside the process, with a list of the requests that were performed."""
 
     failures: list[ModelError] = field(default_factory=list)
     crashes_at: str = ""
-    done: list[str] = field(default_factory=list)
+    performed: list[str] = field(default_factory=list)
 
     async def perform(self, name: str) -> Body:
-        self.done.append(name)
+        self.performed.append(name)
         if name == self.crashes_at:
             raise KeyboardInterrupt
         if name == "model" and self.failures:
             raise self.failures.pop()
-        return {"text": f"{name} {len(self.done)}"}
+        return {"text": f"{name} {len(self.performed)}"}
 
 
 def evaluate(replay: Replay, world: World, prompt: str = "Review") -> list[Body]:
@@ -74,19 +74,19 @@ def journal() -> MemoryJournal:
     return MemoryJournal()
 
 
-def test_resume_repeats_nothing(journal: MemoryJournal) -> None:
+def test_resume_repeats_no_request(journal: MemoryJournal) -> None:
     first, later = World(), World()
     results = evaluate(Replay(journal), first)
-    assert first.done == EVERYTHING
+    assert first.performed == EVERYTHING
     assert evaluate(Replay(journal), later) == results
-    assert later.done == []
+    assert later.performed == []
 
 
 def test_dev_calls_only_the_edited_prompt_and_reads_files_again(journal: MemoryJournal) -> None:
     evaluate(Replay(journal), World())
     edited = World()
     evaluate(Replay(journal, lambda effect, _address: effect == READS), edited, prompt="Criticise")
-    assert edited.done == ["file", "model"]
+    assert edited.performed == ["file", "model"]
 
 
 def test_an_unchanged_file_is_recorded_once(journal: MemoryJournal) -> None:
@@ -104,7 +104,7 @@ def test_after_a_crash_only_the_unfinished_request_is_repeated(journal: MemoryJo
         evaluate(Replay(journal), World(crashes_at="user"))
     later = World()
     evaluate(Replay(journal), later)
-    assert later.done == ["user", "command"]
+    assert later.performed == ["user", "command"]
 
 
 def test_a_final_failure_is_replayed_without_a_request(journal: MemoryJournal) -> None:
@@ -113,7 +113,7 @@ def test_a_final_failure_is_replayed_without_a_request(journal: MemoryJournal) -
     later = World()
     with pytest.raises(ModelError, match="overloaded") as caught:
         evaluate(Replay(journal), later)
-    assert later.done == []
+    assert later.performed == []
     assert caught.value.is_replayed
 
 
@@ -122,34 +122,34 @@ def test_a_failure_that_the_user_can_fix_is_not_recorded(journal: MemoryJournal)
         evaluate(Replay(journal), World([ModelError("auth", "wrong key")]))
     later = World()
     evaluate(Replay(journal), later)
-    assert later.done == ["model", "user", "command"]
+    assert later.performed == ["model", "user", "command"]
 
 
-def test_a_dry_run_executes_nothing(journal: MemoryJournal) -> None:
+def test_a_dry_run_executes_no_command(journal: MemoryJournal) -> None:
     world = World()
     with pytest.raises(RefusedInDryRun, match="w/p/deploy@1 executes something"):
         evaluate(Replay(journal, is_dry_run=True), world)
-    assert world.done == ["file", "model", "user"]
+    assert world.performed == ["file", "model", "user"]
 
 
 def test_tool_calls_are_not_reads() -> None:
-    """A changed file makes a step read again, and leaves finished conversations alone."""
+    """A changed file is read again by its step, but does not affect finished conversations."""
     assert TOOL_CALLS != READS
 
 
-def test_addresses() -> None:
+def test_addresses_contain_round_attempt_and_turn() -> None:
     assert round_address("w/p/s", "2.1") == "w/p/s@2.1"
     assert attempt_address("w/p/s@2", 1) == "w/p/s@2.1"
     assert turn_address("w/p/s/m", 2, 3) == "w/p/s/m/2.3"
 
 
-def test_fingerprints_stay_the_same() -> None:
-    """Existing journals are found by them."""
+def test_fingerprints_do_not_change() -> None:
+    """Entries of existing journals are found by them."""
     assert fingerprint_text("a").startswith("ca978112ca1bbdca")
     assert fingerprint_json({"b": [1, "ä"], "a": None}).startswith("5d4c789751acdad9")
     assert fingerprint_questions([{"text": "ä", "id": "q"}]).startswith("810ce0bd02793d2e")
 
 
-def test_a_request_that_fails_needs_a_record() -> None:
+def test_a_failed_request_must_define_its_record() -> None:
     with pytest.raises(NotImplementedError):
         RequestFailed("no reply").to_dict()

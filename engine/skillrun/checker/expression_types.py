@@ -8,10 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from jinja2 import nodes
 
-from skillrun.checker.arguments import check_arguments
+from skillrun.checker.arguments import check_arguments, find_hyphenated_name
 from skillrun.checker.comparisons import check_comparison
 from skillrun.checker.facts import dotted_path, facts_if_false, facts_if_true
-from skillrun.checker.hyphens import find_hyphenated_name
 from skillrun.checker.record_reads import RECORD_FIELD
 from skillrun.checker.type_environment import TypeEnvironment
 from skillrun.syntax.diagnostics import suggest

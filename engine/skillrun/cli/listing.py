@@ -17,7 +17,7 @@ from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.cli.project_folder import current_project
 from skillrun.library.roots import search_path
-from skillrun.syntax.opening import is_outside, open_file
+from skillrun.syntax.reading import is_outside, open_file
 
 FOLDERS: Final = {"workflows": "workflows", "protocols": "skills/protocols", "roles": "roles"}
 HEAD_BYTES: Final = 4_000  # bytes at the start of a file that usually contain its description

@@ -9,8 +9,7 @@ from typing import Final
 
 from skillrun.library.roots import Root
 from skillrun.syntax.diagnostics import Problems
-from skillrun.syntax.opening import is_outside
-from skillrun.syntax.reading import outside_problem
+from skillrun.syntax.reading import is_outside, outside_problem
 
 FOLDERS: Final = ("workflows", "skills", "roles", "config")
 FileIndex = dict[str, list[tuple[Root, Path]]]

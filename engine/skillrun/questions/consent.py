@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from skillrun.repository.ownership import is_user_owned
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.syntax.opening import open_file
+from skillrun.syntax.reading import open_file
 
 LARGEST: Final = 100_000  # bytes; a larger file is not a consent file
 

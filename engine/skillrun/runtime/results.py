@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NotRequired, TypedDict
 
 Item = Mapping[str, object]
 
@@ -78,3 +79,11 @@ class Failure(TypedDict):
     reason: str
     text: NotRequired[str]
     replies: list[MemberReply]
+
+
+@dataclass(frozen=True)
+class PartialResult:
+    """A result, and the reason for each missing part; the step's breaker decides whether the result counts."""
+
+    result: Any
+    missing: Sequence[str]

@@ -18,7 +18,6 @@ from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Reque
 from skillrun.replay import CALLS, READS, Effect, Replay
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.phase_record import Attempts, Omission, PhaseRecord
-from skillrun.runtime.rerun import Rerun
 from skillrun.runtime.run_budget import RunBudget
 from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.journal import Journal
@@ -33,6 +32,20 @@ if TYPE_CHECKING:
     from skillrun.questions.answers import Answer, Question, QuestionRecord
     from skillrun.questions.prepared_answers import RecordBuilder
     from skillrun.questions.responder import QuestionSet
+
+
+@dataclass
+class Rerun:
+    """`places` are phases (`draft`) or steps (`draft/words`). Kept when an evaluation is interrupted."""
+
+    places: Collection[str] = ()
+    called_addresses: set[str] = field(default_factory=set)
+    """The addresses of the calls that were sent since the rerun was requested."""
+
+    def is_pending(self, address: str) -> bool:
+        """Return whether the call at this address must still be sent again."""
+        path = address.partition("/")[2]
+        return address not in self.called_addresses and any(f"{path}/".startswith(f"{place}/") for place in self.places)
 
 
 class Responder(Protocol):

@@ -23,9 +23,9 @@ from skillrun.library.budgets import load_budget
 from skillrun.library.input_names import referenced_models
 from skillrun.runtime.foreign_runs import apply_foreign_state, check_adoption_decision, is_shared
 from skillrun.runtime.inputs import path_inputs
-from skillrun.runtime.interpreter import run_workflow
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.run_budget import RunBudget
+from skillrun.runtime.scheduler import run_workflow
 from skillrun.runtime.state_migration import file_hashes, migrate_state
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.index import REUSED_SUFFIX

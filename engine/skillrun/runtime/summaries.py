@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skillrun.definitions.verbs import SUMMARY_KEYS
-from skillrun.runtime.calls.member import converse
+from skillrun.runtime.calls.conversation import converse
 from skillrun.runtime.calls.member_request import MemberRequest, MemberResult
 from skillrun.runtime.calls.values import report_pruned_items
 from skillrun.runtime.errors import StepFailed

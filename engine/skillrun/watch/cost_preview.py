@@ -14,8 +14,7 @@ from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn
 from skillrun.events import CallEnded, Event
 from skillrun.models.messages import Usage
 from skillrun.models.scripted import Rule
-from skillrun.runtime.rerun import Rerun
-from skillrun.runtime.run import Responder, Session
+from skillrun.runtime.run import Rerun, Responder, Session
 from skillrun.runtime.session import simulate_reevaluation
 from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.local.local_run import LocalRun

@@ -24,8 +24,7 @@ from skillrun.cli.run_request import RunRequest
 from skillrun.events import Asked, Event, Said
 from skillrun.library.library import Library
 from skillrun.questions.responder import InteractiveResponder, open_responder
-from skillrun.runtime.rerun import Rerun
-from skillrun.runtime.run import Session
+from skillrun.runtime.run import Rerun, Session
 from skillrun.store.inbox import AnswerInbox, PendingQuestions, pending_questions
 from skillrun.store.local.local_run import LocalRun
 from skillrun.syntax.diagnostics import SkillrunError

@@ -25,7 +25,7 @@ phases:
 ## Preamble
 You are careful.
 """,
-    "skills/w/ask.md": "---\nkind: phase\nsteps: [{say: Nobody is asked here.}]\n---\n",
+    "skills/w/ask.md": "---\nkind: phase\nsteps: [{say: This phase asks no questions.}]\n---\n",
     "skills/w/look.md": """---
 kind: phase
 steps:

@@ -32,7 +32,7 @@ class DevProcess:
         self._at = 0
 
     def until(self, pattern: str) -> str:
-        """Wait for the pattern; returns the new output up to its end."""
+        """Wait for the pattern; returns the new output up to the match."""
         assert self.process.stdout is not None
         end = time.monotonic() + TIMEOUT
         while not (match := re.compile(pattern).search(self.output, self._at)):

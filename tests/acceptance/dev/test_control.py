@@ -271,4 +271,4 @@ def test_the_announced_call_is_the_one_that_is_made(project: Make, watch: Watch,
     (announced,) = [line.rpartition(": ")[2] for line in output.splitlines() if line.startswith("makes 1 call, ")]
     (calling,) = [line for line in output.splitlines() if line.startswith("calling ")]
     assert calling == f"calling plan/{announced}/1.1"
-    assert "question" not in output.partition("makes 1 call")[0], "an answered question is not asked again"
+    assert "question" not in output.partition("makes 1 call")[0], "an answered question is asked only once"

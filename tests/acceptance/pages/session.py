@@ -174,8 +174,7 @@ def output_pattern(output: str) -> str:
 def follow_page(page: str, session: Session) -> str:
     """The page with the current output of its commands; the same text if nothing differs."""
     lines = page.splitlines(keepends=True)
-    for fence in reversed([(each, session.run_fence(each)) for each in fences(page)]):
-        (before, replacement) = fence
-        end = before.line + len(before.text.splitlines())
-        lines[before.line : end] = replacement.splitlines(keepends=True)
+    for fence, replacement in reversed([(each, session.run_fence(each)) for each in fences(page)]):
+        end = fence.line + len(fence.text.splitlines())
+        lines[fence.line : end] = replacement.splitlines(keepends=True)
     return "".join(lines)

@@ -1,4 +1,4 @@
-"""The shipped `plan`, run on the scripted model: replies by address, and what can be seen of a run afterwards."""
+"""Runs the shipped `plan` on the scripted model and inspects the results."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ Rule = Mapping[str, Any]
 NOTHING = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
 CLEAR = {"value": 2, "scope": 2, "acceptance": 2, "constraints": 1, "risk": 1}
 CASE = {"given": "one row", "followed": "it is read", "gives": "one row", "wanted": "one row", "holds": True}
-HELD = {"cases": [{"id": f"CASE-{number}", **CASE} for number in range(1, 5)]}
-STRAIGHT: Sequence[Rule] = (
+PASSING_CASES = {"cases": [{"id": f"CASE-{number}", **CASE} for number in range(1, 5)]}
+HAPPY_PATH: Sequence[Rule] = (
     {"address": "plan/research/facts/*", "data": {"files_affected": 12}},
     {"address": "plan/clarify/forks/*", "data": {"questions": []}},
     {"address": "plan/clarify/*/score/*", "data": CLEAR},
     {"address": "plan/clarify/spec/*", "record": NOTHING},
-    {"address": "plan/architecture/tried/*", "data": HELD},
+    {"address": "plan/architecture/tried/*", "data": PASSING_CASES},
     {"address": "plan/validation/judged/*", "data": {"score": 18, "reasons": []}},
-    {"address": "plan/expert-review/tried/*", "data": HELD},
+    {"address": "plan/expert-review/tried/*", "data": PASSING_CASES},
     {"address": "plan/expert-review/*/review/*", "data": {"findings": []}},
     {"address": "plan/coverage/judged/*", "data": {"score": 18, "reasons": []}},
     {"address": "plan/completion/*/read/*", "data": {"points": []}},
 )  # fmt: skip
-"""Replies with which nothing is sent back and nobody is asked for more; the rules of a test stand before them.
+"""Replies that cause no rework and no questions; the rules of a test come first.
 
-A document comes with the record of its phase, but for what the outputs fill: a panel's synthesis gives open questions.
+A document includes the record of its phase, except for fields that the outputs fill.
 """
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan that has run, or waits."""
+    """A plan run that has ended or is waiting."""
 
     folder: Path
     project: Path
@@ -62,14 +62,14 @@ class Plan:
     def artifact(self, path: str) -> str:
         return (self.folder / path).read_text(encoding="utf-8")
 
-    def summary(self, phase: str, round: int | None = None) -> dict[str, Any]:  # noqa: A002 (the word of the design)
-        """The record of a phase: the current one, or that of an earlier round."""
+    def summary(self, phase: str, round: int | None = None) -> dict[str, Any]:  # noqa: A002 (domain term)
+        """The summary of a phase, from the current round or an earlier one."""
         place = f"round-{round}/summaries" if round else "summaries"
         return dict(from_frontmatter(self.folder / place / f"{phase}.md")[0])
 
     @cached_property
-    def story(self) -> dict[str, Any]:
-        """What `show --json` says."""
+    def overview(self) -> dict[str, Any]:
+        """The output of `show --json`."""
         return dict(skillrun("show", str(self.folder), "--json").json)
 
     @cached_property
@@ -79,28 +79,28 @@ class Plan:
 
     @cached_property
     def calls(self) -> list[tuple[str, str]]:
-        """Address and whole prompt of each call, in the order sent."""
+        """The address and full prompt of each call, in the order sent."""
         with closing(SqliteJournal.open(self.folder)) as journal:
             return [(entry.address, _prompt(entry.body)) for entry in journal.entries("sent")]
 
-    def asked(self, pattern: str = "*") -> list[str]:
-        """The addresses of the calls that fit, in the order sent."""
+    def addresses(self, pattern: str = "*") -> list[str]:
+        """The addresses of matching calls, in the order sent."""
         return [address for address, _ in self.calls if fnmatchcase(address, pattern)]
 
     def prompts(self, pattern: str = "*") -> list[str]:
         return [prompt for address, prompt in self.calls if fnmatchcase(address, pattern)]
 
     def prompt(self, pattern: str) -> str:
-        """The prompt of the one call that fits."""
+        """The prompt of the only matching call."""
         (prompt,) = self.prompts(pattern)
         return prompt
 
-    def said(self) -> list[str]:
-        """The lines that were told to the user, warnings included."""
+    def messages(self) -> list[str]:
+        """The messages shown to the user, warnings included."""
         return [event["text"] for event in self.events if event["event"] == "Said"]
 
-    def resumed(self, rules: Sequence[Rule] = (), *flags: str) -> Plan:
-        """The same run gone on with, on other replies."""
+    def resume(self, rules: Sequence[Rule] = (), *flags: str) -> Plan:
+        """Resume the run with other replies."""
         script = _script(self.project, rules)
         done = skillrun("resume", str(self.folder), "--script", str(script), "--unattended", *flags)
         return replace(self, done=done)
@@ -121,7 +121,7 @@ def _prompt(request: Mapping[str, Any]) -> str:
 
 def _script(folder: Path, rules: Sequence[Rule]) -> Path:
     path = folder / "replies.yaml"
-    path.write_text(json.dumps([*rules, *STRAIGHT]), encoding="utf-8")
+    path.write_text(json.dumps([*rules, *HAPPY_PATH]), encoding="utf-8")
     return path
 
 
@@ -129,20 +129,20 @@ Plans = Callable[..., Plan]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _plan_is_checked(_shipped_files_are_read_and_checked_once: None, projects: Path) -> None:
-    """No single test is charged for the first check of the workflow."""
+def _check_plan_once(_shipped_files_are_read_and_checked_once: None, projects: Path) -> None:
+    """Check the workflow once, so that no single test pays for it."""
     assert isinstance(load_from_project(projects, "plan"), LoadedWorkflow)
 
 
 @pytest.fixture(scope="session")
-def run_before() -> dict[str, Plan]:
-    """The plans of this session, by what they were asked for."""
+def finished_plans() -> dict[str, Plan]:
+    """The plans of this session, by their arguments."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def projects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the projects are: in memory where the system has such a folder, as these runs outlive no power cut."""
+    """The folder of all projects: in memory if possible, because these runs need no durability."""
     memory = Path("/dev/shm")
     if not memory.is_dir():
         yield tmp_path_factory.mktemp("plans")
@@ -153,22 +153,21 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def estimates() -> dict[str, Any]:
-    """The estimates of this session's plans; plans of which only the scripts differ have the same."""
+    """The estimates of this session's plans; plans that differ only in their scripts share one."""
     return {}
 
 
 @pytest.fixture
 def plan(
-    run_before: dict[str, Plan], estimates: dict[str, Any], projects: Path, monkeypatch: pytest.MonkeyPatch
+    finished_plans: dict[str, Plan], estimates: dict[str, Any], projects: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Plans:
-    """Runs a plan in a project of its own; the same one asked for again is not run again, so leave its folder alone.
+    """Runs a plan in a new project; equal arguments return the earlier run, so do not change its folder.
 
     `mode`, `rules` for the scripted model, `config` for the project's planning.yaml, `files` of the project, prepared
-    `answers`, more `flags`. `until` names the last phase that a test looks at: the ones behind it cannot reach their
-    model, and the run fails there. With `alone` the run is this test's own, to resume or to edit.
+    `answers`, more `flags`. `until` names the last phase that a test checks: later phases cannot reach their model,
+    so the run fails there. `isolated` gives the test a separate run to resume or edit.
 
-    A plan of the usual request, by the files that ship and with no prepared answers, is estimated before it begins;
-    others go without.
+    Only plans of the usual request, with the shipped files and no prepared answers, are estimated before they start.
     """
 
     def run(
@@ -182,33 +181,33 @@ def plan(
         answers: Mapping[str, Any] | None = None,
         flags: Sequence[str] = (),
         unattended: bool = True,
-        alone: bool = False,
+        isolated: bool = False,
     ) -> Plan:
         later = PHASES[PHASES.index(until) + 1 :]
         rules = [*({"address": f"plan/{phase}/*", "fail": "budget"} for phase in later), *rules]
-        about = [mode, request, config, files, answers, list(flags), unattended]
-        key = json.dumps([rules, about])
-        if not alone and key in run_before:
-            monkeypatch.chdir(run_before[key].project)
-            return run_before[key]
+        settings = [mode, request, config, files, answers, list(flags), unattended]
+        key = json.dumps([rules, settings])
+        if not isolated and key in finished_plans:
+            monkeypatch.chdir(finished_plans[key].project)
+            return finished_plans[key]
         project = Path(tempfile.mkdtemp(dir=projects))
         contents = {**(files or {}), **({"config/planning.yaml": json.dumps(config)} if config else {})}
         for path, text in contents.items():
             (project / path).parent.mkdir(parents=True, exist_ok=True)
             (project / path).write_text(text, encoding="utf-8")
-        given = ["--mode", mode] if mode else []
-        given += ["--script", str(_script(project, rules)), "--name", "run", *flags]
-        given += ["--unattended"] if unattended else []
+        arguments_ = ["--mode", mode] if mode else []
+        arguments_ += ["--script", str(_script(project, rules)), "--name", "run", *flags]
+        arguments_ += ["--unattended"] if unattended else []
         if answers:
             (project / "answers.yaml").write_text(json.dumps(answers), encoding="utf-8")
-            given += ["--answers", "answers.yaml"]
+            arguments_ += ["--answers", "answers.yaml"]
         monkeypatch.chdir(project)
         if mode and (config or files or answers or request != REQUEST):
-            estimates.setdefault(json.dumps(about), None)
-        with share_estimate(estimates, json.dumps(about)):
-            done = skillrun("plan", request, *given)
-        made = Plan(project / "runs" / "run", project, done)
-        return made if alone else run_before.setdefault(key, made)
+            estimates.setdefault(json.dumps(settings), None)
+        with share_estimate(estimates, json.dumps(settings)):
+            done = skillrun("plan", request, *arguments_)
+        finished = Plan(project / "runs" / "run", project, done)
+        return finished if isolated else finished_plans.setdefault(key, finished)
 
     return run
 

@@ -1,4 +1,4 @@
-"""Judges: thresholds, what RED goes back to and how often, the debate of complete mode, and judges that are missing."""
+"""Judges: thresholds, rework after RED, the debate of complete mode, and missing judges."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import pytest
 
 from tests.acceptance.plan.conftest import Plan, Plans
 
-STILL = {"convergence": {"low": 0.0}}  # nobody is asked about the proposals
+NO_QUESTION = {"convergence": {"low": 0.0}}  # prevents the question about the proposals
 
 
-def score(points: int, *reasons: str, at: str = "validation/judged/*", **more: Any) -> dict[str, Any]:
-    return {"address": f"plan/{at}", "data": {"score": points, "reasons": list(reasons)}, **more}
+def score(points: int, *reasons: str, at: str = "validation/judged/*", **retried: Any) -> dict[str, Any]:
+    return {"address": f"plan/{at}", "data": {"score": points, "reasons": list(reasons)}, **retried}
 
 
 def debate(*rounds: Sequence[int]) -> list[dict[str, Any]]:
-    """What the three judges score in each round of the debate; the last also for those that follow."""
+    """The scores of the three judges in each round of the debate."""
     judges = ("feasibility", "completeness", "risk")
     return [
         score(points, f"From {judge} in {number}.", at=f"validation/judged/debate#{number}/scores/judge:{judge}/*")
-        for number, given in enumerate(rounds, 1)
-        for judge, points in zip(judges, given, strict=True)
+        for number, points_of_round in enumerate(rounds, 1)
+        for judge, points in zip(judges, points_of_round, strict=True)
     ]
 
 
-def level(run: Plan, phase: str = "validation", round: int | None = None) -> Any:  # noqa: A002 (the word of the design)
+def level(run: Plan, phase: str = "validation", round: int | None = None) -> Any:  # noqa: A002 (domain term)
     return run.summary(phase, round)["outputs"].get("level")
 
 
 @pytest.fixture
-def mended(plan: Plans) -> Plan:
+def fixed(plan: Plans) -> Plan:
     """RED at first, GREEN after the redesign."""
     return plan("standard", [score(5, "NO way back is planned.", times=3), score(17)])
 
@@ -42,8 +42,8 @@ def always_red(plan: Plans) -> Plan:
 
 
 @pytest.fixture
-def agreeing(plan: Plans) -> Plan:
-    """Apart in the first round of the debate, close in the second."""
+def converging(plan: Plans) -> Plan:
+    """The judges disagree in the first round of the debate and agree in the second."""
     return plan("complete", debate((20, 10, 18), (17, 16, 17)))
 
 
@@ -55,19 +55,19 @@ def unreachable(plan: Plans) -> Plan:
 @pytest.mark.slow
 @pytest.mark.row("P13")
 @pytest.mark.parametrize(("points", "colour"), [(16, "GREEN"), (15, "YELLOW"), (12, "YELLOW")])
-def test_the_mean_of_the_judges_is_green_or_yellow_by_the_thresholds(plan: Plans, points: int, colour: str) -> None:
+def test_thresholds_turn_the_mean_score_into_green_or_yellow(plan: Plans, points: int, colour: str) -> None:
     low = score(points - 2, "Thin.", at="validation/judged/scores/judge:risk/*")
     high = score(points + 2, at="validation/judged/scores/judge:completeness/*")
     run = plan("standard", [low, high, score(points)])
     assert level(run) == colour
     assert f"**{colour}**, {points} of 20" in run.artifact("validation.md")
     assert "- Thin." in run.artifact("validation.md")
-    assert run.story["round"] == 1
+    assert run.overview["round"] == 1
 
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
-def test_thresholds_are_those_of_the_config(plan: Plans) -> None:
+def test_thresholds_come_from_the_config(plan: Plans) -> None:
     run = plan("standard", [score(12)], config={"consensus": {"green": 12, "yellow": 3}})
     assert level(run) == "GREEN"
 
@@ -75,66 +75,66 @@ def test_thresholds_are_those_of_the_config(plan: Plans) -> None:
 @pytest.mark.slow
 @pytest.mark.row("P13")
 @pytest.mark.finding("FL24")
-def test_red_goes_back_to_architecture_with_the_reasons_and_the_design(mended: Plan) -> None:
-    assert mended.story["round"] == 2
-    assert [level(mended, round=1), level(mended)] == ["RED", "GREEN"]
-    first, second = mended.prompts("plan/architecture/proposals/first/software-architect:clean/*")
+def test_red_returns_to_architecture_with_the_reasons_and_the_design(fixed: Plan) -> None:
+    assert fixed.overview["round"] == 2
+    assert [level(fixed, round=1), level(fixed)] == ["RED", "GREEN"]
+    first, second = fixed.prompts("plan/architecture/proposals/first/software-architect:clean/*")
     assert "NO way back is planned." not in first
     assert "NO way back is planned." in second
-    assert mended.artifact("round-1/design.md").splitlines()[4] in second
+    assert fixed.artifact("round-1/design.md").splitlines()[4] in second
     assert (
-        "NO way back is planned." in mended.prompts("plan/architecture/draft/*")[-1].rpartition("# Points to answer")[2]
+        "NO way back is planned." in fixed.prompts("plan/architecture/draft/*")[-1].rpartition("# Points to answer")[2]
     )
-    again = [one["phase"] for one in mended.story["phases"] if one["round"] == 2]
-    assert again[:3] == ["architecture", "think-deep", "validation"]
-    assert "**RED**" in mended.artifact("round-1/validation.md")
+    phases = [one["phase"] for one in fixed.overview["phases"] if one["round"] == 2]
+    assert phases[:3] == ["architecture", "think-deep", "validation"]
+    assert "**RED**" in fixed.artifact("round-1/validation.md")
 
 
 @pytest.mark.slow
 @pytest.mark.row("P13", "P14")
-def test_red_goes_back_once_and_then_goes_on_with_a_warning(always_red: Plan) -> None:
+def test_red_returns_once_and_then_continues_with_a_warning(always_red: Plan) -> None:
     assert always_red.done.code == 0
-    assert always_red.story["round"] == 2
+    assert always_red.overview["round"] == 2
     assert level(always_red) == "RED"
-    assert "The design is still RED after its redesign; went on with it." in str(always_red.story["warnings"])
+    assert "The design is still RED after its redesign; went on with it." in str(always_red.overview["warnings"])
 
 
 @pytest.mark.slow
 @pytest.mark.row("P13", "P14")
-def test_how_often_red_goes_back_is_the_breakers_limit(plan: Plans) -> None:
+def test_the_breaker_limit_sets_how_often_red_returns(plan: Plans) -> None:
     run = plan("standard", [score(5, "No.")], config={"breakers": {"validation": {"limit": 2}}})
-    assert run.story["round"] == 3
+    assert run.overview["round"] == 3
     assert run.done.code == 0
 
 
 @pytest.mark.slow
 @pytest.mark.row("P14")
-def test_a_breaker_that_says_ask_puts_another_redesign_to_the_person(plan: Plans) -> None:
-    config = {"breakers": {"validation": {"limit": 1, "then": "ask"}}, **STILL}
+def test_an_ask_breaker_offers_the_user_another_redesign(plan: Plans) -> None:
+    config = {"breakers": {"validation": {"limit": 1, "then": "ask"}}, **NO_QUESTION}
     run = plan("standard", [score(5, "No.")], config=config, unattended=False)
     assert run.done.code == 75
-    assert "gone back to architecture 1 times" in run.story["reason"]
+    assert "gone back to architecture 1 times" in run.overview["reason"]
     rules = [score(5, "No.", times=3), score(5, "Never.", times=3), score(18)]
-    more = plan("standard", rules, config=config, answers={"retry": ["retry"]}, unattended=False)
-    assert more.story["round"] == 3
-    assert level(more) == "GREEN"
+    retried = plan("standard", rules, config=config, answers={"retry": ["retry"]}, unattended=False)
+    assert retried.overview["round"] == 3
+    assert level(retried) == "GREEN"
 
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
-def test_a_complete_plan_debates_until_the_judges_agree(agreeing: Plan) -> None:
-    scored = agreeing.asked("plan/validation/judged/debate#*")
-    assert len([one for one in scored if "#1/" in one]) == len([one for one in scored if "#2/" in one]) == 3
-    assert not [one for one in scored if "#3/" in one]
-    assert level(agreeing) == "GREEN"
-    assert "Rounds of debate: 2. The judges agreed." in agreeing.artifact("validation.md")
+def test_a_complete_plan_debates_until_the_judges_agree(converging: Plan) -> None:
+    addresses = converging.addresses("plan/validation/judged/debate#*")
+    assert len([one for one in addresses if "#1/" in one]) == len([one for one in addresses if "#2/" in one]) == 3
+    assert not [one for one in addresses if "#3/" in one]
+    assert level(converging) == "GREEN"
+    assert "Rounds of debate: 2. The judges agreed." in converging.artifact("validation.md")
 
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
-def test_judges_hear_each_other_before_they_score_again(agreeing: Plan) -> None:
-    assert "From risk in 1." not in agreeing.prompt("plan/validation/judged/debate#1/scores/judge:feasibility/*")
-    second = agreeing.prompt("plan/validation/judged/debate#2/scores/judge:feasibility/*")
+def test_judges_see_each_others_reasons_before_they_score_again(converging: Plan) -> None:
+    assert "From risk in 1." not in converging.prompt("plan/validation/judged/debate#1/scores/judge:feasibility/*")
+    second = converging.prompt("plan/validation/judged/debate#2/scores/judge:feasibility/*")
     assert "From risk in 1." in second
     assert "From completeness in 1." in second
 
@@ -143,25 +143,25 @@ def test_judges_hear_each_other_before_they_score_again(agreeing: Plan) -> None:
 @pytest.mark.row("P13")
 def test_the_debate_ends_after_three_rounds_without_agreement(plan: Plans) -> None:
     run = plan("complete", debate((20, 10, 18), (20, 10, 18), (20, 10, 18)))
-    assert len(run.asked("plan/validation/judged/debate#*/scores/*")) == 9
+    assert len(run.addresses("plan/validation/judged/debate#*/scores/*")) == 9
     assert "Rounds of debate: 3. The judges did not come to agree." in run.artifact("validation.md")
     assert level(run) == "GREEN"
 
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
-def test_judges_unavailable_twice_skip_the_validation(unreachable: Plan) -> None:
+def test_validation_is_skipped_after_the_judges_fail_twice(unreachable: Plan) -> None:
     assert unreachable.done.code == 0
     assert unreachable.summary("validation")["flags"]["consensus_skipped"] is True
     assert level(unreachable) is None
     assert "No judge gave a score" in unreachable.artifact("validation.md")
-    assert unreachable.story["round"] == 1
-    assert "consensus_skipped" in str(unreachable.story["phases"])
+    assert unreachable.overview["round"] == 1
+    assert "consensus_skipped" in str(unreachable.overview["phases"])
 
 
 @pytest.mark.slow
 @pytest.mark.row("P13", "P14")
-def test_judges_unavailable_once_are_asked_again(plan: Plans) -> None:
+def test_judges_that_fail_once_are_retried(plan: Plans) -> None:
     run = plan("standard", [{"address": "plan/validation/judged/*", "fail": "timeout", "times": 6}, score(17)])
     assert level(run) == "GREEN"
     assert "consensus_skipped" not in run.summary("validation")["flags"]
@@ -169,13 +169,13 @@ def test_judges_unavailable_once_are_asked_again(plan: Plans) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
-def test_a_red_coverage_goes_back_to_the_test_strategy_with_the_reasons(plan: Plans) -> None:
+def test_red_coverage_returns_to_the_test_strategy_with_the_reasons(plan: Plans) -> None:
     spec = {"address": "plan/clarify/spec/*", "text": "# Specification\n\n- AC-1: It is dark.\n- AC-2: It is quiet."}
     tests = {"address": "plan/test-strategy/draft/*", "text": "T-1 shows AC-1."}
     red = score(3, "NOTHING shows the noise.", at="coverage/judged/*")
     run = plan("standard", [spec, tests, red])
-    assert run.story["round"] == 2
-    assert {one["phase"] for one in run.story["phases"] if one["round"] == 2} == {
+    assert run.overview["round"] == 2
+    assert {one["phase"] for one in run.overview["phases"] if one["round"] == 2} == {
         "test-strategy",
         "coverage",
         "assets",
@@ -191,7 +191,7 @@ def test_a_red_coverage_goes_back_to_the_test_strategy_with_the_reasons(plan: Pl
 
 @pytest.mark.slow
 @pytest.mark.row("P13")
-def test_coverage_without_judges_is_skipped_with_the_flag(plan: Plans) -> None:
+def test_coverage_without_judges_is_skipped_and_flagged(plan: Plans) -> None:
     run = plan("standard", [{"address": "plan/coverage/judged/*", "fail": "timeout"}])
     assert run.summary("coverage")["flags"]["consensus_skipped"] is True
     assert run.done.code == 0
@@ -203,7 +203,7 @@ def test_coverage_without_judges_is_skipped_with_the_flag(plan: Plans) -> None:
 @pytest.mark.finding("FZ7")
 @pytest.mark.row("P13", "Z4")
 @pytest.mark.parametrize("stop", ["other", "refusal", "length"])
-def test_nothing_is_green_while_a_judge_was_not_heard(plan: Plans, stop: str) -> None:
+def test_a_missing_judge_prevents_green(plan: Plans, stop: str) -> None:
     lost = score(2, "unsafe", at="validation/judged/scores/judge:risk/*", stop=stop)
     run = plan("standard", [lost, score(20)])
     assert level(run) == "YELLOW"
@@ -213,7 +213,7 @@ def test_nothing_is_green_while_a_judge_was_not_heard(plan: Plans, stop: str) ->
 @pytest.mark.slow
 @pytest.mark.finding("FZ7")
 @pytest.mark.row("P13", "Z4")
-def test_one_judge_alone_is_no_agreement(plan: Plans) -> None:
+def test_one_judge_does_not_count_as_agreement(plan: Plans) -> None:
     lost = [score(2, at=f"validation/judged/*/judge:{judge}/*", stop="other") for judge in ("risk", "completeness")]
     run = plan("complete", [*lost, score(20)])
     assert level(run) == "YELLOW"

@@ -1,4 +1,4 @@
-"""What every prompt knows of the phases before it: the request, and their decisions, questions and risks."""
+"""What every prompt carries from earlier phases: the request, and their decisions, questions and risks."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ DOCUMENTS = {
 QUIET: list[Rule] = [
     *({"address": address, "record": NOTHING} for address in DOCUMENTS.values()),
 ]
-"""Nothing but the summaries themselves is on record of a rapid plan; the rules of a test stand before these."""
+"""A rapid plan records nothing but its summaries; the rules of a test come first."""
 
 
-def known(prompt: str) -> str:
-    """The accumulated context of a prompt, as it is fenced."""
+def context(prompt: str) -> str:
+    """The accumulated context of a prompt, without its fence."""
     found = re.search(r"# Accumulated context\n.*?<(untrusted-\w+)>\n(.*?)\n</\1>", prompt, re.DOTALL)
     assert found, prompt
     return found[2]
 
 
-def decided(phase: str, subject: str, count: int = 4, weight: str = "HIGH") -> Rule:
+def decisions_of(phase: str, subject: str, count: int = 4, weight: str = "HIGH") -> Rule:
     """Decisions of about fifty tokens each."""
     reason = "It was weighed against everything that the members had put forward, and nothing else came near it."
     decisions = [
@@ -66,7 +66,7 @@ def decided(phase: str, subject: str, count: int = 4, weight: str = "HIGH") -> R
 
 @pytest.mark.slow
 @pytest.mark.row("P9")
-def test_the_request_stands_in_every_prompt_word_for_word(plan: Plans) -> None:
+def test_every_prompt_has_the_request_verbatim(plan: Plans) -> None:
     run = plan("rapid", request=ODD)
     assert run.done.code == 0
     assert all(ODD in prompt for prompt in run.prompts())
@@ -78,7 +78,7 @@ def test_the_request_stands_in_every_prompt_word_for_word(plan: Plans) -> None:
 def test_later_prompts_carry_decisions_questions_and_risks_of_earlier_phases(plan: Plans) -> None:
     run = plan("rapid", [RECORDED, ASKED])
     for prompt in run.prompts("plan/test-strategy/*"):
-        record = known(prompt)
+        record = context(prompt)
         assert "CLA-1 (HIGH): Follow the system. Reason: It was asked for." in record
         assert "CLA-Q1 (LOW): Who picks the grey? Candidates: design; sales" in record
         assert "CLA-R1 (HIGH): Charts stay white. Mitigation: Try each chart." in record
@@ -88,8 +88,8 @@ def test_later_prompts_carry_decisions_questions_and_risks_of_earlier_phases(pla
 @pytest.mark.row("P9")
 def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> None:
     run = plan("rapid", [RECORDED, ASKED])
-    assert "RES-1" in known(run.prompt("plan/architecture/draft/*"))
-    record = known(run.prompt("plan/test-strategy/draft/*"))
+    assert "RES-1" in context(run.prompt("plan/architecture/draft/*"))
+    record = context(run.prompt("plan/test-strategy/draft/*"))
     assert "RES-1" not in record
     assert "RES-2 (HIGH): Which charts are there?" in record
 
@@ -97,7 +97,7 @@ def test_a_question_that_a_decision_resolves_is_no_longer_open(plan: Plans) -> N
 @pytest.mark.slow
 @pytest.mark.row("P9")
 @pytest.mark.parametrize("mode", ["rapid", "complete"])
-def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> None:
+def test_every_prompt_explains_how_to_treat_decisions(plan: Plans, mode: str) -> None:
     for address, prompt in plan(mode).calls:
         assert "A decision of HIGH confidence stands." in prompt, address
         assert "When your work answers an open question, give the answer, and its id in the record" in prompt, address
@@ -106,41 +106,42 @@ def test_every_prompt_says_how_to_treat_decisions(plan: Plans, mode: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.row("P9")
-def test_what_is_accumulated_stays_within_its_budget_and_the_oldest_goes_first(plan: Plans) -> None:
-    rules = [decided("clarify", "menu"), decided("architecture", "switch"), decided("test-strategy", "store"), *QUIET]
+def test_accumulated_context_stays_within_its_budget_and_drops_the_oldest_first(plan: Plans) -> None:
+    subjects = {"clarify": "menu", "architecture": "switch", "test-strategy": "store"}
+    rules = [*(decisions_of(phase, subject) for phase, subject in subjects.items()), *QUIET]
     run = plan("rapid", rules, files=NARROW)
-    full = known(run.prompt("plan/test-strategy/draft/*"))
+    full = context(run.prompt("plan/test-strategy/draft/*"))
     assert all(f"clarify-{n}" in full and f"architecture-{n}" in full for n in range(1, 5))
-    record = known(run.prompt("plan/completion/tasks/*"))
+    record = context(run.prompt("plan/completion/tasks/*"))
     assert estimate_tokens(record) <= 500
-    left = re.findall(r"([\w-]+-\d) \(HIGH\)", record)
-    whole = [f"{phase}-{n}" for phase in ("clarify", "architecture", "test-strategy") for n in range(1, 5)]
-    assert left == whole[-len(left) :]
-    assert len(left) < len(whole)
+    remaining = re.findall(r"([\w-]+-\d) \(HIGH\)", record)
+    all_ids = [f"{phase}-{n}" for phase in ("clarify", "architecture", "test-strategy") for n in range(1, 5)]
+    assert remaining == all_ids[-len(remaining) :]
+    assert len(remaining) < len(all_ids)
     dropped = run.summary("completion")["context_dropped"]
-    assert [one["record"]["id"] for one in dropped] == whole[: -len(left)]
-    said = f"Left out here for length, and still on record: {', '.join(whole[: -len(left)])}."
-    assert said in run.prompt("plan/completion/tasks/*")
+    assert [one["record"]["id"] for one in dropped] == all_ids[: -len(remaining)]
+    notice = f"Left out here for length, and still on record: {', '.join(all_ids[: -len(remaining)])}."
+    assert notice in run.prompt("plan/completion/tasks/*")
     assert any("records of earlier phases: about" in line for line in run.summary("completion")["left_out"])
 
 
 @pytest.mark.slow
 @pytest.mark.row("P9")
-def test_what_weighs_most_stays_and_there_is_more_room_in_a_larger_window(plan: Plans) -> None:
-    first, later = decided("clarify", "menu", weight="HIGH"), decided("architecture", "switch", weight="LOW")
-    rules = [first, later, decided("test-strategy", "store", weight="LOW"), *QUIET]
-    record = known(plan("rapid", rules, files=NARROW).prompt("plan/completion/tasks/*"))
+def test_high_confidence_decisions_stay_and_a_larger_window_holds_more(plan: Plans) -> None:
+    first, later = decisions_of("clarify", "menu", weight="HIGH"), decisions_of("architecture", "switch", weight="LOW")
+    rules = [first, later, decisions_of("test-strategy", "store", weight="LOW"), *QUIET]
+    record = context(plan("rapid", rules, files=NARROW).prompt("plan/completion/tasks/*"))
     assert all(f"clarify-{n} (HIGH)" in record for n in range(1, 5))
     assert "architecture-1" not in record
-    assert "architecture-1" in known(plan("rapid", rules).prompt("plan/completion/tasks/*"))
+    assert "architecture-1" in context(plan("rapid", rules).prompt("plan/completion/tasks/*"))
 
 
 @pytest.mark.slow
 @pytest.mark.row("P9")
-def test_the_budget_is_config(plan: Plans) -> None:
-    rules = [decided("clarify", "menu"), *QUIET]
+def test_the_budget_comes_from_the_config(plan: Plans) -> None:
+    rules = [decisions_of("clarify", "menu"), *QUIET]
     settings = {"config/skillrun.yaml": "context: {accumulated_tokens: 120, accumulated_share: 0}\n"}
-    record = known(plan("rapid", rules, files=settings, until="architecture").prompt("plan/architecture/draft/*"))
+    record = context(plan("rapid", rules, files=settings, until="architecture").prompt("plan/architecture/draft/*"))
     assert estimate_tokens(record) <= 120
     assert "clarify-4" in record
     assert "clarify-1" not in record
@@ -148,40 +149,40 @@ def test_the_budget_is_config(plan: Plans) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P9")
-def test_the_decisions_of_a_phase_that_runs_again_replace_its_earlier_ones(plan: Plans) -> None:
-    def stored_in(place: str) -> dict[str, Any]:
+def test_a_phase_that_runs_again_replaces_its_earlier_decisions(plan: Plans) -> None:
+    def decide_storage(place: str) -> dict[str, Any]:
         decision = {**DECISION, "id": "ARC-1", "decision": f"Keep it in {place}.", "resolves": []}
         return {"summary": "Done.", "key_decisions": [decision]}
 
     rules: list[Rule] = [
-        {"address": "plan/architecture/draft/*", "record": stored_in("cookies"), "times": 1},
+        {"address": "plan/architecture/draft/*", "record": decide_storage("cookies"), "times": 1},
         {
             "address": "plan/architecture/draft/*",
-            "record": {**stored_in("the profile"), "answers": [{"id": "P-1", "done": "changed", "how": "So."}]},
+            "record": {**decide_storage("the profile"), "answers": [{"id": "P-1", "done": "changed", "how": "So."}]},
         },
         {"address": "plan/validation/judged/*", "data": {"score": 2, "reasons": ["Cookies are lost."]}, "times": 3},
     ]
-    roomy = {"config/skillrun.yaml": "context: {accumulated_tokens: 4000}\n"}  # for what the other phases decide too
+    roomy = {"config/skillrun.yaml": "context: {accumulated_tokens: 4000}\n"}  # room for other decisions
     run = plan("standard", rules, files=roomy)
-    assert run.story["round"] == 2
+    assert run.overview["round"] == 2
     assert run.summary("architecture", 1)["key_decisions"][0]["decision"] == "Keep it in cookies."
     assert "Keep it in cookies." in run.prompts("plan/validation/judged/*")[0]
     for prompt in run.prompts("plan/test-strategy/*"):
-        assert "Keep it in the profile." in known(prompt)
+        assert "Keep it in the profile." in context(prompt)
         assert "Keep it in cookies." not in prompt
 
 
 @pytest.mark.slow
 @pytest.mark.row("P9")
-def test_a_summary_without_the_keys_is_skipped(plan: Plans) -> None:
+def test_a_summary_without_record_keys_is_skipped(plan: Plans) -> None:
     vague: Rule = {
         "address": "plan/clarify/*/score/*",
         "data": {"value": 0, "scope": 1, "acceptance": 1, "constraints": 1, "risk": 1},
     }
-    run = plan("standard", [vague], unattended=False, alone=True)
+    run = plan("standard", [vague], unattended=False, isolated=True)
     assert run.done.code == 75
     path = run.folder / "summaries" / "research.md"
     path.write_text("---\nphase: research\nstatus: completed\nround: 1\nartifacts: [research.md]\n---\n")
-    resumed = run.resumed([vague, RECORDED])
+    resumed = run.resume([vague, RECORDED])
     assert resumed.done.code == 0, resumed.done.err
-    assert "CLA-1 (HIGH)" in known(resumed.prompt("plan/test-strategy/draft/*"))
+    assert "CLA-1 (HIGH)" in context(resumed.prompt("plan/test-strategy/draft/*"))

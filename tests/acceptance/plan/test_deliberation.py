@@ -1,4 +1,4 @@
-"""The second look of a panel, light and full, and the synthesis that both end in."""
+"""The second round of a panel, light and full, and the synthesis that both end in."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ SYNTHESIS = {
 
 
 def rounds(run: Plan, phase: str) -> list[str]:
-    """The steps of the phase's panel, in the order in which they asked somebody."""
-    return list(dict.fromkeys(address.split("/")[3] for address in run.asked(f"plan/{phase}/proposals/*")))
+    """The steps of the phase's panel, in call order."""
+    return list(dict.fromkeys(address.split("/")[3] for address in run.addresses(f"plan/{phase}/proposals/*")))
 
 
 @pytest.mark.slow
 @pytest.mark.row("P2")
-def test_light_adds_one_step_of_the_chair_and_no_call_to_a_member(plan: Plans) -> None:
-    noted = "The minimal and the clean way cannot both be right."
+def test_light_adds_one_chair_step_and_no_member_call(plan: Plans) -> None:
+    note = "The minimal and the clean way cannot both be right."
     run = plan(
-        "advanced", [*FIRST, {"address": f"{ARCHITECTURE}/contradictions/*", "text": noted}], until="architecture"
+        "advanced", [*FIRST, {"address": f"{ARCHITECTURE}/contradictions/*", "text": note}], until="architecture"
     )
     assert rounds(run, "architecture") == ["first", "contradictions", "synthesis"]
-    assert run.asked(f"{ARCHITECTURE}/contradictions/*") == [f"{ARCHITECTURE}/contradictions/chair/1.1"]
+    assert run.addresses(f"{ARCHITECTURE}/contradictions/*") == [f"{ARCHITECTURE}/contradictions/chair/1.1"]
     prompt = run.prompt(f"{ARCHITECTURE}/contradictions/*")
     assert all(f"The {lens} way, as first written." in prompt for lens in LENSES)
     assert "Contradictions:" in prompt
     assert "Gaps:" in prompt
-    assert noted in run.prompt(f"{ARCHITECTURE}/synthesis/*")
+    assert note in run.prompt(f"{ARCHITECTURE}/synthesis/*")
     assert run.summary("architecture")["outputs"]["deliberation"] == "light"
 
 
 @pytest.mark.slow
 @pytest.mark.row("P2")
-def test_full_shows_every_member_what_the_others_said_and_synthesises_the_second_round(plan: Plans) -> None:
+def test_full_shows_members_the_other_answers_and_synthesises_the_second_round(plan: Plans) -> None:
     run = plan("advanced", [*FIRST, *SECOND], config=FULL)
     assert rounds(run, "architecture") == ["first", "second", "synthesis"]
     for lens in LENSES:
@@ -80,10 +80,10 @@ def test_architects_revise_and_testers_criticise(plan: Plans) -> None:
 @pytest.mark.slow
 @pytest.mark.row("P2")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
-def test_lighter_modes_have_no_second_look(plan: Plans, mode: str) -> None:
+def test_lighter_modes_have_no_second_round(plan: Plans, mode: str) -> None:
     run = plan(mode, config=FULL)
-    assert not run.asked("*/second/*")
-    assert not run.asked("*/contradictions/*")
+    assert not run.addresses("*/second/*")
+    assert not run.addresses("*/contradictions/*")
 
 
 @pytest.mark.slow
@@ -94,43 +94,41 @@ def test_a_complete_plan_deliberates_too(plan: Plans) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P2", "P16")
-def test_a_failed_second_round_leaves_the_first_and_is_degraded(plan: Plans) -> None:
+def test_a_failed_second_round_keeps_the_first_and_is_degraded(plan: Plans) -> None:
     run = plan("advanced", [*FIRST, {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}], config=FULL)
     assert run.done.code == 0
-    assert len(run.asked(f"{ARCHITECTURE}/second/*")) == 6
+    assert len(run.addresses(f"{ARCHITECTURE}/second/*")) == 6
     synthesis = run.prompt(f"{ARCHITECTURE}/synthesis/*")
     assert all(f"The {lens} way, as first written." in synthesis for lens in LENSES)
     summary = run.summary("architecture")
     assert summary["flags"]["degraded"] is True
     assert "`second` was not answered" in summary["flags"]["degraded_because"]
     assert summary["quality_warnings"] == ["The second round failed; the first one stands."]
-    assert [one["phase"] for one in run.story["degraded"]] == ["architecture"]
+    assert [one["phase"] for one in run.overview["degraded"]] == ["architecture"]
 
 
 @pytest.mark.slow
 @pytest.mark.row("P2", "P14")
-def test_after_a_second_round_that_failed_twice_the_rest_of_the_run_is_light(plan: Plans) -> None:
+def test_after_a_second_round_fails_twice_the_rest_of_the_run_is_light(plan: Plans) -> None:
     red = {
         "address": "plan/validation/judged/*",
         "data": {"score": 2, "reasons": ["It does not say who pays."]},
         "times": 3,
     }
-    fails = {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}
-    run = plan("advanced", [red, *FIRST, fails], config=FULL, until="test-strategy")
-    assert len(run.asked(f"{ARCHITECTURE}/second/*")) == 6, "three members, twice, and in no redesign"
-    assert run.story["state"]["light_only"] is True
-    assert run.summary("architecture")["outputs"]["deliberation"] == "light", (
-        "the design was sent back, and is a new one"
-    )
+    failure = {"address": f"{ARCHITECTURE}/second/*", "fail": "overloaded"}
+    run = plan("advanced", [red, *FIRST, failure], config=FULL, until="test-strategy")
+    assert len(run.addresses(f"{ARCHITECTURE}/second/*")) == 6, "three members, two attempts, none in the redesign"
+    assert run.overview["state"]["light_only"] is True
+    assert run.summary("architecture")["outputs"]["deliberation"] == "light", "the redesign is light"
     assert run.summary("architecture")["round"] == 2
     assert rounds(run, "test-strategy") == ["first", "contradictions", "synthesis"]
 
 
 @pytest.mark.slow
 @pytest.mark.row("P2", "P16")
-def test_who_is_missing_from_the_second_round_is_heard_with_the_first_answer(plan: Plans) -> None:
-    fails = {"address": f"{ARCHITECTURE}/second/*:clean/*", "fail": "overloaded"}
-    run = plan("advanced", [fails, *FIRST, *SECOND], config=FULL, until="architecture")
+def test_a_member_without_a_second_answer_keeps_its_first(plan: Plans) -> None:
+    failure = {"address": f"{ARCHITECTURE}/second/*:clean/*", "fail": "overloaded"}
+    run = plan("advanced", [failure, *FIRST, *SECOND], config=FULL, until="architecture")
     for prompt in (run.prompt(f"{ARCHITECTURE}/synthesis/*"), run.prompt("plan/architecture/draft/*")):
         assert "The clean way, as first written." in prompt
         assert "The minimal way, thought over." in prompt
@@ -140,29 +138,29 @@ def test_who_is_missing_from_the_second_round_is_heard_with_the_first_answer(pla
 
 @pytest.mark.slow
 @pytest.mark.row("P2", "P16")
-def test_who_did_not_answer_the_first_round_is_not_asked_for_a_second(plan: Plans) -> None:
-    fails = {"address": f"{ARCHITECTURE}/first/*:clean/*", "fail": "overloaded"}
-    run = plan("advanced", [fails, *FIRST, *SECOND], config=FULL, until="architecture")
-    assert run.asked(f"{ARCHITECTURE}/second/*") == [
+def test_a_member_without_a_first_answer_is_not_called_for_a_second(plan: Plans) -> None:
+    failure = {"address": f"{ARCHITECTURE}/first/*:clean/*", "fail": "overloaded"}
+    run = plan("advanced", [failure, *FIRST, *SECOND], config=FULL, until="architecture")
+    assert run.addresses(f"{ARCHITECTURE}/second/*") == [
         f"{ARCHITECTURE}/second/software-architect:{lens}/1.1" for lens in ("minimal", "pragmatic")
     ]
 
 
 @pytest.mark.slow
 @pytest.mark.row("P2")
-@pytest.mark.parametrize(("budget", "asked"), [(2400, "contradictions"), (4000, "second")])
-def test_a_long_first_round_falls_back_to_light(plan: Plans, budget: int, asked: str) -> None:
+@pytest.mark.parametrize(("budget", "step"), [(2400, "contradictions"), (4000, "second")])
+def test_a_long_first_round_falls_back_to_light(plan: Plans, budget: int, step: str) -> None:
     long = [{"address": f"{ARCHITECTURE}/first/*", "text": "word " * 900}]
     config = {"deliberation": {"variant": "full", **({"context_budget": budget} if budget != 2400 else {})}}
     assert rounds(plan("advanced", long, config=config, until="architecture"), "architecture") == [
         "first",
-        asked,
+        step,
         "synthesis",
     ]
 
 
 @pytest.mark.row("P2")
-def test_a_variant_that_there_is_not_is_refused_before_the_run(plan: Plans) -> None:
+def test_an_unknown_variant_is_rejected_before_the_run(plan: Plans) -> None:
     run = plan("advanced", config={"deliberation": {"variant": "fulll"}})
     assert run.done.code == 1
     assert "`fulll` is not one of the values in `order`" in run.done.err

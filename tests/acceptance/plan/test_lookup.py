@@ -1,4 +1,4 @@
-"""What was left out of a prompt, or is settled, is looked up by its id; what is delivered explains every id."""
+"""Lookup of omitted and settled records by id, and documents that explain every id."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ SETTLED: Rule = {
 PROPOSAL = "plan/architecture/draft/software-architect:pragmatic"
 
 
-def settling(count: int) -> Rule:
-    """A specification with so many decisions of about thirty tokens each."""
+def decisions_of(count: int) -> Rule:
+    """A specification with this many decisions of about thirty tokens each."""
     decisions = [
         {**DECISION, "id": f"CLA-{n:02}", "decision": f"The menu number {n} stays as it is today, with all its parts."}
         for n in range(1, count + 1)
@@ -40,8 +40,8 @@ def settling(count: int) -> Rule:
     return {**SETTLED, "record": {"summary": "Done.", "key_decisions": decisions}}
 
 
-def looked(plan: Plans, ids: str, *rules: Rule, **more: Any) -> Plan:
-    """A plan in which the architect looks ids up before the proposal."""
+def plan_with_lookup(plan: Plans, ids: str, *rules: Rule, **more: Any) -> Plan:
+    """A plan whose architect looks up ids before the proposal."""
     call = {"address": f"{PROPOSAL}/1.1", "calls": [{"name": "Lookup", "arguments": {"id": ids}}]}
     return plan("rapid", [call, *rules], files={**CODE, **more.pop("files", {})}, flags=["--repo", "shop"], **more)
 
@@ -58,8 +58,8 @@ def results(run: Plan) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_settled_question_is_looked_up_with_what_settled_it(plan: Plans) -> None:
-    run = looked(plan, "res-1, CLA-1 NO-7", SETTLED, until="architecture")
+def test_lookup_returns_a_settled_question_and_its_decision(plan: Plans) -> None:
+    run = plan_with_lookup(plan, "res-1, CLA-1 NO-7", SETTLED, until="architecture")
     (found,) = results(run)
     assert "RES-1: question of clarify, settled by CLA-1\n  question: Is there a setting today?" in found
     assert "CLA-1: decision of clarify\n  decision: Follow the system." in found
@@ -71,11 +71,11 @@ def test_a_settled_question_is_looked_up_with_what_settled_it(plan: Plans) -> No
 
 
 @pytest.mark.slow
-def test_what_a_prompt_has_no_room_for_is_looked_up_and_what_it_shows_needs_no_tool(plan: Plans) -> None:
-    run = looked(plan, "CLA-01", settling(30), files=NARROW, until="architecture")
+def test_lookup_is_available_only_when_the_prompt_omits_records(plan: Plans) -> None:
+    run = plan_with_lookup(plan, "CLA-01", decisions_of(30), files=NARROW, until="architecture")
     (found,) = results(run)
     assert found.startswith("CLA-01: decision of clarify\n  decision: The menu number 1 stays as it is today")
-    short = looked(plan, "CLA-01", settling(2), until="architecture")
+    short = plan_with_lookup(plan, "CLA-01", decisions_of(2), until="architecture")
     assert "Lookup" not in tools(short, f"{PROPOSAL}/1.1")
     assert results(short) == []
     assert "you have no tool `Lookup`" in short.prompt(f"{PROPOSAL}/2.1")
@@ -83,16 +83,16 @@ def test_what_a_prompt_has_no_room_for_is_looked_up_and_what_it_shows_needs_no_t
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("ids", "message"),
     [("NO-1", "error: no record has the id `NO-1`; known ids: CLA-1, RES-1"), (" ", "error: `id` must be an id")],
 )
-def test_what_is_not_on_record_is_an_error_that_names_what_is(plan: Plans, given: str, said: str) -> None:
-    run = looked(plan, given, SETTLED, until="architecture")
-    assert results(run)[0].startswith(said)
+def test_an_unknown_id_is_an_error_that_lists_the_known_ids(plan: Plans, ids: str, message: str) -> None:
+    run = plan_with_lookup(plan, ids, SETTLED, until="architecture")
+    assert results(run)[0].startswith(message)
 
 
 @pytest.mark.slow
-def test_the_last_document_explains_every_id_on_record(plan: Plans) -> None:
+def test_the_last_document_explains_every_recorded_id(plan: Plans) -> None:
     text = plan("rapid", [SETTLED]).artifact("summary.md")
     assert "## What the ids stand for" in text
     assert "- RES-1: question of clarify, HIGH, settled by CLA-1: Is there a setting today?" in text

@@ -1,4 +1,4 @@
-"""Plans on replies at random: loops stop at their caps, no list runs away, no prompt overflows, each run ends."""
+"""Plans on random replies: loops stop at their limits, lists stay short, prompts fit, and every run ends."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.frontmatter import from_frontmatter
 from tests.acceptance.plan.conftest import Plan, share_estimate, skillrun
 from tests.acceptance.plan.test_specify_gate import GATE
-from tests.acceptance.plan.test_windows import in_window
+from tests.acceptance.plan.test_windows import set_window
 
 SEEDS: Final = range(1, 1 + int(os.environ.get("NOISE_SEEDS", "1")))
 REQUEST: Final = "Let people sign in with a second factor"
 WINDOW: Final = {"standard": 8192, "complete": 32768}
-DROPPED: Final = "context_dropped"  # says of each entry that it was left out
+DROPPED: Final = "context_dropped"  # lists every omitted entry
 LISTS: Final = {"rejections": 20, "untested": 20, "risk_flags": 5, "parallel_pairs": 1}
 
 
@@ -43,14 +43,14 @@ def noisy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
     with pytest.MonkeyPatch.context() as patch, share_estimate({"": None}, ""):
         patch.chdir(project)
-        in_window(patch, WINDOW[mode])
-        given = ("--mode", mode, "--model", f"scripted:noise-{seed}", "--name", "run")
-        done = skillrun("plan", REQUEST, *given, "--unattended", "--answers", "answers.yaml")
+        set_window(patch, WINDOW[mode])
+        arguments = ("--mode", mode, "--model", f"scripted:noise-{seed}", "--name", "run")
+        done = skillrun("plan", REQUEST, *arguments, "--unattended", "--answers", "answers.yaml")
     return Plan(project / "runs" / "run", project, done)
 
 
-def went_back(run: Plan) -> Counter[str]:
-    """How often each phase went back."""
+def count_returns(run: Plan) -> Counter[str]:
+    """How often each phase returned to an earlier one."""
     return Counter(event["source"] for event in run.events if event["event"] == "WentBack")
 
 
@@ -60,31 +60,31 @@ CASES = [(mode, seed) for mode in ("standard", "complete") for seed in SEEDS]
 @pytest.mark.slow  # noise sends a plan back as often as its breakers allow
 @pytest.mark.row("P13", "P14")
 @pytest.mark.parametrize("noisy", CASES, indirect=True, ids=lambda case: f"{case[0]}-{case[1]}")
-def test_a_plan_on_noise_ends_well(noisy: Plan) -> None:
-    assert (noisy.done.code, noisy.story["status"]) == (0, "completed"), noisy.story["reason"]
-    stops_at_its_caps(noisy)
-    ends_as_its_breakers_say(noisy)
-    stays_small(noisy)
+def test_a_plan_on_random_replies_completes(noisy: Plan) -> None:
+    assert (noisy.done.code, noisy.overview["status"]) == (0, "completed"), noisy.overview["reason"]
+    check_limits(noisy)
+    check_breakers(noisy)
+    check_sizes(noisy)
 
 
-def stops_at_its_caps(run: Plan) -> None:
-    back = went_back(run)
-    assert back["validation"] <= BREAKERS["validation"]["limit"]
-    assert back["coverage"] <= BREAKERS["coverage"]["limit"]
-    assert back["expert-review"] <= BREAKERS["redesign"]["limit"]
-    assert run.story["round"] == 1 + back.total()
-    assert run.story["state"]["review_rounds"] <= CONFIG["expert_review"]["rounds"]
-    scored = run.asked("plan/clarify/gate#*/score/*")
+def check_limits(run: Plan) -> None:
+    returns = count_returns(run)
+    assert returns["validation"] <= BREAKERS["validation"]["limit"]
+    assert returns["coverage"] <= BREAKERS["coverage"]["limit"]
+    assert returns["expert-review"] <= BREAKERS["redesign"]["limit"]
+    assert run.overview["round"] == 1 + returns.total()
+    assert run.overview["state"]["review_rounds"] <= CONFIG["expert_review"]["rounds"]
+    scored = run.addresses("plan/clarify/gate#*/score/*")
     assert len(scored) <= BREAKERS["specify_gate"]["limit"] + 1
-    assert not run.asked(f"plan/validation/judged/debate#{CONFIG['consensus']['debate_rounds'] + 1}/*")
+    assert not run.addresses(f"plan/validation/judged/debate#{CONFIG['consensus']['debate_rounds'] + 1}/*")
 
 
-def ends_as_its_breakers_say(run: Plan) -> None:
-    """What is still wrong at the end was sent back as often as allowed, and is told."""
+def check_breakers(run: Plan) -> None:
+    """Remaining faults were sent back as often as allowed and are reported."""
     for phase in ("validation", "coverage"):
         record = run.summary(phase)
         if record["outputs"]["level"] == "RED":
-            assert went_back(run)[phase] == BREAKERS[phase]["limit"]
+            assert count_returns(run)[phase] == BREAKERS[phase]["limit"]
             assert "still RED" in str(record["quality_warnings"])
             (trip,) = {one["action"] for one in run.events if one["event"] == "Tripped" and one["breaker"] == phase}
             assert trip == BREAKERS[phase]["then"]
@@ -99,10 +99,10 @@ def ends_as_its_breakers_say(run: Plan) -> None:
         assert review["flags"]["review_override"]
 
 
-def stays_small(run: Plan) -> None:
-    assert max(estimate_tokens(prompt) for prompt in run.prompts()) < WINDOW[run.story["state"]["mode"]]
-    for name, most in LISTS.items():
-        assert len(run.story["state"][name]) <= most
+def check_sizes(run: Plan) -> None:
+    assert max(estimate_tokens(prompt) for prompt in run.prompts()) < WINDOW[run.overview["state"]["mode"]]
+    for name, maximum in LISTS.items():
+        assert len(run.overview["state"][name]) <= maximum
     for path in run.folder.rglob("summaries/*.md"):
         record = from_frontmatter(path)[0]
         assert all(len(value) <= 40 for key, value in record.items() if isinstance(value, list) and key != DROPPED), (

@@ -1,4 +1,4 @@
-"""The phases of a plan, their artifacts and summaries, and what the mode makes of them."""
+"""The phases of a plan, their artifacts and summaries, and the effect of the mode."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ MODES = ["rapid", "standard", *(pytest.param(mode, marks=pytest.mark.slow) for m
 RECORD = {"phase", "status", "round", "artifacts", "flags", "key_decisions", "open_questions", "risks_identified"}
 
 
-def asked_in(run: Plan, phase: str) -> list[str]:
-    return [address for address in run.asked(f"plan/{phase}/*") if "/summary/" not in address]
+def step_addresses(run: Plan, phase: str) -> list[str]:
+    return [address for address in run.addresses(f"plan/{phase}/*") if "/summary/" not in address]
 
 
 @pytest.mark.row("P1")
@@ -38,8 +38,8 @@ def asked_in(run: Plan, phase: str) -> list[str]:
 def test_the_phases_run_in_order_and_the_mode_decides_which(plan: Plans, mode: str) -> None:
     run = plan(mode)
     assert run.done.code == 0
-    assert [one["phase"] for one in run.story["phases"]] == list(PHASES)
-    assert {one["phase"] for one in run.story["phases"] if one["status"] == "skipped"} == SKIPPED[mode]
+    assert [one["phase"] for one in run.overview["phases"]] == list(PHASES)
+    assert {one["phase"] for one in run.overview["phases"] if one["status"] == "skipped"} == SKIPPED[mode]
     begun = [event["phase"] for event in run.events if event["event"] == "PhaseStarted"]
     assert begun == [phase for phase in PHASES if phase not in SKIPPED[mode]]
 
@@ -58,7 +58,7 @@ def test_each_phase_that_runs_writes_its_artifacts_and_a_summary(plan: Plans, mo
         assert record["status"] == "completed"
         assert record.keys() >= RECORD
         assert record["summary"]
-    assert run.asked("*/summary/*") == []
+    assert run.addresses("*/summary/*") == []
     for phase in SKIPPED[mode]:
         assert run.summary(phase)["status"] == "skipped"
         assert not any((run.folder / path).exists() for path in ARTIFACTS[phase])
@@ -66,7 +66,7 @@ def test_each_phase_that_runs_writes_its_artifacts_and_a_summary(plan: Plans, mo
 
 @pytest.mark.row("Q7")
 @pytest.mark.parametrize(("mode", "calls"), [("rapid", 7), ("standard", 25), ("advanced", 33)])
-def test_a_straight_plan_makes_so_many_calls_and_no_more(plan: Plans, mode: str, calls: int) -> None:
+def test_a_plan_without_rework_makes_the_expected_number_of_calls(plan: Plans, mode: str, calls: int) -> None:
     assert len(plan(mode).calls) == calls
 
 
@@ -80,13 +80,13 @@ def test_coverage_and_assets_both_follow_the_test_strategy(plan: Plans) -> None:
 
 
 @pytest.mark.row("P1")
-def test_a_deeper_mode_goes_deeper(plan: Plans) -> None:
+def test_a_deeper_mode_adds_steps(plan: Plans) -> None:
     rapid, standard, advanced, complete = (plan(mode) for mode in SKIPPED)
     assert len(rapid.calls) < len(standard.calls) < len(advanced.calls)
-    assert asked_in(rapid, "clarify") == ["plan/clarify/spec/planner/1.1"]
-    assert len(asked_in(standard, "clarify")) == 3
-    assert not standard.asked("plan/architecture/*/contradictions/*")
-    assert advanced.asked("plan/architecture/*/contradictions/*")
-    assert not advanced.asked("*/debate#1/*")
-    assert complete.asked("*/debate#1/*")
-    assert complete.asked("plan/test-strategy/*/challenge/*")
+    assert step_addresses(rapid, "clarify") == ["plan/clarify/spec/planner/1.1"]
+    assert len(step_addresses(standard, "clarify")) == 3
+    assert not standard.addresses("plan/architecture/*/contradictions/*")
+    assert advanced.addresses("plan/architecture/*/contradictions/*")
+    assert not advanced.addresses("*/debate#1/*")
+    assert complete.addresses("*/debate#1/*")
+    assert complete.addresses("plan/test-strategy/*/challenge/*")

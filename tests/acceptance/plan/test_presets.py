@@ -1,4 +1,4 @@
-"""Teams: who is seated in which phase, and what stands in for a team or a member that is not there."""
+"""Teams: the members of each phase, and the fallbacks for missing teams and members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BALANCED = {
 }
 PROTOTYPE = {
     "research/findings/first": ["researcher:code"],
-    "architecture/proposals/first": [],  # who sits alone writes the document
+    "architecture/proposals/first": [],  # a single member writes the document itself
     "expert-review/*/review/review": ["security-analyst", "simplicity-reviewer"],
     "test-strategy/proposals/first": [],
     "validation/judged/scores": ["judge:feasibility"],
@@ -24,53 +24,53 @@ PROTOTYPE = {
 }
 
 
-def seated(run: Plan) -> dict[str, list[str]]:
-    """Who was asked at each place, in order."""
-    return {place: [address.split("/")[-2] for address in run.asked(f"plan/{place}/*")] for place in BALANCED}
+def called_members(run: Plan) -> dict[str, list[str]]:
+    """The members called at each step, in order."""
+    return {place: [address.split("/")[-2] for address in run.addresses(f"plan/{place}/*")] for place in BALANCED}
 
 
 @pytest.mark.row("P8")
 def test_the_balanced_team_is_the_default(plan: Plans) -> None:
     run = plan("standard")
-    assert run.story["state"]["preset"] == "balanced"
-    assert seated(run) == BALANCED
+    assert run.overview["state"]["preset"] == "balanced"
+    assert called_members(run) == BALANCED
 
 
 @pytest.mark.slow
 @pytest.mark.row("P8")
-def test_a_rapid_prototype_seats_one_member_a_phase_and_the_balanced_reviewers(plan: Plans) -> None:
+def test_rapid_prototype_has_one_member_per_phase_and_the_balanced_reviewers(plan: Plans) -> None:
     run = plan("standard", flags=["--preset", "rapid_prototype"])
     assert run.done.code == 0
-    assert seated(run) == PROTOTYPE
-    assert run.asked("plan/architecture/draft/software-architect:pragmatic/*")
-    assert run.asked("plan/test-strategy/draft/qa-strategist/*")
+    assert called_members(run) == PROTOTYPE
+    assert run.addresses("plan/architecture/draft/software-architect:pragmatic/*")
+    assert run.addresses("plan/test-strategy/draft/qa-strategist/*")
     assert run.summary("setup")["quality_warnings"] == []
 
 
 @pytest.mark.slow
 @pytest.mark.row("P8")
-def test_an_unknown_team_is_the_balanced_one_with_a_warning(plan: Plans) -> None:
+def test_an_unknown_team_falls_back_to_balanced_with_a_warning(plan: Plans) -> None:
     run = plan("standard", flags=["--preset", "nobody"])
     assert run.done.code == 0
     assert "warning: `preset` is `nobody`; allowed: balanced, rapid_prototype; `balanced` is used" in run.done.err
-    assert run.story["state"]["preset"] == "balanced"
-    assert seated(run) == BALANCED
+    assert run.overview["state"]["preset"] == "balanced"
+    assert called_members(run) == BALANCED
 
 
 @pytest.mark.slow
 @pytest.mark.row("P8")
-def test_where_a_team_has_nobody_the_balanced_one_stands_in_with_a_warning(plan: Plans) -> None:
+def test_phases_without_members_use_the_balanced_team_with_a_warning(plan: Plans) -> None:
     config = {"team_presets": {"solo": {"architecture": ["software-architect:clean"]}}}
     run = plan("standard", flags=["--preset", "solo"], config=config)
     assert run.done.code == 0
-    assert seated(run) == BALANCED | {"architecture/proposals/first": []}
-    (warning,) = [one["text"] for one in run.story["warnings"] if one["phase"] == "setup"]
+    assert called_members(run) == BALANCED | {"architecture/proposals/first": []}
+    (warning,) = [one["text"] for one in run.overview["warnings"] if one["phase"] == "setup"]
     assert warning.startswith("The solo team has nobody for research, test_strategy, ")
     assert warning.endswith("the balanced team stands in.")
 
 
 @pytest.mark.row("P8")
-def test_a_team_with_a_role_that_does_not_exist_is_refused_before_anything_is_spent(plan: Plans) -> None:
+def test_a_team_with_an_unknown_role_is_rejected_before_any_call(plan: Plans) -> None:
     config = {"team_presets": {"ghosts": {"architecture": ["software-architekt"]}}}
     run = plan("standard", flags=["--preset", "ghosts"], config=config)
     assert run.done.code == 1
@@ -81,7 +81,7 @@ def test_a_team_with_a_role_that_does_not_exist_is_refused_before_anything_is_sp
 @pytest.mark.slow
 @pytest.mark.row("P8")
 @pytest.mark.finding("FP6", "FP9")
-def test_a_config_with_which_a_plan_could_not_work_is_refused_at_its_lines_before_anything_is_spent(
+def test_an_unusable_config_is_rejected_line_by_line_before_any_call(
     plan: Plans,
 ) -> None:
     config = {
@@ -94,8 +94,8 @@ def test_a_config_with_which_a_plan_could_not_work_is_refused_at_its_lines_befor
     run = plan("standard", config=config)
     assert run.done.code == 1
     assert not run.folder.exists()
-    told = [line for line in run.done.err.splitlines() if line.startswith("config/planning.yaml:1:")]
-    assert [line.partition(" ")[2] for line in told] == [
+    lines = [line for line in run.done.err.splitlines() if line.startswith("config/planning.yaml:1:")]
+    assert [line.partition(" ")[2] for line in lines] == [
         "error[duplicate-member]: `software-architect:clean` is listed twice",
         "error[type]: `green` is `30`; expected a whole number from 0 to 20",
         "error[check]: `low` is 0.9, above `high`, 0.7: nothing could be medium",
@@ -108,19 +108,19 @@ def test_a_config_with_which_a_plan_could_not_work_is_refused_at_its_lines_befor
 @pytest.mark.slow
 @pytest.mark.row("P8")
 @pytest.mark.finding("FP10")
-def test_a_team_that_the_mode_does_not_seat_and_one_that_is_gone_are_said(plan: Plans) -> None:
+def test_an_ignored_team_and_a_deleted_team_are_reported(plan: Plans) -> None:
     run = plan("rapid", flags=["--preset", "balanced"], until="setup")
-    (said,) = run.summary("setup")["quality_warnings"]
-    assert said.startswith("The balanced team was asked for; rapid mode has the rapid_prototype team, as the feature")
+    (text,) = run.summary("setup")["quality_warnings"]
+    assert text.startswith("The balanced team was asked for; rapid mode has the rapid_prototype team, as the feature")
     assert plan("rapid", until="setup").summary("setup")["quality_warnings"] == []
-    own = {"team_presets": {"solo": {name: [who] for name, who in SOLO.items()}}}
-    gone = plan("standard", flags=["--preset", "solo"], config=own, until="research", alone=True)
-    assert gone.story["state"]["preset"] == "solo"
-    (gone.project / "config" / "planning.yaml").unlink()
-    on = gone.resumed([{"address": "plan/clarify/*", "fail": "auth"}])
-    told = [event["text"] for event in on.events if event["event"] == "Notice"]
-    assert "`preset` is `solo`; allowed: balanced, rapid_prototype; `balanced` is used" in told
-    assert on.story["state"]["preset"] == "balanced"
+    config = {"team_presets": {"solo": {name: [who] for name, who in SOLO.items()}}}
+    solo = plan("standard", flags=["--preset", "solo"], config=config, until="research", isolated=True)
+    assert solo.overview["state"]["preset"] == "solo"
+    (solo.project / "config" / "planning.yaml").unlink()
+    resumed = solo.resume([{"address": "plan/clarify/*", "fail": "auth"}])
+    notices = [event["text"] for event in resumed.events if event["event"] == "Notice"]
+    assert "`preset` is `solo`; allowed: balanced, rapid_prototype; `balanced` is used" in notices
+    assert resumed.overview["state"]["preset"] == "balanced"
 
 
 SOLO = {
@@ -135,7 +135,7 @@ SOLO = {
 
 @pytest.mark.slow
 @pytest.mark.row("P8")
-def test_with_teams_switched_off_the_mode_chooses(plan: Plans) -> None:
+def test_with_team_presets_disabled_the_mode_chooses_the_team(plan: Plans) -> None:
     config = {"features": {"team_presets": {"enabled": False}}}
     run = plan("standard", flags=["--preset", "rapid_prototype"], config=config)
-    assert seated(run) == BALANCED
+    assert called_members(run) == BALANCED

@@ -1,4 +1,4 @@
-"""What the prompts of a plan are made of, how much of each has been sent before, and that they fit a small window."""
+"""The parts of a plan's prompts, how much of them can be cached, and whether they fit a small window."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECTIONS = ("# Original request", "# Accumulated context", "# Acceptance criteri
 LONG = "\n\n".join(
     f"## Part {part}\n\n" + "The settings page keeps what it was told before. " * 22 for part in range(5)
 )
-"""About as long as a document may become: 900 words."""
+"""About the maximum length of a document: 900 words."""
 SPEC = "## Acceptance criteria\n\nAC-1: The page is dark.\n\n" + LONG
 STEPS = (
     "research/findings/first", "architecture/proposals/first", "architecture/draft",
@@ -23,11 +23,11 @@ WRITTEN = (
     {"address": "plan/clarify/spec/*", "text": SPEC},
     *({"address": f"plan/{step}/*", "text": LONG} for step in STEPS),
 )
-SMALL = ("--model", "embedded")  # its window counts; the script answers
+SMALL = ("--model", "embedded")  # sets the window; the script still replies
 
 
-def served(prompts: list[str]) -> float:
-    """The share of the prompts that one of those sent before begins with."""
+def cacheable_share(prompts: list[str]) -> float:
+    """The share of the text that repeats the beginning of an earlier prompt."""
     same = sum(
         max((len(commonprefix([prompt, other])) for other in prompts[:place]), default=0)  # noqa: RUF071 (texts)
         for place, prompt in enumerate(prompts)
@@ -37,7 +37,7 @@ def served(prompts: list[str]) -> float:
 
 @pytest.mark.row("P9")
 @pytest.mark.parametrize("mode", ["rapid", "standard", "complete"])
-def test_every_prompt_has_the_four_sections_in_one_order(plan: Plans, mode: str) -> None:
+def test_every_prompt_has_its_sections_in_the_same_order(plan: Plans, mode: str) -> None:
     run = plan(mode)
     for address, prompt in run.calls:
         expected = [one for one in SECTIONS if one != "# Your role" or "/summary/" not in address]
@@ -47,7 +47,7 @@ def test_every_prompt_has_the_four_sections_in_one_order(plan: Plans, mode: str)
         assert REQUEST in prompt[places[0] : places[1]], address
 
 
-def test_members_of_a_panel_differ_in_nothing_but_their_role(plan: Plans) -> None:
+def test_panel_members_get_the_same_prompt_except_for_their_role(plan: Plans) -> None:
     panels = (
         "architecture/proposals/first",
         "validation/judged/scores",
@@ -60,8 +60,8 @@ def test_members_of_a_panel_differ_in_nothing_but_their_role(plan: Plans) -> Non
         assert len({prompt.partition("# Your role")[0] for prompt in prompts}) == 1
 
 
-def test_a_phase_begins_where_the_one_before_began(plan: Plans) -> None:
-    """The documents of the phases so far stand in front, in the order in which they were written."""
+def test_consecutive_phases_share_the_beginning_of_their_prompts(plan: Plans) -> None:
+    """Prompts begin with the documents of earlier phases, in the order in which they were written."""
     run = plan("standard")
 
     def opening(phase: str) -> str:
@@ -81,31 +81,32 @@ def test_a_phase_begins_where_the_one_before_began(plan: Plans) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["standard", "advanced", "complete"])
-def test_most_of_what_is_sent_has_been_sent_before(plan: Plans, mode: str) -> None:
+def test_most_of_the_prompt_text_repeats_an_earlier_prompt(plan: Plans, mode: str) -> None:
     run: Plan = plan(mode, rules=WRITTEN)
     assert run.done.code == 0, run.done.err
-    assert served([prompt for _, prompt in run.calls]) > 0.69
+    assert cacheable_share([prompt for _, prompt in run.calls]) > 0.69
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
-def test_long_replies_still_fit_the_small_model(plan: Plans, mode: str) -> None:
+def test_long_replies_fit_the_small_model(plan: Plans, mode: str) -> None:
     run = plan(mode, rules=WRITTEN, flags=SMALL)
     assert run.done.code == 0, run.done.err
-    warnings = [one for phase in run.story["phases"] for one in run.summary(phase["phase"]).get("quality_warnings", [])]
+    phases = [one["phase"] for one in run.overview["phases"]]
+    warnings = [one for phase in phases for one in run.summary(phase).get("quality_warnings", [])]
     assert not [one for one in warnings if "left out" in one]
 
 
 @pytest.mark.slow
-def test_in_a_window_that_is_too_small_material_is_shortened_and_the_summary_says_so(plan: Plans) -> None:
+def test_a_small_window_shortens_material_and_the_summary_reports_it(plan: Plans) -> None:
     models = 'models: {"embedded:smollm2-135m": {window: 4380}}\n'
     run = plan("standard", rules=WRITTEN, files={"config/models.yaml": models}, flags=SMALL)
     assert run.done.code == 0, run.done.err
-    told = run.summary("completion")["left_out"]
-    assert any(re.match(r"tasks: The specification: [\d,]+ tokens, all$", line) for line in told), told
+    left_out = run.summary("completion")["left_out"]
+    assert any(re.match(r"tasks: The specification: [\d,]+ tokens, all$", line) for line in left_out), left_out
     prompt = run.prompt("plan/completion/tasks/*")
     assert re.search(r"# The specification\n\nAbout \d+ of its \d+ tokens are left out here", prompt)
     assert any(
-        re.match(r"read: The specification: about [\d,]+ of [\d,]+ tokens, under Part 0;", line) for line in told
+        re.match(r"read: The specification: about [\d,]+ of [\d,]+ tokens, under Part 0;", line) for line in left_out
     )
     assert "# The test plan" in prompt

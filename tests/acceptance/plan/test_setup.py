@@ -1,4 +1,4 @@
-"""The scan at the start: risk and size of the request, the suggested mode and team, and what it would cost."""
+"""The initial scan: risk and size of the request, the suggested mode and team, and the estimated cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ONE = "Let people export their GDPR record"
 HASTY = "A quick spike of a colour picker"
 
 
-def asked(run: Plan) -> list[str]:
+def setup_questions(run: Plan) -> list[str]:
     """The questions of the first phase."""
     return [
         one["text"]
@@ -26,26 +26,26 @@ def asked(run: Plan) -> list[str]:
 
 @pytest.fixture
 def risky(plan: Plans) -> Plan:
-    """No mode is given, the person is asked and takes what is suggested. Slow, as each mode is estimated."""
+    """No mode is given and the user accepts the suggestion. Slow, because each mode is estimated."""
     return plan(None, request=RISKY, answers={"setup/mode-choice": "complete"})
 
 
 @pytest.mark.slow
 @pytest.mark.row("P10")
-def test_two_categories_suggest_complete_and_are_stored(risky: Plan) -> None:
+def test_two_risk_categories_suggest_complete_mode_and_are_stored(risky: Plan) -> None:
     flags = ["security-critical", "billing-external-api", "destructive-operations"]
-    assert risky.story["state"]["risk_flags"] == flags
+    assert risky.overview["state"]["risk_flags"] == flags
     assert risky.summary("setup")["outputs"]["risk_flags"] == flags
     assert risky.summary("setup")["outputs"]["suggested_mode"] == "complete"
 
 
 @pytest.mark.slow
 @pytest.mark.row("P10", "P19")
-def test_the_person_is_asked_about_a_mode_that_was_not_given(risky: Plan) -> None:
-    (text,) = asked(risky)
+def test_the_user_is_asked_for_a_missing_mode(risky: Plan) -> None:
+    (text,) = setup_questions(risky)
     assert "complete is suggested because it touches security-critical" in text
-    assert risky.story["state"]["mode"] == "complete"
-    assert risky.asked("plan/think-deep/*")
+    assert risky.overview["state"]["mode"] == "complete"
+    assert risky.addresses("plan/think-deep/*")
 
 
 @pytest.mark.slow
@@ -53,30 +53,30 @@ def test_the_person_is_asked_about_a_mode_that_was_not_given(risky: Plan) -> Non
 @pytest.mark.parametrize(
     ("request_", "mode", "team"), [(ONE, "advanced", "balanced"), (HASTY, "rapid", "rapid_prototype")]
 )
-def test_one_category_suggests_advanced_and_haste_suggests_rapid(
+def test_one_risk_category_suggests_advanced_and_a_spike_suggests_rapid(
     plan: Plans, request_: str, mode: str, team: str
 ) -> None:
     run = plan("rapid", request=request_)
-    found = run.summary("setup")["outputs"]
-    assert (found["suggested_mode"], found["suggested_preset"]) == (mode, team)
-    assert f"Suggested: {mode} mode with the {team} team" in run.said()[0]
-    assert asked(run) == []
-    assert run.story["state"]["mode"] == "rapid"
+    outputs = run.summary("setup")["outputs"]
+    assert (outputs["suggested_mode"], outputs["suggested_preset"]) == (mode, team)
+    assert f"Suggested: {mode} mode with the {team} team" in run.messages()[0]
+    assert setup_questions(run) == []
+    assert run.overview["state"]["mode"] == "rapid"
 
 
 @pytest.mark.row("P10")
-def test_without_a_risk_nothing_unusual_is_suggested(plan: Plans) -> None:
+def test_a_request_without_risks_suggests_standard_mode(plan: Plans) -> None:
     run = plan("rapid")
     assert run.summary("setup")["outputs"]["suggested_mode"] == "standard"
-    assert run.story["state"]["risk_flags"] == []
+    assert run.overview["state"]["risk_flags"] == []
 
 
 @pytest.mark.slow
 @pytest.mark.row("P19")
-def test_the_words_the_files_the_mode_and_the_team_are_told_before_anything_is_spent(risky: Plan) -> None:
-    told = [event for event in risky.events if event["event"] in ("Said", "CallStarted", "CallEnded")]
-    before = [event["text"] for event in told[: [event["event"] for event in told].index("CallStarted")]]
-    first, second, *_ = before
+def test_risk_words_files_mode_and_team_are_shown_before_the_first_call(risky: Plan) -> None:
+    events = [event for event in risky.events if event["event"] in ("Said", "CallStarted", "CallEnded")]
+    messages = [event["text"] for event in events[: [event["event"] for event in events].index("CallStarted")]]
+    first, second, *_ = messages
     assert "Suggested: complete mode with the balanced team" in first
     assert all(f"{word} (" in first for word in ("login", "purge"))
     assert "Stripe, payments (billing-external-api)" in first
@@ -89,25 +89,23 @@ def test_the_words_the_files_the_mode_and_the_team_are_told_before_anything_is_s
 @pytest.mark.slow
 @pytest.mark.row("P19", "Q8")
 @pytest.mark.finding("FP12")
-def test_the_price_of_each_mode_is_told_before_the_question_and_turns_with_tools_count(
-    risky: Plan, plan: Plans
-) -> None:
-    (text,) = asked(risky)
+def test_the_mode_question_has_each_price_and_estimates_include_tool_turns(risky: Plan, plan: Plans) -> None:
+    (text,) = setup_questions(risky)
     priced = {mode: (int(calls), int(tokens)) for mode, calls, tokens in PRICED.findall(text)}
     assert priced.keys() == {"standard", "complete"}
     assert priced["standard"] < priced["complete"]
-    second = risky.said()[1]
+    second = risky.messages()[1]
     assert f"about {priced['standard'][0]} calls, {priced['standard'][1]} tokens" in second
-    for mode, rewrites in (("rapid", 1), ("standard", 5)):  # which a straight plan does not need, and most do
+    for mode, rewrites in (("rapid", 1), ("standard", 5)):  # a plan without rework needs none of these
         run = plan(mode)
-        assert 0 <= run.story["estimate"]["calls"] - run.story["usage"]["calls"] <= rewrites
-        assert run.story["estimate"]["turns"] == 0
+        assert 0 <= run.overview["estimate"]["calls"] - run.overview["usage"]["calls"] <= rewrites
+        assert run.overview["estimate"]["turns"] == 0
     tools = plan("rapid", flags=["--repo", "."], until="setup")
-    estimate, without = tools.story["estimate"], plan("rapid").story["estimate"]
+    estimate, without = tools.overview["estimate"], plan("rapid").overview["estimate"]
     assert estimate["calls"] == without["calls"]
     assert estimate["turns"] >= 2
     assert estimate["tokens"] > without["tokens"] + 6000 * estimate["turns"]
-    assert f"calls and {estimate['turns']} turns with tools" in tools.said()[1]
+    assert f"calls and {estimate['turns']} turns with tools" in tools.messages()[1]
 
 
 PRICED = re.compile(r"(\w+): about (\d+) calls, (\d+) tokens")
@@ -115,7 +113,7 @@ PRICED = re.compile(r"(\w+): about (\d+) calls, (\d+) tokens")
 
 @pytest.mark.slow
 @pytest.mark.row("P19")
-def test_the_guess_at_the_size_grows_with_the_parts_and_the_files_that_are_named(plan: Plans) -> None:
+def test_the_size_estimate_grows_with_the_parts_and_the_named_files(plan: Plans) -> None:
     small = plan("rapid", request=HASTY).summary("setup")["outputs"]
     assert (small["expected_files"], small["named_files"]) == (3, [])
     parts = plan("rapid", request=ONE).summary("setup")["outputs"]
@@ -127,7 +125,7 @@ def test_the_guess_at_the_size_grows_with_the_parts_and_the_files_that_are_named
 
 
 @pytest.mark.row("P6", "P10")
-def test_the_risks_bring_an_attack_and_security_knowledge_into_the_architecture(risky: Plan, plan: Plans) -> None:
+def test_risks_add_a_red_team_and_security_knowledge_to_the_architecture(risky: Plan, plan: Plans) -> None:
     assert risky.summary("architecture")["outputs"]["strategy"] == "red-team"
     skill = (package_library() / "skills/security-review/SKILL.md").read_text(encoding="utf-8")
     knowledge = skill.split("---\n")[2].strip()

@@ -1,4 +1,4 @@
-"""Agent Skills as published elsewhere, in the prompts of chosen phases and roles."""
+"""Published Agent Skills in the prompts of selected phases and roles."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SECURITY = "Draw the path of one request: who sends it, what it carries"
 HOUSE = """\
 ---
 name: house-style
-description: How this house names things. Use when naming anything.
+description: Naming rules. Use when naming anything.
 license: Apache-2.0
 allowed-tools: Read Grep
-metadata: {author: somebody, version: "1.0"}
+metadata: {author: acme, version: "1.0"}
 ---
 # House style
 
-Names say what a thing is for. Braces such as {{ these }} stay.
+Names describe their purpose. Braces such as {{ these }} stay.
 """
-LINE = "Names say what a thing is for. Braces such as {{ these }} stay."
+LINE = "Names describe their purpose. Braces such as {{ these }} stay."
 
 
 def shipped(path: str) -> str:
@@ -31,7 +31,7 @@ def shipped(path: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.row("P18")
-def test_a_phase_loads_a_skill_under_its_condition(plan: Plans) -> None:
+def test_a_phase_loads_a_skill_when_its_condition_holds(plan: Plans) -> None:
     risky = plan("rapid", request="Encrypt the settings", until="test-strategy")
     assert all(SECURITY in prompt for prompt in risky.prompts("plan/architecture/*"))
     assert not any(SECURITY in prompt for prompt in risky.prompts("plan/research/*"))
@@ -39,15 +39,15 @@ def test_a_phase_loads_a_skill_under_its_condition(plan: Plans) -> None:
 
 
 @pytest.mark.row("P18")
-def test_a_role_brings_its_skill_into_whatever_it_is_asked(plan: Plans) -> None:
+def test_a_role_has_its_skill_in_every_prompt(plan: Plans) -> None:
     run = plan("standard")
-    holding = {address.split("/")[-2] for address, prompt in run.calls if SECURITY in prompt}
-    assert holding == {"qa-security", "security-analyst"}
+    roles = {address.split("/")[-2] for address, prompt in run.calls if SECURITY in prompt}
+    assert roles == {"qa-security", "security-analyst"}
 
 
 @pytest.mark.slow
 @pytest.mark.row("P18")
-def test_a_published_skill_is_put_into_a_role_by_files_alone(plan: Plans) -> None:
+def test_project_files_add_a_published_skill_to_a_role(plan: Plans) -> None:
     role = shipped("roles/qa-strategist.md").replace("\ntools:", "\nskills: [house-style]\ntools:", 1)
     files = {"skills/house-style/SKILL.md": HOUSE, "roles/qa-strategist.md": role}
     run = plan("standard", files=files)
@@ -57,7 +57,7 @@ def test_a_published_skill_is_put_into_a_role_by_files_alone(plan: Plans) -> Non
 
 @pytest.mark.slow
 @pytest.mark.row("P18")
-def test_a_published_skill_is_put_into_a_phase_by_files_alone(plan: Plans) -> None:
+def test_project_files_add_a_published_skill_to_a_phase(plan: Plans) -> None:
     phase = shipped("skills/plan/assets.md").replace("\nsteps:", "\nreferences: [house-style]\nsteps:", 1)
     run = plan("standard", files={"skills/house-style/SKILL.md": HOUSE, "skills/plan/assets.md": phase})
     assert run.done.code == 0, run.done.err

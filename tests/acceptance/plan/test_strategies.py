@@ -1,4 +1,4 @@
-"""How the members of a phase work together: chosen by phase and mode, moved by signals, and what it falls back to."""
+"""How the members of a phase work together: chosen by phase and mode, changed by signals, with fallbacks."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ UNCLEAR: Rule = {
 
 
 def steps(run: Plan, panel: str) -> list[str]:
-    return list(dict.fromkeys(address.split("/")[3] for address in run.asked(f"{panel}/*")))
+    return list(dict.fromkeys(address.split("/")[3] for address in run.addresses(f"{panel}/*")))
 
 
-def chosen(run: Plan) -> tuple[str, str]:
-    """The strategy of the architecture, and the reason why it is another than the configured one."""
+def choice(run: Plan) -> tuple[str, str]:
+    """The strategy of the architecture, and why it differs from the configured one."""
     summary = run.summary("architecture")
     return summary["outputs"]["strategy"], summary["flags"].get("strategy_override", "")
 
@@ -56,22 +56,22 @@ def test_each_phase_and_mode_has_its_strategy(plan: Plans, mode: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("P5")
-def test_the_strategy_of_a_phase_and_mode_is_config(plan: Plans) -> None:
+def test_strategies_come_from_the_config(plan: Plans) -> None:
     config = {"strategy_per_phase": {"architecture": {"advanced": "red-team"}, "test_strategy": {"advanced": "quick"}}}
     run = plan("advanced", config=config)
-    assert chosen(run) == ("red-team", "")
+    assert choice(run) == ("red-team", "")
     assert run.summary("test-strategy")["outputs"]["strategy"] == "quick"
 
 
 @pytest.mark.row("P5")
-def test_quick_asks_everybody_once(plan: Plans) -> None:
+def test_quick_calls_every_member_once(plan: Plans) -> None:
     run = plan("standard")
     assert steps(run, ARCHITECTURE) == ["first", "synthesis"]
-    assert len(run.asked(f"{ARCHITECTURE}/first/*")) == 3
+    assert len(run.addresses(f"{ARCHITECTURE}/first/*")) == 3
 
 
 @pytest.mark.row("P5")
-def test_members_of_perspectives_each_have_a_lens_of_their_own(plan: Plans) -> None:
+def test_each_perspectives_member_has_a_different_lens(plan: Plans) -> None:
     prompts = plan("advanced").prompts(f"{ARCHITECTURE}/first/*")
     lenses = [prompt.partition("Your lens is ")[2].partition(".")[0] for prompt in prompts]
     assert len(set(lenses)) == 3
@@ -80,7 +80,7 @@ def test_members_of_perspectives_each_have_a_lens_of_their_own(plan: Plans) -> N
 
 @pytest.mark.slow
 @pytest.mark.row("P5")
-def test_a_red_team_proposes_attacks_defends_and_draws_the_sum(plan: Plans) -> None:
+def test_a_red_team_proposes_attacks_defends_and_synthesises(plan: Plans) -> None:
     run = plan(
         "complete",
         [
@@ -90,7 +90,7 @@ def test_a_red_team_proposes_attacks_defends_and_draws_the_sum(plan: Plans) -> N
             {"address": f"{TESTS}/synthesis/*", "data": OUTCOME},
         ],
     )
-    assert run.asked(f"{TESTS}/*") == [
+    assert run.addresses(f"{TESTS}/*") == [
         f"{TESTS}/proposal/qa-strategist/1.1",
         f"{TESTS}/challenge/qa-security/1.1",
         f"{TESTS}/defence/qa-strategist/1.1",
@@ -108,7 +108,7 @@ def test_a_red_team_proposes_attacks_defends_and_draws_the_sum(plan: Plans) -> N
 @pytest.mark.slow
 @pytest.mark.row("P5", "P16")
 @pytest.mark.finding("FP3")
-def test_what_an_attack_found_reaches_the_documents_with_its_severity_also_without_the_chair(plan: Plans) -> None:
+def test_attack_findings_reach_the_documents_even_without_the_chair(plan: Plans) -> None:
     config = {"strategy_per_phase": {"architecture": {"complete": "red-team"}}}
     rules: list[Rule] = []
     for panel in (ARCHITECTURE, TESTS):
@@ -117,21 +117,21 @@ def test_what_an_attack_found_reaches_the_documents_with_its_severity_also_witho
     run = plan("complete", rules, config=config)
     assert run.done.code == 0
     lines = [f"- {one['severity']}: {one['title']}. {one['consequence']}" for one in FINDINGS]
-    told = run.artifact("positions.md")
-    assert all(line in told.partition("## Findings of the attack")[2] for line in lines)
-    assert "Not measured: this was an attack and a defence." in told
+    positions = run.artifact("positions.md")
+    assert all(line in positions.partition("## Findings of the attack")[2] for line in lines)
+    assert "Not measured: this was an attack and a defence." in positions
     for phase in ("architecture", "test-strategy"):
         prompt = run.prompt(f"plan/{phase}/draft/*")
         points = prompt.rpartition("# Points to answer")[2]
         assert all(f": {one['title']}\n  - severity: {one['severity']}\n" in points for one in FINDINGS)
-        said = "The chair's synthesis failed; proposal, findings and defence stand as they are."
-        assert said in run.summary(phase)["quality_warnings"]
+        warning = "The chair's synthesis failed; proposal, findings and defence stand as they are."
+        assert warning in run.summary(phase)["quality_warnings"]
 
 
 @pytest.mark.slow
 @pytest.mark.row("P5", "P16")
 @pytest.mark.finding("FP11")
-def test_when_the_challenger_fails_the_proposal_stands_alone_and_is_degraded(plan: Plans) -> None:
+def test_without_the_challenger_the_proposal_is_used_and_degraded(plan: Plans) -> None:
     rules = [
         {"address": f"{TESTS}/proposal/*", "text": "The proposed tests."},
         {"address": f"{TESTS}/challenge/*", "fail": "overloaded"},
@@ -149,17 +149,17 @@ def test_when_the_challenger_fails_the_proposal_stands_alone_and_is_degraded(pla
 @pytest.mark.row("P5")
 def test_without_deliberation_perspectives_becomes_quick(plan: Plans) -> None:
     run = plan("advanced", config={"features": {"deliberation": {"enabled": False}}})
-    assert chosen(run) == ("quick", "")
+    assert choice(run) == ("quick", "")
     assert steps(run, ARCHITECTURE) == ["first", "synthesis"]
-    assert steps(run, TESTS) == ["first"], "what looks at different sides has nothing to be compared"
+    assert steps(run, TESTS) == ["first"], "different aspects cannot be compared"
 
 
 @pytest.mark.slow
 @pytest.mark.row("P5")
-def test_without_convergence_there_is_a_second_round_and_no_adapted_synthesis(plan: Plans) -> None:
+def test_without_convergence_the_second_round_runs_and_the_synthesis_is_generic(plan: Plans) -> None:
     config = {"features": {"convergence": {"enabled": False}}, "deliberation": {"variant": "full"}}
     run = plan("advanced", config=config)
-    assert chosen(run) == ("perspectives", "")
+    assert choice(run) == ("perspectives", "")
     assert steps(run, ARCHITECTURE) == ["first", "second", "synthesis"]
     assert "convergence" not in run.summary("architecture")["outputs"]
     assert "Not measured: it is off" in run.artifact("positions.md")
@@ -170,7 +170,7 @@ def test_without_convergence_there_is_a_second_round_and_no_adapted_synthesis(pl
 
 @pytest.mark.slow
 @pytest.mark.row("P5")
-def test_without_the_choice_of_strategies_every_phase_is_quick(plan: Plans) -> None:
+def test_without_multi_strategy_every_phase_is_quick(plan: Plans) -> None:
     run = plan("complete", config={"features": {"multi_strategy": {"enabled": False}}})
     for phase in ("research", "architecture", "test-strategy"):
         assert run.summary(phase)["outputs"]["strategy"] == "quick"
@@ -178,9 +178,9 @@ def test_without_the_choice_of_strategies_every_phase_is_quick(plan: Plans) -> N
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-def test_two_security_keywords_in_the_research_make_it_a_red_team(plan: Plans) -> None:
+def test_two_security_keywords_in_the_research_select_red_team(plan: Plans) -> None:
     run = plan("advanced", [SECURITY], until="architecture")
-    assert chosen(run) == ("red-team", "security keywords in the request or the research: encryption, payments")
+    assert choice(run) == ("red-team", "security keywords in the request or the research: encryption, payments")
     assert steps(run, ARCHITECTURE)[:2] == ["proposal", "challenge"]
 
 
@@ -188,7 +188,7 @@ def test_two_security_keywords_in_the_research_make_it_a_red_team(plan: Plans) -
 @pytest.mark.row("P6")
 def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
     rule = {"address": "plan/research/findings/first/*:code/*", "text": "Encryption, encrypted and decrypting."}
-    assert chosen(plan("advanced", [rule], until="architecture"))[0] == "perspectives"
+    assert choice(plan("advanced", [rule], until="architecture"))[0] == "perspectives"
 
 
 @pytest.mark.slow
@@ -205,21 +205,19 @@ def test_one_security_keyword_changes_nothing(plan: Plans) -> None:
         ("Let people log in", "perspectives", ""),
         ("Send a webhook for each deploy", "red-team", "webhook, deploy"),
     ],
-    ids=["words of one group", "one word is one, as a keyword and as a flag", "flags of the risk scan"],
+    ids=["one group", "a keyword that is also a flag", "flags of the risk scan"],
 )
-def test_keywords_are_counted_by_words_and_the_flags_of_the_scan_count_too(
-    plan: Plans, request_: str, strategy: str, words: str
-) -> None:
+def test_distinct_keywords_and_risk_flags_are_counted(plan: Plans, request_: str, strategy: str, words: str) -> None:
     run = plan("advanced", request=request_, until="architecture")
-    found, because = chosen(run)
-    assert found == strategy
-    assert set(because.partition(": ")[2].split(", ")) == set(words.split(", "))
+    selected, reason = choice(run)
+    assert selected == strategy
+    assert set(reason.partition(": ")[2].split(", ")) == set(words.split(", "))
 
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-def test_few_files_and_no_open_question_make_it_quick(plan: Plans) -> None:
-    assert chosen(plan("complete", [FEW, CLOSED], until="architecture")) == ("quick", "3 files and no open question")
+def test_few_files_and_no_open_question_select_quick(plan: Plans) -> None:
+    assert choice(plan("complete", [FEW, CLOSED], until="architecture")) == ("quick", "3 files and no open question")
 
 
 @pytest.mark.slow
@@ -227,37 +225,35 @@ def test_few_files_and_no_open_question_make_it_quick(plan: Plans) -> None:
 @pytest.mark.parametrize(
     ("resolves", "expected"), [([], "perspectives"), (["RES-1"], "quick")], ids=["open", "resolved"]
 )
-def test_a_question_of_the_research_counts_until_it_is_resolved(
-    plan: Plans, resolves: list[str], expected: str
-) -> None:
+def test_a_research_question_counts_until_it_is_resolved(plan: Plans, resolves: list[str], expected: str) -> None:
     decision = {"id": "CLA-1", "decision": "All.", "rationale": "Said.", "confidence": "HIGH", "resolves": resolves}
     rules = [
         FEW,
         {**CLOSED, "data": {**PANEL, "gaps": [OPEN]}},
         {"address": "plan/clarify/spec/*", "record": {**NOTHING, "key_decisions": [decision]}},
     ]
-    assert chosen(plan("complete", rules, until="architecture"))[0] == expected
+    assert choice(plan("complete", rules, until="architecture"))[0] == expected
 
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-def test_more_files_than_three_are_not_few(plan: Plans) -> None:
+def test_four_files_are_not_few(plan: Plans) -> None:
     rules = [{**FEW, "data": {"files_affected": 4}}, CLOSED]
-    assert chosen(plan("complete", rules, until="architecture"))[0] == "perspectives"
+    assert choice(plan("complete", rules, until="architecture"))[0] == "perspectives"
 
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-def test_an_unclear_request_gets_perspectives_at_least(plan: Plans) -> None:
+def test_an_unclear_request_selects_at_least_perspectives(plan: Plans) -> None:
     config = {"strategy_per_phase": {"architecture": {"advanced": "quick"}}}
     run = plan("advanced", [UNCLEAR], config=config, until="architecture")
-    assert chosen(run) == ("perspectives", "the request is unclear at 6/10")
+    assert choice(run) == ("perspectives", "the request is unclear at 6/10")
 
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-def test_a_signal_that_changes_nothing_is_no_override(plan: Plans) -> None:
-    assert chosen(plan("advanced", [UNCLEAR], until="architecture")) == ("perspectives", "")
+def test_a_signal_without_effect_is_not_an_override(plan: Plans) -> None:
+    assert choice(plan("advanced", [UNCLEAR], until="architecture")) == ("perspectives", "")
 
 
 @pytest.mark.slow
@@ -267,22 +263,22 @@ def test_a_signal_that_changes_nothing_is_no_override(plan: Plans) -> None:
     [([FEW, CLOSED, UNCLEAR], "perspectives"), ([SECURITY, FEW, CLOSED, UNCLEAR], "red-team")],
     ids=["few and unclear", "all three"],
 )
-def test_of_several_signals_the_deepest_wins(plan: Plans, signals: list[Rule], expected: str) -> None:
-    assert chosen(plan("complete", signals, until="architecture"))[0] == expected
+def test_the_deepest_of_several_strategies_wins(plan: Plans, signals: list[Rule], expected: str) -> None:
+    assert choice(plan("complete", signals, until="architecture"))[0] == expected
 
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-def test_what_counts_as_a_signal_is_config(plan: Plans) -> None:
+def test_signals_come_from_the_config(plan: Plans) -> None:
     config = {"strategy_signals": {"security_keywords": 3, "few_files": 12, "unclear_score": 6}}
-    strategy, _ = chosen(plan("complete", [SECURITY, CLOSED, UNCLEAR], config=config, until="architecture"))
+    strategy, _ = choice(plan("complete", [SECURITY, CLOSED, UNCLEAR], config=config, until="architecture"))
     assert strategy == "quick"
 
 
 @pytest.mark.slow
 @pytest.mark.row("P6")
-def test_nobody_is_asked_about_an_override_and_show_tells_it(plan: Plans) -> None:
+def test_an_override_causes_no_question_and_show_reports_it(plan: Plans) -> None:
     run = plan("advanced", [SECURITY], until="architecture", unattended=False)
     assert [event for event in run.events if event["event"] == "Asked" and event["phase"] == "architecture"] == []
-    flags = {one["phase"]: one["flags"] for one in run.story["phases"]}
+    flags = {one["phase"]: one["flags"] for one in run.overview["phases"]}
     assert flags["architecture"]["strategy_override"].startswith("security keywords in the request or the research")

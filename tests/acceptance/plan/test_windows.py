@@ -1,5 +1,5 @@
-"""`plan` in windows from 4,096 tokens to a million, on long documents: nothing overflows, what matters is whole, and
-what has no room is named."""
+"""`plan` on long documents, in windows from 4,096 tokens to a million: prompts fit, essential parts are complete, and
+omissions are reported."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ WRITTEN = (
 RULES = [{"address": f"plan/{place}", "text": LONG} for place in WRITTEN]
 
 
-def in_window(patch: pytest.MonkeyPatch, window: int) -> None:
+def set_window(patch: pytest.MonkeyPatch, window: int) -> None:
     resolve = Catalogue.resolve
 
-    def resolved(self: Catalogue, *names: Any, **more: Any) -> ResolvedModel:
+    def resolve_with_window(self: Catalogue, *names: Any, **more: Any) -> ResolvedModel:
         return replace(resolve(self, *names, **more), window=window, max_output=4_000)
 
-    patch.setattr(Catalogue, "resolve", resolved)
+    patch.setattr(Catalogue, "resolve", resolve_with_window)
 
 
 def requests(run: Plan) -> dict[str, dict[str, Any]]:
@@ -63,10 +63,10 @@ def cases() -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.row("Q1", "X5")
 @pytest.mark.parametrize(("mode", "window"), list(cases()))
-def test_prompts_fit_and_what_has_no_room_is_named(
+def test_prompts_fit_the_window_and_omissions_are_reported(
     plan: Plans, monkeypatch: pytest.MonkeyPatch, mode: str, window: int
 ) -> None:
-    in_window(monkeypatch, window)
+    set_window(monkeypatch, window)
     run = plan(mode, RULES, request=f"{REQUEST}. {window}")
     assert run.done.code == 0, run.done
     shortened = 0
@@ -83,8 +83,8 @@ def test_prompts_fit_and_what_has_no_room_is_named(
             shortened += "left out here for length" in text
             opened, closed = (len(re.findall(rf"<{end}untrusted-[0-9a-f]{{8}}>", text)) for end in ("", "/"))
             assert opened == closed
-    told = [one["text"] for one in run.story["left_out"]]
-    assert bool(told) == ("left out of prompts, for lack of space:" in skillrun("show", str(run.folder)).out)
-    assert bool(told) == bool(shortened) == (window < 100_000)
+    reported = [one["text"] for one in run.overview["left_out"]]
+    assert bool(reported) == ("left out of prompts, for lack of space:" in skillrun("show", str(run.folder)).out)
+    assert bool(reported) == bool(shortened) == (window < 100_000)
     if window < 100_000:
-        assert any("The research: about" in line or "The specification: about" in line for line in told)
+        assert any("The research: about" in line or "The specification: about" in line for line in reported)

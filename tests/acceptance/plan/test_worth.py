@@ -1,4 +1,4 @@
-"""What a plan is worth: findings are answered, forks are settled first, and code checks the documents."""
+"""The quality of a plan: findings are answered, forks are settled first, and code checks the documents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.plan.conftest import CASE, HELD, NOTHING, Plan, Plans, Rule
+from tests.acceptance.plan.conftest import CASE, NOTHING, PASSING_CASES, Plan, Plans, Rule
 
 SPEC = """\
 # Specification
@@ -50,18 +50,18 @@ WRITTEN: Sequence[Rule] = (
     {"address": "plan/completion/tasks/*", "text": TASKS},
 )
 REQUEST = "Add dark mode, with at most 250 rows"
-MENDED = "plan/completion/checked#1/mended/rewritten/*"
+REWRITE = "plan/completion/checked#1/mended/rewritten/*"
 
 
-def changed(*ids: str, done: str = "changed", how: str = "It is so now.") -> dict[str, Any]:
+def answers(*ids: str, done: str = "changed", how: str = "It is so now.") -> dict[str, Any]:
     return {"answers": [{"id": one, "done": done, "how": how} for one in ids]}
 
 
-def judged(*reasons: str, score: int = 14) -> Rule:
+def judge_rule(*reasons: str, score: int = 14) -> Rule:
     return {"address": "plan/validation/judged/*", "data": {"score": score, "reasons": list(reasons)}}
 
 
-def found(*findings: tuple[str, str]) -> Rule:
+def review_rule(*findings: tuple[str, str]) -> Rule:
     return {
         "address": "plan/expert-review/*/review/security-analyst/*",
         "data": {"findings": [{"id": one.split()[0], "risk": one, "severity": weight} for one, weight in findings]},
@@ -69,22 +69,22 @@ def found(*findings: tuple[str, str]) -> Rule:
 
 
 @pytest.fixture
-def heard(plan: Plans) -> Plan:
-    """Judges are YELLOW, reviewers find something large and something small; the author changes one and keeps one."""
-    mended = {
+def reviewed_plan(plan: Plans) -> Plan:
+    """Judges are YELLOW, reviewers find a major and a minor point; the author changes one and keeps one."""
+    rewrite = {
         "address": "plan/expert-review/mended/rewritten/*",
         "text": f"{DESIGN}- D-2: NOW it has a way back.",
         "record": {
             "answers": [
-                *changed("P-1", "HOLE", "CRUMB")["answers"],
-                *changed("P-2", done="kept", how="The request rules it out.")["answers"],
+                *answers("P-1", "HOLE", "CRUMB")["answers"],
+                *answers("P-2", done="kept", how="The request rules it out.")["answers"],
             ]
         },
     }
     rules = [
-        judged("NO way back.", "NO second theme."),
-        found(("HOLE in the wall.", "MAJOR"), ("CRUMB on the floor.", "MINOR")),
-        mended,
+        judge_rule("NO way back.", "NO second theme."),
+        review_rule(("HOLE in the wall.", "MAJOR"), ("CRUMB on the floor.", "MINOR")),
+        rewrite,
         *WRITTEN,
     ]
     return plan("standard", rules, request=REQUEST)
@@ -92,36 +92,36 @@ def heard(plan: Plans) -> Plan:
 
 @pytest.mark.slow
 @pytest.mark.row("Q2")
-def test_what_judges_and_reviewers_find_goes_to_the_author_with_the_document(heard: Plan) -> None:
-    assert heard.done.code == 0, heard.done.err
-    prompt = heard.prompt("plan/expert-review/mended/rewritten/planner/1.1")
+def test_findings_of_judges_and_reviewers_go_to_the_author_with_the_document(reviewed_plan: Plan) -> None:
+    assert reviewed_plan.done.code == 0, reviewed_plan.done.err
+    prompt = reviewed_plan.prompt("plan/expert-review/mended/rewritten/planner/1.1")
     points = prompt.rpartition("# Points to answer")[2]
     assert all(one in points for one in ("NO way back.", "NO second theme.", "HOLE in the wall."))
-    assert "CRUMB" in points, "what is slight goes along"
+    assert "CRUMB" in points, "minor points are included"
     assert prompt.index("# Current task") < prompt.index("You are its author") < prompt.index("# Points to answer")
     assert "Each point is answered" in prompt.partition("\n# Acceptance criteria")[2]
-    assert "Each finding points at" not in prompt, "that is when a reviewer is done"
+    assert "Each finding points at" not in prompt, "this criterion is for reviewers"
     assert "A cookie keeps it." in prompt.partition("# The design")[2]
-    assert "NOW it has a way back." in heard.artifact("design.md")
-    assert all("NOW it has a way back." in one for one in heard.prompts("plan/test-strategy/*"))
-    assert "The author: changed, It is so now." in heard.artifact("review.md")
-    assert heard.summary("expert-review")["risks_identified"] == []
+    assert "NOW it has a way back." in reviewed_plan.artifact("design.md")
+    assert all("NOW it has a way back." in one for one in reviewed_plan.prompts("plan/test-strategy/*"))
+    assert "The author: changed, It is so now." in reviewed_plan.artifact("review.md")
+    assert reviewed_plan.summary("expert-review")["risks_identified"] == []
 
 
 @pytest.mark.row("Q2")
-def test_what_stays_as_it_was_and_what_is_minor_stands_in_what_is_read_first(heard: Plan) -> None:
-    first = heard.artifact("plan.md")
+def test_plan_md_lists_only_the_points_that_the_author_kept(reviewed_plan: Plan) -> None:
+    first = reviewed_plan.artifact("plan.md")
     assert "- NO second theme. Stays, because: The request rules it out." in first
     assert "HOLE" not in first
-    assert "CRUMB" not in first, "it went along, and was changed"
+    assert "CRUMB" not in first, "the author changed it"
     assert "NO way back" not in first
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2")
-def test_reviewers_know_what_judges_found_and_both_may_read_the_code(plan: Plans) -> None:
+def test_reviewers_see_the_judges_findings_and_both_may_read_the_code(plan: Plans) -> None:
     files = {"code/shade.py": "pass\n"}
-    run = plan("standard", [judged("NO way back."), *WRITTEN], files=files, flags=["--repo", "code"])
+    run = plan("standard", [judge_rule("NO way back."), *WRITTEN], files=files, flags=["--repo", "code"])
     assert "NO way back." in run.prompts("plan/expert-review/*/review/*")[0]
     assert "Look into the code" in run.prompts("plan/validation/judged/*")[0]
     assert "src/shade.py" not in run.artifact("plan.md")
@@ -131,116 +131,116 @@ def test_reviewers_know_what_judges_found_and_both_may_read_the_code(plan: Plans
 @pytest.mark.row("Q2")
 def test_without_reviewers_the_author_answers_the_judges(plan: Plans) -> None:
     config = {"features": {"expert_review": {"enabled": False}}}
-    mended = {"address": "plan/validation/mended/rewritten/*", "text": "# Design\n\nNEW.", "record": changed("P-1")}
-    run = plan("standard", [judged("NO way back."), mended, *WRITTEN], config=config, until="test-strategy")
+    rewrite = {"address": "plan/validation/mended/rewritten/*", "text": "# Design\n\nNEW.", "record": answers("P-1")}
+    run = plan("standard", [judge_rule("NO way back."), rewrite, *WRITTEN], config=config, until="test-strategy")
     assert run.artifact("design.md") == "# Design\n\nNEW.\n"
     assert "NEW." in run.prompts("plan/test-strategy/*")[0]
 
 
-def breaking(given: str) -> dict[str, Any]:
-    """Cases of which the first breaks the design."""
+def cases_with_failure(given: str) -> dict[str, Any]:
+    """Cases of which the first fails."""
     wrong = {**CASE, "id": "CASE-1", "given": given, "gives": "NOTHING is seen.", "holds": False}
-    return {"cases": [wrong, *HELD["cases"][1:]]}
+    return {"cases": [wrong, *PASSING_CASES["cases"][1:]]}
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q4")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
-def test_a_case_that_breaks_the_design_goes_to_its_author_before_anybody_judges_it(plan: Plans, mode: str) -> None:
-    tried = {"address": "plan/architecture/tried/*", "data": breaking("TWO at once")}
-    mended = {
+def test_a_failing_case_goes_to_the_author_before_the_judges(plan: Plans, mode: str) -> None:
+    tried = {"address": "plan/architecture/tried/*", "data": cases_with_failure("TWO at once")}
+    rewrite = {
         "address": "plan/architecture/mended/rewritten/*",
         "text": f"{DESIGN}- D-2: LOCKED.",
-        "record": changed("CASE-1"),
+        "record": answers("CASE-1"),
     }
-    run = plan(mode, [tried, mended, *WRITTEN], request=REQUEST)
+    run = plan(mode, [tried, rewrite, *WRITTEN], request=REQUEST)
     assert run.done.code == 0, run.done.err
     points = run.prompt("plan/architecture/mended/rewritten/*").rpartition("# Points to answer")[2]
     assert "TWO at once" in points
     assert "NOTHING is seen." in points
-    assert "CASE-2" not in points, "what holds is no point"
+    assert "CASE-2" not in points, "passing cases are not listed"
     assert all("LOCKED." in prompt for prompt in run.prompts("plan/validation/judged/*"))
     assert "LOCKED." in run.artifact("design.md")
     assert "TWO at once" in run.prompts("plan/test-strategy/draft/*")[0]
     assert "TWO at once" not in run.artifact("plan.md")
-    kept = {**mended, "record": changed("CASE-1", done="kept", how="Nobody does.")}
-    run = plan(mode, [tried, kept, *WRITTEN], request=REQUEST)
+    kept_rule = {**rewrite, "record": answers("CASE-1", done="kept", how="Nobody does.")}
+    run = plan(mode, [tried, kept_rule, *WRITTEN], request=REQUEST)
     assert "- TWO at once Stays, because: Nobody does." in run.artifact("plan.md")
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q6")
-def test_what_a_rewrite_decides_anew_stands_in_place_of_what_was_decided(plan: Plans) -> None:
-    def deciding(text: str) -> dict[str, Any]:
+def test_decisions_of_a_rewrite_replace_earlier_ones(plan: Plans) -> None:
+    def decision_record(text: str) -> dict[str, Any]:
         return {"key_decisions": [{"id": "D-1", "decision": text, "rationale": "So.", "confidence": "HIGH"}]}
 
     rules = [
-        {"address": "plan/architecture/draft/*", "text": DESIGN, "record": {**NOTHING, **deciding("A cookie.")}},
-        {"address": "plan/architecture/tried/*", "data": breaking("TWO at once")},
+        {"address": "plan/architecture/draft/*", "text": DESIGN, "record": {**NOTHING, **decision_record("A cookie.")}},
+        {"address": "plan/architecture/tried/*", "data": cases_with_failure("TWO at once")},
         {
             "address": "plan/architecture/mended/rewritten/*",
             "text": DESIGN,
-            "record": {**changed("CASE-1"), **deciding("A locked cookie.")},
+            "record": {**answers("CASE-1"), **decision_record("A locked cookie.")},
         },
-        judged("NO way back."),
+        judge_rule("NO way back."),
         {
             "address": "plan/expert-review/mended/rewritten/*",
             "text": DESIGN,
-            "record": {**changed("P-1"), **deciding("A profile.")},
+            "record": {**answers("P-1"), **decision_record("A profile.")},
         },
         *WRITTEN,
     ]
     run = plan("standard", rules, request=REQUEST)
     assert run.done.code == 0, run.done.err
     assert [one["decision"] for one in run.summary("architecture")["key_decisions"]] == ["A locked cookie."]
-    told = run.artifact("summary.md").partition("## What the ids stand for")[2]
-    assert "A profile." in told
-    assert "cookie" not in told
+    glossary = run.artifact("summary.md").partition("## What the ids stand for")[2]
+    assert "A profile." in glossary
+    assert "cookie" not in glossary
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q4")
-def test_what_still_breaks_the_rewritten_design_is_put_right_with_the_tests(plan: Plans) -> None:
-    mended = {"address": "plan/expert-review/mended/rewritten/*", "text": DESIGN, "record": changed("P-1")}
-    tried = {"address": "plan/expert-review/tried/*", "data": breaking("THREE at once")}
+def test_a_case_that_still_fails_after_the_rewrite_goes_to_the_test_plan(plan: Plans) -> None:
+    rewrite = {"address": "plan/expert-review/mended/rewritten/*", "text": DESIGN, "record": answers("P-1")}
+    tried = {"address": "plan/expert-review/tried/*", "data": cases_with_failure("THREE at once")}
     correction = {"document": "design", "says": "A cookie keeps it.", "instead": "A locked cookie keeps it."}
     draft = {
         "address": "plan/test-strategy/draft/*",
         "text": TESTS,
-        "record": {**NOTHING, **changed("CASE-1"), "corrections": [correction]},
+        "record": {**NOTHING, **answers("CASE-1"), "corrections": [correction]},
     }
-    run = plan("standard", [judged("NO way back."), mended, tried, draft, *WRITTEN], request=REQUEST)
+    run = plan("standard", [judge_rule("NO way back."), rewrite, tried, draft, *WRITTEN], request=REQUEST)
     assert run.done.code == 0, run.done.err
     assert "Cases that were tried on an earlier one" in run.prompt("plan/expert-review/tried/*")
     assert "THREE at once" in run.prompt("plan/test-strategy/draft/*").rpartition("# Points to answer")[2]
     assert "A locked cookie keeps it." in run.artifact("design.md")
-    kept = {**draft, "record": {**NOTHING, **changed("CASE-1", done="kept", how="Nobody does.")}}
-    run = plan("standard", [judged("NO way back."), mended, tried, kept, *WRITTEN], request=REQUEST)
+    kept_rule = {**draft, "record": {**NOTHING, **answers("CASE-1", done="kept", how="Nobody does.")}}
+    run = plan("standard", [judge_rule("NO way back."), rewrite, tried, kept_rule, *WRITTEN], request=REQUEST)
     assert "- THREE at once Stays, because: Nobody does." in run.artifact("plan.md")
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q3", "P12")
-def test_a_risk_that_the_review_leaves_may_be_named_and_is_explained_where_it_is(plan: Plans) -> None:
-    mended = {
+def test_tasks_may_cite_a_remaining_risk_and_explain_it(plan: Plans) -> None:
+    rewrite = {
         "address": "plan/expert-review/mended/rewritten/*",
         "text": DESIGN,
-        "record": changed("EXPERT-REVIEW-R1", done="kept", how="It is rare."),
+        "record": answers("EXPERT-REVIEW-R1", done="kept", how="It is rare."),
     }
     tasks = {"address": "plan/completion/tasks/*", "text": f"{TASKS}- Serves, too: EXPERT-REVIEW-R1\n"}
-    rules = [found(("EXPERT-REVIEW-R1 a hole.", "MAJOR")), mended, tasks, *WRITTEN]
+    rules = [review_rule(("EXPERT-REVIEW-R1 a hole.", "MAJOR")), rewrite, tasks, *WRITTEN]
     run = plan("standard", rules, request=REQUEST)
     assert run.done.code == 0, run.done.err
     assert "- EXPERT-REVIEW-R1: MAJOR, EXPERT-REVIEW-R1 a hole." in run.artifact("tasks.md")
-    assert run.asked(MENDED) == [], "naming it is no fault"
+    assert run.addresses(REWRITE) == [], "citing it is allowed"
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "P13")
-def test_what_the_coverage_lacks_goes_to_the_author_of_the_test_plan(plan: Plans) -> None:
+def test_coverage_gaps_go_to_the_author_of_the_test_plan(plan: Plans) -> None:
     rules = [
         {"address": "plan/coverage/judged/*", "data": {"score": 15, "reasons": ["NOBODY tries it at night."]}},
-        {"address": "plan/coverage/mended/*", "text": TESTS + "| T-3 | AC-1 |\n", "record": changed("P-1", "P-2")},
+        {"address": "plan/coverage/mended/*", "text": TESTS + "| T-3 | AC-1 |\n", "record": answers("P-1", "P-2")},
         {"address": "plan/test-strategy/draft/*", "text": TESTS.replace("| T-2 | AC-2 |\n", "")},
         *WRITTEN,
     ]
@@ -255,7 +255,7 @@ def test_what_the_coverage_lacks_goes_to_the_author_of_the_test_plan(plan: Plans
 
 @pytest.mark.slow
 @pytest.mark.row("Q5")
-def test_forks_are_settled_before_the_specification_with_the_reason(plan: Plans) -> None:
+def test_forks_are_settled_with_a_reason_before_the_specification(plan: Plans) -> None:
     fork = {
         "id": "F-1",
         "text": "Cookie or account?",
@@ -268,16 +268,16 @@ def test_forks_are_settled_before_the_specification_with_the_reason(plan: Plans)
     spec = run.prompt("plan/clarify/spec/*").partition("# What was settled")[2]
     assert all(one in spec for one in ("answer: cookie", "answered_by: default", "because: No login."))
     assert "answer: cookie" in run.prompt("plan/clarify/gate#1/score/*")
-    told = plan("standard", rules, until="clarify", answers={"clarify/settled": ["account"]})
-    assert "answer: account" in told.prompt("plan/clarify/spec/*")
-    assert plan("rapid").asked("plan/clarify/forks/*") == []
+    answered = plan("standard", rules, until="clarify", answers={"clarify/settled": ["account"]})
+    assert "answer: account" in answered.prompt("plan/clarify/spec/*")
+    assert plan("rapid").addresses("plan/clarify/forks/*") == []
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q3", "Q4")
-def test_documents_that_agree_are_not_mended(plan: Plans) -> None:
+def test_consistent_documents_are_not_rewritten(plan: Plans) -> None:
     run = plan("standard", WRITTEN, request=REQUEST)
-    assert run.asked("plan/completion/checked*/mended/*") == []
+    assert run.addresses("plan/completion/checked*/mended/*") == []
     assert run.summary("completion")["quality_warnings"] == []
     assert run.summary("completion")["outputs"].get("findings", []) == []
 
@@ -307,10 +307,10 @@ LINES = (
 @pytest.mark.slow
 @pytest.mark.row("Q3", "Q4", "Q7")
 @pytest.mark.parametrize("mode", ["rapid", "standard"])
-def test_what_rules_find_is_mended_once_by_a_call_that_gets_exactly_that(plan: Plans, mode: str) -> None:
+def test_one_call_gets_exactly_the_rule_findings_and_fixes_them(plan: Plans, mode: str) -> None:
     rules = [
         {"address": "plan/completion/tasks/*", "text": BROKEN},
-        {"address": MENDED, "text": TASKS, "record": changed(*(f"P-{n}" for n in range(1, 10)))},
+        {"address": REWRITE, "text": TASKS, "record": answers(*(f"P-{n}" for n in range(1, 10)))},
         {"address": "plan/architecture/draft/*", "text": DESIGN},
         *WRITTEN,
     ]
@@ -318,21 +318,21 @@ def test_what_rules_find_is_mended_once_by_a_call_that_gets_exactly_that(plan: P
     run = plan(mode, rules, request=REQUEST, files=files, flags=["--repo", "code"])
     (prompt,) = run.prompts("plan/completion/checked*/mended/*")
     points = prompt.rpartition("# Points to answer")[2].partition("# ")[0]
-    told = [line.partition(": ")[2] for line in points.splitlines() if line.startswith("- P-")]
-    assert sorted(told) == sorted(LINES)
+    listed = [line.partition(": ")[2] for line in points.splitlines() if line.startswith("- P-")]
+    assert sorted(listed) == sorted(LINES)
     assert "TASK-1: Darken" in run.artifact("tasks.md")
     assert run.summary("completion")["quality_warnings"] == []
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q3")
-def test_what_a_rule_finds_goes_to_the_author_of_that_document_and_once_refuted_is_gone(plan: Plans) -> None:
+def test_a_rule_finding_goes_to_the_author_of_its_document_and_is_dropped_once_refuted(plan: Plans) -> None:
     odd = TASKS + "- Does: show the placeholder.\n"
     rules = [
         {"address": "plan/architecture/draft/*", "text": DESIGN + "- D-2: As ARC-1 asks.\n"},
-        {"address": "plan/expert-review/mended/*", "text": DESIGN + "- D-2: ARC-1.\n", "record": changed("P-1")},
+        {"address": "plan/expert-review/mended/*", "text": DESIGN + "- D-2: ARC-1.\n", "record": answers("P-1")},
         {"address": "plan/completion/tasks/*", "text": odd},
-        {"address": MENDED, "text": odd, "record": changed("P-1", done="kept", how="The field shows it.")},
+        {"address": REWRITE, "text": odd, "record": answers("P-1", done="kept", how="The field shows it.")},
         *WRITTEN,
     ]
     run = plan("standard", rules, request=REQUEST)
@@ -349,9 +349,9 @@ def fix(document: str, says: str, instead: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q6")
-def test_what_an_earlier_document_says_wrongly_is_put_right_there(plan: Plans) -> None:
+def test_errors_in_earlier_documents_are_corrected_there(plan: Plans) -> None:
     rules: list[Rule] = [
-        judged("AC-1 and the design differ."),
+        judge_rule("AC-1 and the design differ."),
         {
             "address": "plan/architecture/draft/*",
             "text": DESIGN,
@@ -360,7 +360,7 @@ def test_what_an_earlier_document_says_wrongly_is_put_right_there(plan: Plans) -
         {
             "address": "plan/expert-review/mended/*",
             "text": DESIGN,
-            "record": {**changed("P-1"), **fix("specification", "AC-1:  DIM.", "AC-1: It is DIMMED.")},
+            "record": {**answers("P-1"), **fix("specification", "AC-1:  DIM.", "AC-1: It is DIMMED.")},
         },
         {
             "address": "plan/test-strategy/draft/*",
@@ -369,14 +369,14 @@ def test_what_an_earlier_document_says_wrongly_is_put_right_there(plan: Plans) -
         },
         {"address": "plan/completion/*/read/*", "data": {"points": ["WHICH rows?"]}},
         {
-            "address": MENDED,
+            "address": REWRITE,
             "text": TASKS,
-            "record": {**changed("P-1"), **fix("test plan", "| T-2 | AC-2 |", "| T-2 | AC-2 |\n| T-3 | AC-2 |")},
+            "record": {**answers("P-1"), **fix("test plan", "| T-2 | AC-2 |", "| T-2 | AC-2 |\n| T-3 | AC-2 |")},
         },
         {
             "address": "plan/completion/checked#2/mended/*",
             "text": TASKS.replace("T-2", "T-2, T-3"),
-            "record": {**changed("P-1"), **fix("specification", "NOWHERE", "so")},
+            "record": {**answers("P-1"), **fix("specification", "NOWHERE", "so")},
         },
         *WRITTEN,
     ]
@@ -393,9 +393,9 @@ def test_what_an_earlier_document_says_wrongly_is_put_right_there(plan: Plans) -
 
 @pytest.mark.slow
 @pytest.mark.row("Q6")
-def test_what_a_later_document_settles_is_not_open(plan: Plans) -> None:
+def test_a_point_that_a_later_document_settles_is_not_open(plan: Plans) -> None:
     rules = [
-        found(("CRUMB on the floor.", "MINOR"), ("CRACK in the wall.", "MINOR")),
+        review_rule(("CRUMB on the floor.", "MINOR"), ("CRACK in the wall.", "MINOR")),
         {"address": "plan/completion/first/*", "data": {"what": "Dark.", "decisions": [], "open": [], "settled": [1]}},
         {"address": "plan/architecture/draft/*", "text": DESIGN, "record": NOTHING},
         {"address": "plan/test-strategy/draft/*", "text": TESTS, "record": NOTHING},
@@ -406,33 +406,33 @@ def test_what_a_later_document_settles_is_not_open(plan: Plans) -> None:
     assert "1. CRUMB on the floor." in run.prompt("plan/completion/first/*")
     assert "CRACK" in run.artifact("plan.md")
     assert "CRUMB" not in run.artifact("plan.md")
-    assert run.asked("plan/expert-review/mended/*") == [], "what is slight is no reason for a call"
+    assert run.addresses("plan/expert-review/mended/*") == [], "minor points alone cause no call"
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q3")
-def test_a_limit_of_the_request_that_got_lost_is_asked_for_and_then_told(plan: Plans) -> None:
-    lost = "The request says 250 rows; neither the specification nor a task does."
+def test_a_lost_limit_of_the_request_is_requested_and_then_reported(plan: Plans) -> None:
+    warning = "The request says 250 rows; neither the specification nor a task does."
     vague = {"address": "plan/clarify/spec/*", "text": SPEC.replace("250", "some")}
     run = plan("rapid", [vague, *WRITTEN], request=REQUEST)
     assert "The request says 250 rows, and the specification does not" in run.prompt("plan/completion/tasks/*")
-    assert run.asked("plan/completion/*/mended/*") == [], "it may be no limit, and is no reason for a call"
-    assert lost in str(run.summary("completion")["quality_warnings"])
-    kept = {
+    assert run.addresses("plan/completion/*/mended/*") == [], "it may not be a limit, so it causes no call"
+    assert warning in str(run.summary("completion")["quality_warnings"])
+    kept_rule = {
         **WRITTEN[3],
         "record": {"corrections": [{"document": "specification", "says": "some rows are", "instead": "250 rows are"}]},
     }
-    assert lost not in str(
-        plan("rapid", [vague, kept, *WRITTEN], request=REQUEST).summary("completion")["quality_warnings"]
+    assert warning not in str(
+        plan("rapid", [vague, kept_rule, *WRITTEN], request=REQUEST).summary("completion")["quality_warnings"]
     )
     broken = {**WRITTEN[3], "text": TASKS.replace("AC-2, ", "")}
     run = plan("rapid", [vague, broken, *WRITTEN], request=REQUEST)
-    assert lost in run.prompts("plan/completion/*/mended/*")[0], "with other points it goes along"
+    assert warning in run.prompts("plan/completion/*/mended/*")[0], "it is sent along with other points"
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q3")
-def test_what_is_left_is_a_warning_and_stands_in_the_summary(plan: Plans) -> None:
+def test_remaining_findings_are_warnings_and_are_in_the_summary(plan: Plans) -> None:
     rules: list[Rule] = [{"address": "plan/completion/tasks/*", "text": TASKS.replace("AC-2, ", "AC-9, ")}]
     rules += [{"address": "plan/completion/checked*/mended/*", "fail": "timeout"}, *WRITTEN]
     run = plan("rapid", rules, request=REQUEST)
@@ -444,39 +444,39 @@ def test_what_is_left_is_a_warning_and_stands_in_the_summary(plan: Plans) -> Non
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q6")
-def test_what_only_a_rule_took_for_a_fault_is_not_told_to_the_reader(plan: Plans) -> None:
+def test_a_refuted_rule_finding_is_not_shown_to_the_reader(plan: Plans) -> None:
     odd = TASKS + "- Does: show the placeholder.\n"
-    kept = {"text": odd, "record": changed("P-1", done="kept", how="It is what the field shows.")}
-    rules = [{"address": "plan/completion/tasks/*", "text": odd}, {"address": MENDED, **kept}, *WRITTEN]
+    kept_rule = {"text": odd, "record": answers("P-1", done="kept", how="It is what the field shows.")}
+    rules = [{"address": "plan/completion/tasks/*", "text": odd}, {"address": REWRITE, **kept_rule}, *WRITTEN]
     run = plan("rapid", rules, request=REQUEST)
-    assert "placeholder" in run.prompt(MENDED).rpartition("# Points to answer")[2]
+    assert "placeholder" in run.prompt(REWRITE).rpartition("# Points to answer")[2]
     assert "placeholder" not in run.artifact("plan.md")
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2")
-def test_a_newcomer_reads_the_tasks_and_is_answered(plan: Plans) -> None:
+def test_questions_of_a_fresh_reader_are_answered_in_the_tasks(plan: Plans) -> None:
     rules = [
         {"address": "plan/completion/*/read/*", "data": {"points": ["WHICH page comes first?"]}},
-        {"address": MENDED, "text": TASKS + "- Does: the start page first.\n", "record": changed("P-1")},
+        {"address": REWRITE, "text": TASKS + "- Does: the start page first.\n", "record": answers("P-1")},
         *WRITTEN,
     ]
     run = plan("standard", rules, request=REQUEST)
-    assert "WHICH page comes first?" in run.prompt(MENDED)
+    assert "WHICH page comes first?" in run.prompt(REWRITE)
     assert "the start page first." in run.artifact("tasks.md")
-    assert len(run.asked("plan/completion/*/read/*")) == 1
-    assert plan("rapid").asked("plan/completion/*/read/*") == []
+    assert len(run.addresses("plan/completion/*/read/*")) == 1
+    assert plan("rapid").addresses("plan/completion/*/read/*") == []
 
 
 @pytest.mark.row("Q4", "Q6")
-def test_constraints_stand_on_top_of_the_tasks_word_for_word(plan: Plans) -> None:
+def test_the_tasks_begin_with_the_constraints_verbatim(plan: Plans) -> None:
     tasks = plan("standard", WRITTEN, request=REQUEST).artifact("tasks.md")
     assert tasks.startswith('# Tasks\n\n## Constraints\n\n- C-1: "at most 250 rows"\n\n## TASK-1')
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q6")
-def test_what_is_read_first_has_decisions_then_what_is_open_then_what_is_built(plan: Plans) -> None:
+def test_plan_md_has_decisions_then_open_points_then_the_result(plan: Plans) -> None:
     brief = {"what": "It gets dark.", "decisions": ["A cookie keeps it (D-1)."], "open": ["assumption: one theme."]}
     rules = [{"address": "plan/completion/first/*", "data": brief}, *WRITTEN]
     text = plan("standard", rules, request=REQUEST).artifact("plan.md")
@@ -488,7 +488,7 @@ def test_what_is_read_first_has_decisions_then_what_is_open_then_what_is_built(p
 @pytest.mark.slow
 @pytest.mark.row("Q6")
 @pytest.mark.parametrize("mode", ["standard", "complete"])
-def test_what_is_delivered_says_nothing_of_how_it_was_made(plan: Plans, mode: str) -> None:
+def test_delivered_documents_do_not_mention_the_process(plan: Plans, mode: str) -> None:
     run = plan(mode, WRITTEN, request=REQUEST)
     for path in ("spec.md", "design.md", "test-plan.md", "tasks.md", "plan.md"):
         text = run.artifact(path)
@@ -497,34 +497,34 @@ def test_what_is_delivered_says_nothing_of_how_it_was_made(plan: Plans, mode: st
 
 @pytest.mark.slow
 @pytest.mark.row("Q7")
-def test_the_deepest_path_of_standard_stays_within_its_calls(plan: Plans) -> None:
+def test_the_longest_standard_run_stays_within_its_call_limit(plan: Plans) -> None:
     rules = [
-        judged("NO way back."),
-        found(("HOLE in the wall.", "MAJOR")),
+        judge_rule("NO way back."),
+        review_rule(("HOLE in the wall.", "MAJOR")),
         {"address": "plan/coverage/judged/*", "data": {"score": 15, "reasons": ["NOBODY tries it."]}},
         {"address": "plan/completion/*/read/*", "data": {"points": ["WHICH page?"]}},
         {"address": "plan/completion/tasks/*", "text": BROKEN},
     ]
     rules += [
-        {"address": f"plan/{step}/rewritten/*", "text": text, "record": changed("P-1", "HOLE")}
+        {"address": f"plan/{step}/rewritten/*", "text": text, "record": answers("P-1", "HOLE")}
         for step, text in (("expert-review/mended", DESIGN), ("coverage/mended", TESTS))
     ]
     rules += [
         {
             "address": "plan/completion/checked*/mended/*",
             "text": BROKEN,
-            "record": changed(*(f"P-{n}" for n in range(1, 11))),
+            "record": answers(*(f"P-{n}" for n in range(1, 11))),
         }
     ]
     run = plan("standard", [*rules, *WRITTEN], request=REQUEST)
     assert run.done.code == 0, run.done.err
-    assert len([one for one in run.asked() if not one.endswith("/2.1")]) <= 32
+    assert len([one for one in run.addresses() if not one.endswith("/2.1")]) <= 32
     assert len(plan("rapid").calls) <= 9
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q2", "Q7")
-def test_a_model_too_small_to_follow_cases_is_not_asked_and_that_is_said(plan: Plans) -> None:
+def test_a_small_model_gets_no_cases_and_a_message_reports_it(plan: Plans) -> None:
     run = plan("rapid", WRITTEN, request=REQUEST, files={"config/planning.yaml": "tried: {window: 1000000}\n"})
-    assert run.asked("plan/*/tried/*") == []
+    assert run.addresses("plan/*/tried/*") == []
     assert "The design is not tried on cases" in run.done.out

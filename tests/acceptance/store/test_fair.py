@@ -58,7 +58,7 @@ def wait_until(condition: Callable[[], Any]) -> None:
         time.sleep(0.1)
 
 
-def completed(store: str) -> int:
+def count_completed(store: str) -> int:
     ((number,),) = open_database(store).rows("SELECT count(*) FROM runs WHERE status = 'completed'")
     return int(number)
 
@@ -99,7 +99,7 @@ def test_a_limit_applies_across_all_workers(
         for number in range(6):
             assert skillrun("submit", "notes", "Ada", "--name", f"a{number}").code == 0
         with workers(notes, "--runs", "3", number=2):
-            wait_until(lambda: completed(store) == 6)
+            wait_until(lambda: count_completed(store) == 6)
     assert sum(request.path.startswith("/v1/messages") for request in wire.asked) == 6 * CALLS
     assert (wire.most, max_held) == (2, 2)
     assert skillrun("limits", "--json").json == [
@@ -123,7 +123,7 @@ def test_a_retry_after_header_pauses_all_workers(
         for number in range(4):
             assert skillrun("submit", "notes", "Ada", "--name", f"a{number}").code == 0
         with workers(notes, "--runs", "2", number=2):
-            wait_until(lambda: completed(store) == 4)
+            wait_until(lambda: count_completed(store) == 4)
     limited_at = times[7]
     assert len([each for each in times if limited_at + 0.5 < each < limited_at + 1.9]) == 0
     assert len(times) == 4 * CALLS + 1
@@ -154,7 +154,7 @@ def test_runs_with_a_higher_priority_start_earlier(notes: Path, skillrun: Call, 
         run = ("submit", "notes", "Ada", "--name", f"a{number}", "--priority", str(priority), *SCRIPTED)
         assert skillrun(*run).code == 0
     with workers(notes, "--runs", "1"):
-        wait_until(lambda: completed(store) == 6)
+        wait_until(lambda: count_completed(store) == 6)
     order = open_database(store).rows("SELECT name FROM runs ORDER BY ended_at")
     assert [name for (name,) in order] == ["a4", "a2", "a5", "a0", "a1", "a3"]
 
@@ -165,7 +165,7 @@ def test_invalid_limits_are_refused(skillrun: Call, store: str) -> None:
         done = skillrun("limits", wrong)
         assert done.code == 2
         assert f"`{wrong}` is not a valid limit" in done.err
-    misspelt = skillrun("limits", "antropic=3")
-    assert misspelt.code == 0
-    assert "no provider is named `antropic`; did you mean `anthropic`?" in misspelt.err
+    unknown = skillrun("limits", "antropic=3")
+    assert unknown.code == 0
+    assert "no provider is named `antropic`; did you mean `anthropic`?" in unknown.err
     assert skillrun("limits", "antropic=none").out.startswith("no provider has a shared limit")

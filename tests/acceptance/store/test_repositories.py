@@ -14,7 +14,7 @@ from tests.unit.extensions.workers.test_fetching import COMMIT, committed, git, 
 pytestmark = pytest.mark.row("W5")
 WORKFLOW = """---
 name: look
-description: Tells what a file of a repository says.
+description: Shows a file of a repository.
 inputs:
   about: string, what it is for
   repo: path, the code base

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.models.schema_limits import limit_schema, max_reply_length
+from skillrun.models.embedded import limit_schema, max_reply_length
 from skillrun.types.samples import sample
 
 STRING: dict[str, Any] = {"type": "string"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.store.local.local_files import open_run_data
-from skillrun.store.local.run_names import reserve_run_name
+from skillrun.store.local.local_store import reserve_run_name
 from skillrun.syntax.diagnostics import SkillrunError
 
 SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"

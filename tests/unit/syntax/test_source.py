@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillrun.syntax.diagnostics import Problem, Problems
-from skillrun.syntax.opening import PathEscapes, _walk, open_file
-from skillrun.syntax.reading import read_source
+from skillrun.syntax.reading import PathEscapes, _walk, open_file, read_source
 from skillrun.syntax.source import MAX_BYTES, Source, Text
 
 

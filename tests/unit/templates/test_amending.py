@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillrun.templates.absent import ABSENT
 from skillrun.templates.limits import TemplateError, render_budget
-from skillrun.templates.text_edits import apply_text_edits
+from skillrun.templates.project_builtins import apply_text_edits
 
 WORDS = st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12)
 

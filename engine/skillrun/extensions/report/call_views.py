@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from skillrun.cli.call_selection import RunCalls
 from skillrun.cli.call_view import conversation_usage, prompt_parts, status_text
@@ -15,7 +15,6 @@ from skillrun.cli.differences import text_difference
 from skillrun.definitions.step_paths import strip_markers
 from skillrun.extensions.report.report_data import ReportDocument
 from skillrun.extensions.report.run_pairs import CallPair, pair_versions
-from skillrun.extensions.report.shared_texts import SharedTexts
 from skillrun.models.messages import Request, Usage
 from skillrun.store.conversations import PER_ROUND_SUFFIX, Conversation, ConversationTurn, ToolUse
 from skillrun.structured_output.values import parse_reply
@@ -313,3 +312,61 @@ def _choose_letters(member: str, used: Collection[str]) -> str:
     others = parts[-1] + "".join(parts) if len(parts) > 1 else parts[0][1:]
     candidates = [f"{parts[0][0]}{letter}".upper() for letter in f"{others}23456789"]
     return next((way for way in candidates if way not in used), candidates[0])
+
+
+MAX_INLINE_CHARS: Final = 240  # shorter texts are repeated wherever they are used
+
+
+class SharedText(NamedTuple):
+    """A text that the page shows once, at `anchor`; `title` is the first title it had."""
+
+    anchor: str
+    title: str
+    text: str
+    uses: int
+    is_difference: bool
+
+
+@dataclass
+class SharedTexts:
+    """Texts and their anchors. `set_anchor` registers texts that the page shows anyway."""
+
+    _uses: Counter[str] = field(default_factory=Counter)
+    _titles: dict[str, str] = field(default_factory=dict)
+    _anchors: dict[str, str] = field(default_factory=dict)
+    _differences: set[str] = field(default_factory=set)
+
+    def count(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Count uses of texts and their titles. Must be called before `anchor_of`."""
+        for title, text in texts:
+            self._uses[text] += 1
+            self._titles.setdefault(text, title)
+
+    def count_difference(self, title: str, lines: Sequence[str]) -> None:
+        """Count a difference as `count` does a text."""
+        text = "\n".join(lines)
+        self.count([(title, text)])
+        self._differences.add(text)
+
+    def set_anchor(self, anchor: str, text: str) -> None:
+        """Register a text that the page shows at this anchor."""
+        if len(text) > MAX_INLINE_CHARS:
+            self._anchors.setdefault(text, anchor)
+
+    def anchor_of(self, text: str) -> str:
+        """Return the anchor of a text that is shown once; empty for a text that is shown where it is used."""
+        if text in self._anchors:
+            return self._anchors[text]
+        if self._uses[text] < 2 or len(text) <= MAX_INLINE_CHARS:
+            return ""
+        self._anchors[text] = f"text-{len(self._anchors) + 1}"
+        return self._anchors[text]
+
+    def list_texts(self) -> list[SharedText]:
+        """Return the texts of the shared section, most used first."""
+        texts = [text for text in self._titles if self.anchor_of(text).startswith("text-")]
+        shared_texts = [
+            SharedText(self._anchors[text], self._titles[text], text, self._uses[text], text in self._differences)
+            for text in texts
+        ]
+        return sorted(shared_texts, key=lambda shared: -shared.uses)

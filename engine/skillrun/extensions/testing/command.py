@@ -10,20 +10,24 @@ from typing import Any, Final
 
 import click
 
+from skillrun.checker.checker import check_workflow
+from skillrun.checker.program import Program
 from skillrun.cli import completers, options
 from skillrun.cli.formatting import count_noun, format_duration, format_price
-from skillrun.cli.loading import open_catalogue, open_library, require_workflow
+from skillrun.cli.loading import exit_on_errors, open_catalogue, open_library, require_workflow
 from skillrun.cli.output import Output
-from skillrun.cli.project_folder import current_project
+from skillrun.cli.project_folder import current_project, relative_to_cwd
 from skillrun.cli.registry import COMMANDS
 from skillrun.extensions.testing.case_reader import CASES_FOLDER, CaseFile, case_files, looks_like_case
 from skillrun.extensions.testing.compare import compare, compare_options, parse_compare_options
-from skillrun.extensions.testing.record import create_case
+from skillrun.extensions.testing.recording import record_case
 from skillrun.extensions.testing.reports import NOT_AS_RECORDED, SUITES, build_result_data, format_result, render_junit
 from skillrun.extensions.testing.suite import CaseResult, CheckedWorkflow, run_cases
 from skillrun.library.library import Library
+from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import Problem, Problems, UsageError, render_problem, suggest
 from skillrun.syntax.source import Span
+from skillrun.types.fields import SLUG
 
 INVALID_CASE: Final = 2
 HEAD_BYTES: Final = 200  # enough to recognize a report
@@ -213,3 +217,44 @@ def _format_counts(counts: Counter[str]) -> str:
 
 def _counts_data(counts: Counter[str]) -> dict[str, int]:
     return {name.replace("-", "_"): counts[name] for name in ("holds", "misses", "broken", "not-run")}
+
+
+def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
+    """Write the case `name` of a run and return its workflow and name. Existing files are not overwritten."""
+    if not SLUG.fullmatch(name):
+        raise UsageError(
+            f"`{name}` is not a valid case name", "use lowercase letters, digits and `-`: `--as dark-mode`"
+        )
+    library, project = open_library(), current_project().resolve()
+    with run:
+        workflow = run.state().workflow
+        program = _check_program(workflow, library, out)
+        recorded = record_case(run, program, name, project)
+    folder = project / CASES_FOLDER / workflow
+    case = folder / f"{name}.md"
+    for path in (case, folder / name):
+        if path.exists() or path.is_symlink():
+            raise UsageError(f"{relative_to_cwd(path)} already exists", "choose another name with `--as`")
+    if not folder.resolve().is_relative_to(project):
+        raise UsageError(
+            f"{relative_to_cwd(folder)} is outside the project", "replace the link with a folder in the project"
+        )
+    for written, text in {**recorded.artifacts, **recorded.extra_files, case.name: recorded.text}.items():
+        (folder / written).parent.mkdir(parents=True, exist_ok=True)
+        (folder / written).write_text(text, encoding="utf-8")
+    number = len(recorded.artifacts)
+    artifacts_note = f", and {count_noun(number, 'artifact')} in {relative_to_cwd(folder / name)}" if number else ""
+    out.line(f"wrote {relative_to_cwd(case)}{artifacts_note}")
+    for notice in recorded.notices:
+        out.note(f"warning: {notice}")
+    return workflow, name
+
+
+def _check_program(workflow: str, library: Library, out: Output) -> Program:
+    """Return a workflow's program; exit if it has errors. Warnings are printed when the case runs."""
+    require_workflow(workflow, library)
+    program = check_workflow(library, workflow, COMMANDS)
+    if library.problems.has_errors:
+        exit_on_errors(library.problems, out, "No case was written.")
+    assert program is not None
+    return program

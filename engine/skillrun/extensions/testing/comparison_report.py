@@ -5,14 +5,60 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import comb
+from statistics import fmean, stdev
 from typing import Any, Final
 
 from skillrun.cli.formatting import count_noun, format_price, format_table
-from skillrun.extensions.testing.comparison_stats import MIN_DECIDED_PAIRS, Verdict, compute_spread
 from skillrun.extensions.testing.judging import JudgedPair
 from skillrun.extensions.testing.sampling import ConversationPaths, Sample
 from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.syntax.diagnostics import indent_continuation
+
+SIGNIFICANCE_LEVEL: Final = 0.05  # p-values below it are significant
+MIN_DECIDED_PAIRS: Final = 6  # with fewer, even unanimous pairs can be chance
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Count, mean and standard deviation of some numbers; a single number has no deviation."""
+
+    count: int
+    mean: float
+    deviation: float | None
+
+
+def compute_spread(numbers: Sequence[float]) -> Spread | None:
+    """Return the count, mean and standard deviation of `numbers`; None for an empty sequence."""
+    if not numbers:
+        return None
+    return Spread(len(numbers), fmean(numbers), stdev(numbers) if len(numbers) > 1 else None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How often each side was better. `undecided` counts ties and pairs whose two judgements disagree."""
+
+    before: int
+    after: int
+    undecided: int = 0
+
+    @property
+    def decided(self) -> int:
+        return self.before + self.after
+
+    @property
+    def p_value(self) -> float:
+        """The p-value of the two-sided sign test."""
+        most, all_ = max(self.before, self.after), self.decided
+        tail = sum(comb(all_, wins) for wins in range(most, all_ + 1))
+        return min(1.0, float(2 * tail / 2**all_))
+
+    @property
+    def is_significant(self) -> bool:
+        """Whether the difference is statistically significant."""
+        return self.decided >= MIN_DECIDED_PAIRS and self.p_value < SIGNIFICANCE_LEVEL
+
 
 MAX_NAMED: Final = 8
 HEADER: Final = ("case", "version", "samples", "expected", "score", "better", "tokens in", "tokens out", "price")

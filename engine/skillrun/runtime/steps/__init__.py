@@ -1,4 +1,4 @@
-"""Executes steps, one module per verb; each returns the value that the step's id is bound to."""
+"""Executes steps, a function per verb; each returns the value that the step's id is bound to."""
 
 from __future__ import annotations
 
@@ -8,40 +8,25 @@ from typing import Any, Final
 
 from skillrun.definitions.definitions import Step
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.steps import (
-    agent,
-    ask,
-    assign,
-    decide,
-    each,
-    find,
-    goto,
-    panel,
-    read,
-    repeat,
-    run,
-    say,
-    stop,
-    write,
-)
+from skillrun.runtime.steps import ask, each, files, find, flow, members, values
 
 StepHandler = Callable[[Step, Frame], Awaitable[Any]]
 
 VERBS: Final[Mapping[str, StepHandler]] = MappingProxyType(
     {
-        "agent": agent.execute,
-        "panel": panel.execute,
-        "ask": ask.execute,
-        "read": read.execute,
-        "find": find.execute,
-        "write": write.execute,
-        "say": say.execute,
-        "set": assign.execute,
-        "decide": decide.execute,
-        "repeat": repeat.execute,
-        "each": each.execute,
-        "run": run.execute,
-        "goto": goto.execute,
-        "stop": stop.execute,
+        "agent": members.run_agent,
+        "panel": members.run_panel,
+        "ask": ask.run_ask,
+        "read": files.run_read,
+        "find": find.run_find,
+        "write": files.run_write,
+        "say": flow.run_say,
+        "set": values.run_set,
+        "decide": values.run_decide,
+        "repeat": flow.run_repeat,
+        "each": each.run_each,
+        "run": flow.run_inline_workflow,
+        "goto": flow.run_goto,
+        "stop": flow.run_stop,
     }
 )

@@ -27,7 +27,7 @@ OPTIONAL_KEYS: Final = frozenset({"default", "skip", "form", "enough"})  # keys 
 FILES_READY: Final = "the files are there"
 
 
-async def execute(step: Step, frame: Frame) -> Mapping[str, object]:
+async def run_ask(step: Step, frame: Frame) -> Mapping[str, object]:
     """Return `answers`, the records with their answers; `answer`, the first of them; and the `notes` of a form."""
     if "files" in step.values:
         return await _wait_for_files(step, frame)

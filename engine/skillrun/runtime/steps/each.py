@@ -1,27 +1,34 @@
-"""`each`: evaluates steps for every item of a list, several at a time; items are identified by id, not position."""
+"""`each`: evaluates steps for every item of a list, some at a time."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Final
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.step_paths import enclosing_items as items_within
+from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.events import ItemEnded
+from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import EachFailed, StepFailed, Stopped
 from skillrun.runtime.estimate_updates import emit_items_estimate
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.results import EachResult
-from skillrun.runtime.scope import locals_of
-from skillrun.runtime.steps.branches import Fork, create_branch, merge_answers, merge_branch
-from skillrun.runtime.steps.items import Item, each_items
-from skillrun.runtime.steps.partial_result import PartialResult
+from skillrun.runtime.phase_record import PhaseRecord, StepRecords
+from skillrun.runtime.prompts.step_records import renumber_records
+from skillrun.runtime.results import EachResult, PartialResult
+from skillrun.runtime.scope import locals_of, with_functions
+from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.errors import WaitingForUser
+from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import plain_data
 from skillrun.store.next_step import NO_NEXT_STEP, NextStep
 from skillrun.templates.absent import Absent
+from skillrun.templates.functions import slug
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import identifier
 
@@ -52,7 +59,7 @@ class EachProgress:
     done: dict[str, ItemAttempt]
 
 
-async def execute(step: Step, frame: Frame) -> EachResult | PartialResult:
+async def run_each(step: Step, frame: Frame) -> EachResult | PartialResult:
     """Return `done`, each with its id, the item and the step results; `failed`, with the reason; `degraded`."""
     address, phase = frame.at(step), frame.phase
     items = each_items(step, frame)
@@ -173,3 +180,188 @@ def _check_distinct_files(step: Step, frame: Frame, attempts: Iterable[ItemAttem
                 reason = f"`{step.id or step.verb}`: {first} and {attempt.item.id} both write {file}"
                 way = NextStep.of("include the item's id in the name of the file")
                 raise StepFailed(reason, frame.at(step), way)
+
+
+MOST: Final = 200  # items of one list, unless `limits` sets another number
+LONGEST: Final = 40  # characters of a key
+LONGEST_ID: Final = 80
+MARK: Final = 12  # characters of a hash
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_MARKED: Final = re.compile(rf"(?:^|-)[0-9a-f]{{{MARK}}}$")
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item, its readable id, and its key in addresses: letters, digits, `.`, `_` and `-`."""
+
+    id: str
+    key: str
+    value: Any
+
+
+def each_items(step: Step, frame: Frame) -> list[Item]:
+    """Return the items in the order of the list, without duplicates. Raises StepFailed."""
+    given = frame.main(step)
+    if given is None or isinstance(given, Absent):
+        return []
+    if not isinstance(given, list | tuple):
+        raise StepFailed(f"`each` is {quote_value(plain_data(given))}; expected a list", frame.at(step))
+    name, most = step.id or step.verb, int((frame.run.program.engine.get("limits") or {}).get("items", MOST))
+    if len(given) > most:
+        way = NextStep.of("use fewer, as with `| top(…)`, or raise `limits.items` in config/skillrun.yaml")
+        raise StepFailed(f"`{name}` has {len(given):,} items; a list may have at most {most:,}", frame.at(step), way)
+    written = [(_canonical_json(value), _id(value, step.by or "id"), value) for value in given]
+    different = {text: (known, value) for text, known, value in written}
+    times = Counter(known for known, _ in different.values() if known)
+    items = []
+    for text, (known, value) in different.items():
+        key = _key(known, text, alone=times[known] == 1)
+        items.append(Item(known if times[known] == 1 and len(known) <= LONGEST_ID else key, key, value))
+    if len(items) < len(given):
+        frame.phase.warn(f"{name}: {len(given) - len(items)} of {len(given)} items are duplicates and count once")
+    for duplicate_id in (known for known, number in times.items() if number > 1):
+        ids = ", ".join(item.id for item in items if item.id.startswith(_start(duplicate_id)))
+        frame.phase.warn(
+            f"{name}: {times[duplicate_id]} items have the id {quote_value(duplicate_id)}; they are identified as {ids}"
+        )
+    return items
+
+
+def _canonical_json(value: Any) -> str:
+    return json.dumps(plain_data(value), sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _id(value: Any, field: str) -> str:
+    """Return the id that an item has itself; empty if it has none."""
+    named = value.get(field) if isinstance(value, Mapping) else value
+    if isinstance(named, bool) or not isinstance(named, str | int):
+        return ""
+    return " ".join(str(named).split())
+
+
+def _key(known: str, text: str, *, alone: bool) -> str:
+    """Return the id itself if it is unique and valid in an address; otherwise add a hash of the item."""
+    if alone and len(known) <= LONGEST and _KEY.fullmatch(known) and not _MARKED.search(known):
+        return known
+    return f"{_start(known)}{sha256_of(known if alone else text)[:MARK]}"
+
+
+def _start(known: str) -> str:
+    begins = known if _KEY.fullmatch(known) or not known else slug(known)
+    return f"{begins[: LONGEST - MARK - 1].rstrip('-') or 'item'}-"
+
+
+@dataclass(frozen=True)
+class Fork:
+    """The point where branches leave a phase: its records, questions and usage, and its number of form answers.
+
+    A retry starts from the same point, so that an item reads the same values again.
+    """
+
+    step_records: Mapping[str, StepRecords]
+    answer_count: int
+    question_ids: frozenset[str]
+    usage: UsageTotals
+
+    @classmethod
+    def from_frame(cls, frame: Frame) -> Fork:
+        phase, answers = frame.phase, len(frame.names["run"]["answers"])
+        before, account = phase.prior, phase.record
+        return cls(
+            dict(account.step_records),
+            answers,
+            before.question_ids | frozenset(account.question_ids),
+            before.usage + account.usage,
+        )
+
+
+def create_branch(
+    frame: Frame, fork: Fork, address: str, label: str, names: Mapping[str, Any], absent: Iterable[str]
+) -> Frame:
+    """Return a frame for the steps of one item, with a separate address and record.
+
+    Breakers count only the item's failures. `names` extend the names of the frame, `absent` are not bound yet.
+    """
+    phase = frame.phase
+    run = {**frame.names["run"], "answers": frame.names["run"]["answers"][: fork.answer_count]}
+    branch = replace(
+        phase,
+        names={**phase.names, "run": run},
+        breakers=Breakers(frame.names["config"].get("breakers") or {}),
+        prior=replace(phase.prior, question_ids=fork.question_ids, usage=fork.usage),
+        record=PhaseRecord(step_records=dict(fork.step_records)),
+        attempts=replace(phase.attempts, permanent_failures=dict(phase.attempts.permanent_failures)),
+        prompt_cache=replace(phase.prompt_cache),
+        each_progress={},
+        branch_label=label,
+    )
+    sessions = {member: dict(conversations) for member, conversations in frame.sessions.items()}
+    inner = replace(frame, phase=branch, address=address, names={}, sessions=sessions, degraded_steps=[])
+    inner.names.update({**frame.names, "run": run, **names})
+    inner.mark_absent(absent)
+    branch.update_usage()
+    return with_functions(inner)
+
+
+def merge_branch(frame: Frame, inner: Frame, fork: Fork, *, succeeded: bool) -> None:
+    """Merge a branch's record into that of the phase; the records of a failed item's documents do not count."""
+    phase, mark = frame.phase, f"{inner.phase.branch_label}: "
+    account, branch = phase.record, inner.phase.record
+    _add(account.warnings, (text if text.startswith(mark) else mark + text for text in branch.warnings))
+    _add(account.degraded_reasons, (text if text.startswith(mark) else mark + text for text in branch.degraded_reasons))
+    _add(account.artifacts, branch.artifacts)
+    _add(account.question_ids, branch.question_ids)
+    account.dropped_counts.update(branch.dropped_counts)
+    account.prompts.add(branch.prompts)
+    account.usage += branch.usage
+    phase.attempts.permanent_failures.update(inner.phase.attempts.permanent_failures)
+    if succeeded:
+        account.step_records = _records(
+            f"{phase.name.upper()}-", account.step_records, branch.step_records, fork.step_records
+        )
+    frame.degraded_steps.extend(inner.degraded_steps)
+    phase.update_usage()
+
+
+def merge_answers(frame: Frame, branches: Iterable[Frame], fork: Fork) -> None:
+    """Append the form answers of branches to the earlier ones: once for each branch, even after a retry, and including
+    equal answers."""
+    answers = frame.names["run"]["answers"]
+    del answers[fork.answer_count :]
+    for inner in branches:
+        answers.extend(inner.names["run"]["answers"][fork.answer_count :])
+
+
+def _add(there: list[Any], more: Iterable[Any]) -> None:
+    for entry in more:
+        if entry not in there:
+            there.append(entry)
+
+
+def _records(
+    start: str, known: Mapping[str, StepRecords], given: Mapping[str, StepRecords], before: Mapping[str, StepRecords]
+) -> dict[str, StepRecords]:
+    """Return the records of steps merged with those of a branch, which follow those of other items and get unique ids
+    that begin with `start`. `before` holds the records at the fork."""
+    gone = {key for key in before if given.get(key) is not before[key]}
+    kept = {key: step for key, step in known.items() if key not in gone or step is not before[key]}
+    new = {key: step for key, step in given.items() if step is not before.get(key)}
+    numbered = iter(renumber_records(_all(new.values()), start, _ids(kept.values())))
+    for key, step in new.items():
+        records = tuple(next(numbered) for _ in step.records)
+        same = kept.get(key, StepRecords((), frozenset()))
+        kept[key] = StepRecords(
+            (*same.records, *records), same.requested_fields | step.requested_fields, same.paths | step.paths
+        )
+    return kept
+
+
+def _all(recorded: Iterable[StepRecords]) -> Iterator[Mapping[str, Any]]:
+    for step in recorded:
+        yield from step.records
+
+
+def _ids(recorded: Iterable[StepRecords]) -> set[str]:
+    """Return every recorded id."""
+    entries = (entry for record in _all(recorded) for name in RECORD_KEYS[1:] for entry in record.get(name) or [])
+    return {str(entry["id"]) for entry in entries if isinstance(entry, Mapping) and entry.get("id")}

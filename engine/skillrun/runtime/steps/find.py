@@ -20,7 +20,7 @@ from skillrun.runtime.calls.tools import open_repository
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
 from skillrun.runtime.run import Run
-from skillrun.runtime.steps.observation import read_once
+from skillrun.runtime.steps.files import read_once
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.journal_bodies import ToolBody
 from skillrun.syntax.diagnostics import SkillrunError
@@ -34,7 +34,7 @@ _CLOSED: Final = (errno.EACCES, errno.EPERM)
 Verdict = Literal["found", "missing", "withheld"]
 
 
-async def execute(step: Step, frame: Frame) -> dict[str, list[Any]]:
+async def run_find(step: Step, frame: Frame) -> dict[str, list[Any]]:
     """Return the items as `found`, `missing` and `withheld`; with `show` also `texts`, and the places `left_out`. A
     resumed phase returns the same."""
     items = _items(frame.main(step))

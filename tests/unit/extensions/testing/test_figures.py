@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.extensions.testing.comparison_stats import MIN_DECIDED_PAIRS, Verdict, compute_spread
+from skillrun.extensions.testing.comparison_report import MIN_DECIDED_PAIRS, Verdict, compute_spread
 
 
 @pytest.mark.row("A3")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skillrun.models.messages import Block, Message, ModelError, Request
-from skillrun.runtime.calls.model_call import AttemptRecorder
+from skillrun.runtime.calls.conversation import AttemptRecorder
 from skillrun.runtime.run_budget import Reservation, RunBudget
 from skillrun.store import checkpoints
 from skillrun.store.journal import Journal, JournalUnwritable

@@ -1,6 +1,6 @@
 """The value of `read` from its journal entry."""
 
-from skillrun.runtime.steps.read import _value
+from skillrun.runtime.steps.files import _value
 
 
 def test_each_file_is_told_under_its_name_and_a_journal_of_before_has_one_text() -> None:

@@ -1,0 +1,292 @@
+"""`read` and `write`: files of the run and of the project, read once and written atomically."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+from skillrun.definitions.definitions import Step
+from skillrun.events import Wrote
+from skillrun.questions.answers import Question
+from skillrun.replay import READS, Body, attempt_address, fingerprint_text, round_address
+from skillrun.repository.confined_folder import LONGEST, ConfinedFolder
+from skillrun.repository.paths import PathRefused, require_slug
+from skillrun.repository.readable_folder import SECONDS, ReadableFolder, split_path
+from skillrun.repository.wildcards import InvalidPattern, compile_wildcard
+from skillrun.runtime.asking.asking import ask_questions
+from skillrun.runtime.calls.tools import (
+    open_project,
+    project_relative_path,
+    resolve_user_path,
+    user_paths,
+    withheld_names,
+)
+from skillrun.runtime.errors import StepFailed
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.run import PhaseRun
+from skillrun.runtime.scope import frame_names, overwritten_text_address
+from skillrun.store.artifact_names import variant_names
+from skillrun.store.artifacts import WriteOutcome
+from skillrun.store.files import sha256_of
+from skillrun.store.frontmatter import from_frontmatter, to_frontmatter
+from skillrun.store.journal_bodies import ToolBody
+from skillrun.store.run_data import RunData
+from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.syntax.sanitizing import sanitize
+from skillrun.types.schemas import Shape, quote_value
+
+Look = Callable[[], Awaitable[ToolBody]]
+
+
+async def read_once(step: Step, frame: Frame, question: str, look: Look) -> ToolBody:
+    """Return what `look` finds for a question, or found earlier. Raises StepFailed if it raises SkillrunError."""
+    phase, where = frame.phase, round_address(frame.at(step), frame.phase.round_path)
+    fingerprint = fingerprint_text(question)
+    key = f"{where} {fingerprint}"
+    while key not in phase.attempts.results:
+        attempt = phase.attempts.tries[key] = phase.attempts.tries.get(key, 0) + 1
+        read = partial(_read_or_error, look)
+        result, _ = await frame.run.replay.once(READS, attempt_address(where, attempt), fingerprint, read)
+        if "error" not in result:
+            phase.attempts.results[key] = result
+        elif attempt > phase.voided_attempts(key):
+            raise StepFailed(result["error"], frame.at(step))
+    return cast(ToolBody, phase.attempts.results[key])
+
+
+async def _read_or_error(look: Look) -> Body:
+    """Return the result or an `error`; a resumed phase gets the same error again."""
+    try:
+        return dict(sanitize(await look()))
+    except SkillrunError as error:
+        return {"error": str(error)}
+
+
+INVALID_NAME_ERRNOS: Final = frozenset({errno.EEXIST, errno.EINVAL, errno.EISDIR, errno.ENAMETOOLONG, errno.ENOTDIR})
+"""Errors for an invalid name: too long, the name of a folder, or a parent that is a file."""
+KEEP, TAKE = "keep mine", "take the new one"
+
+
+async def write_reply(frame: Frame, step: Step, path: str, text: str, data: Any) -> str:
+    """Write a member's reply: a structured one as frontmatter, with its `body` field as the body."""
+    if isinstance(data, dict):
+        front = {key: value for key, value in data.items() if key != "body"}
+        return await write_artifact(frame, step, path, to_frontmatter(front, str(data.get("body", "")).strip() + "\n"))
+    return await write_artifact(frame, step, path, text.strip() + "\n")
+
+
+async def write_artifact(frame: Frame, step: Step, path: str, text: str) -> str:
+    """Write an artifact and return its text, or the user's version if they edited it and keep it.
+
+    Raises StepFailed for an invalid name, which may come from a model.
+    """
+    phase, store, text = frame.phase, frame.run.store, sanitize(text)
+    path = _name(frame, step, path)
+    before = _earlier_text(phase, path)
+    if before not in (None, text):
+        address = overwritten_text_address(phase.run, phase.name, path)
+        await phase.run.journal.record("note", address, sha256_of(text), {"text": before})
+    try:
+        outcome = await store.artifacts.put(path, text)
+        if outcome == "conflict":
+            outcome = await _resolve_conflict(frame, step, path, text)
+    except OSError as error:
+        if error.errno not in INVALID_NAME_ERRNOS:
+            raise
+        raise _write_error(frame, step, path, error.strerror or "the file cannot be written") from None
+    phase.add_artifact(path)
+    frame.run.emit(Wrote(path, phase.name, outcome == "written"))
+    if outcome == "kept":
+        return store.artifacts.text(path) or ""
+    return text
+
+
+def _name(frame: Frame, step: Step, path: str) -> str:
+    """Return the normalized name of an artifact."""
+    try:
+        return frame.run.store.artifacts.name(path)
+    except PathRefused as error:
+        raise _write_error(frame, step, path, error.message) from None
+
+
+def _write_error(frame: Frame, step: Step, path: str, why: str) -> StepFailed:
+    return StepFailed(f"`{step.id or step.verb}` cannot write {quote_value(path)}: {why}", frame.at(step))
+
+
+def _earlier_text(phase: PhaseRun, path: str) -> str | None:
+    """Return an earlier phase's artifact as it was when this phase was opened."""
+    texts = (data["artifacts"].get(path) for data in phase.names["phases"].values())
+    before: str | None = next((text for text in texts if text is not None), None)
+    return before
+
+
+async def _resolve_conflict(frame: Frame, step: Step, path: str, text: str) -> WriteOutcome:
+    """Save the new text next to a file that the user has edited, and ask which version to keep."""
+    store = frame.run.store
+    copy_name = next(name for name in variant_names(path) if store.artifacts.text(name) in (None, text))
+    store.artifacts.write_user_file(copy_name, text)
+    question: Question = {
+        "id": f"keep-{path}",
+        "text": f"{path} was edited manually, and there is a new version in {copy_name}.",
+        "choices": [KEEP, TAKE],
+        "default": KEEP,
+        "round": frame.phase.round,
+        "version": sha256_of(text)[:16],  # a decision about another version does not count
+    }
+    answers = (await ask_questions(frame, f"{frame.at(step)}/{path}", [question]))["answers"]
+    if answers[0].get("answer") == TAKE:
+        store.artifacts.remove(copy_name)
+        await store.artifacts.replace(path, text)
+        return "written"
+    await store.artifacts.keep_user_version(path)
+    note = f"{path} was edited manually and is kept; the new version is in {copy_name}"
+    frame.phase.warn(note)
+    return "kept"
+
+
+MOST: Final = 5_000_000  # bytes that one step reads
+
+
+async def run_read(step: Step, frame: Frame) -> Mapping[str, object]:
+    """Return `text` of all files, `data` (frontmatter), `files`, `documents`; a resumed phase reads the same."""
+    pattern = frame.text(step)
+    origin = frame.text(step, "from")
+    shape = frame.shape(step)
+
+    async def look() -> ToolBody:
+        # Other folders may be slow to read; other branches of the run continue meanwhile.
+        files = await asyncio.to_thread(_files, frame, origin, pattern) if origin else _files(frame, origin, pattern)
+        body = _read(files, shape)
+        if origin not in ("", "project"):
+            body["run"] = origin
+        return body
+
+    return _value(await read_once(step, frame, f"{origin}\n{pattern}", look))
+
+
+def _files(frame: Frame, origin: str, pattern: str) -> list[tuple[str, bytes]]:
+    """Return the names and contents of the files to read. Raises SkillrunError if no file matches."""
+    store, where = frame.run.store, f"the run `{origin}`" if origin else "this run"
+    try:
+        if origin == "project":
+            where = "the project"
+            if (user_path := resolve_user_path(frame.run, pattern)) is not None:
+                where = "the given folder"
+                with ReadableFolder(ConfinedFolder(user_path[0], links=True), withheld_names(frame.run)) as folder:
+                    names = [user_path[1]] if pattern in user_paths(frame.run) else _matching(folder, user_path[1])
+                    return _contents(folder, names)
+            with open_project(frame.run) as folder:
+                names = _matching(folder, project_relative_path(frame.run, pattern))
+                return _contents(folder, names)
+        if origin:
+            with ReadableFolder(store.files.open_other_run(require_slug(origin)), use_gitignore=False) as folder:
+                return _contents(folder, _matching(folder, pattern))
+        return _read_run_files(store, store.matching(pattern))
+    except (FileNotFoundError, NotADirectoryError):
+        raise SkillrunError(f"no file matches {quote_value(pattern)} in {where}") from None
+    except TimeoutError:
+        raise SkillrunError(
+            f"the search for {quote_value(pattern)} in {where} took more than {SECONDS:g} seconds"
+        ) from None
+    except OSError as error:
+        raise SkillrunError(f"{quote_value(pattern)} in {where} cannot be read: {error.strerror}") from None
+
+
+def _read_run_files(store: RunData, names: list[str]) -> list[tuple[str, bytes]]:
+    """Return the names and contents of files of this run."""
+    read, left = [], MOST
+    for name in names:
+        read.append((name, store.files.read(name, left)))
+        left = _remaining_bytes(name, read[-1][1], left)
+    if not read:
+        raise FileNotFoundError
+    return read
+
+
+def _matching(folder: ReadableFolder, pattern: str) -> list[str]:
+    """Return the names of the files that match a pattern. Without wildcards, it may name a file that git ignores."""
+    if not any(sign in pattern for sign in "*?["):
+        with folder.open_path(pattern, allow_ignored=True) as file:
+            return [] if file.is_folder else ["/".join(split_path(pattern)) or file.name]
+    if ".." in pattern.split("/") or pattern.startswith("/") or len(pattern) > LONGEST:
+        raise PathRefused(f"{quote_value(pattern)} leads out of its folder, or is too long to be a path")
+    plain = "/".join(part for part in pattern.split("/") if part not in ("", "."))
+    try:
+        return sorted(folder.files(pattern=compile_wildcard(plain.replace("\\", r"\\")), include_runs=True))
+    except InvalidPattern:
+        raise SkillrunError(f"{quote_value(pattern)} is not a valid pattern") from None
+
+
+def _contents(folder: ReadableFolder, names: list[str]) -> list[tuple[str, bytes]]:
+    read, left = [], MOST
+    for name in names:
+        with folder.open_path(name, allow_ignored=True) as opened, open(opened.descriptor, "rb", closefd=False) as file:
+            read.append((name, file.read(left + 1)))
+        left = _remaining_bytes(name, read[-1][1], left)
+    if not read:
+        raise FileNotFoundError
+    return read
+
+
+def _remaining_bytes(name: str, content: bytes, left: int) -> int:
+    """Return how many more bytes a step may read. Raises SkillrunError beyond the limit."""
+    if len(content) > left:
+        raise SkillrunError(f"a step reads at most {MOST:,} bytes; {quote_value(name)} exceeds that")
+    return left - len(content)
+
+
+def _value(body: ToolBody) -> Mapping[str, object]:
+    """Return the value of the step's id. Older journals hold one text for all files."""
+    names, texts = body.get("files", []), body.get("texts")
+    if texts is None:
+        names, texts = [", ".join(names)], [body.get("text", "")]
+    documents = [{"path": name, "text": text} for name, text in zip(names, texts, strict=False)]
+    rest = {name: value for name, value in body.items() if name not in ("texts", "run")}
+    return {**rest, "text": "\n\n".join(texts), "documents": documents}
+
+
+def _read(files: list[tuple[str, bytes]], shape: Shape | None) -> ToolBody:
+    """Return the journal body of the files."""
+    texts, records = [], []
+    for name, content in files:
+        if shape is None:
+            texts.append(content.decode("utf-8", "replace"))
+            continue
+        data, body = from_frontmatter(Path(name), content)
+        errors = shape.check(data)
+        if errors:
+            wrong = "; ".join(f"{error.path}: {error.message}" for error in errors[:5])
+            raise SkillrunError(f"{name} does not match the schema: {wrong}")
+        records.append(data)
+        texts.append(body)
+    result: ToolBody = {"texts": texts, "files": [name for name, _ in files]}
+    if records:
+        result["data"] = records[0] if len(records) == 1 else records
+    return result
+
+
+async def run_write(step: Step, frame: Frame) -> Mapping[str, object]:
+    path = frame.text(step)
+    names = frame_names(frame)
+    name = frame.text(step, "template")
+    if name:
+        template = frame.run.program.library.text(name)
+        if template is None:
+            raise StepFailed(f"the template `{name}` does not exist", frame.at(step))
+        text = template.template.render_text(names)
+    else:
+        prompt = frame.prompts.get(step.id or "")
+        text = prompt.template.render_text(names) if prompt is not None else ""
+    body = text.strip() + "\n" if text.strip() else ""
+    frontmatter = step.values.get("frontmatter")
+    if frontmatter is not None:
+        data, shape = frontmatter.evaluate(names), frame.shape(step)
+        if wrong := shape.check(data)[:5] if shape is not None else ():
+            why = "; ".join(f"{error.path}: {error.message}".removeprefix(": ") for error in wrong)
+            raise StepFailed(f"the frontmatter of `{path}` does not match the schema: {why}", frame.at(step))
+        body = to_frontmatter(data, body)
+    return {"path": path, "text": await write_artifact(frame, step, path, body)}

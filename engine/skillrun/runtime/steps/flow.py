@@ -1,0 +1,179 @@
+"""`repeat`, `goto`, `stop`, `run` and `say`: what is evaluated next, and what the user is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from skillrun.checker.checker import check_workflow
+from skillrun.definitions.definitions import Step
+from skillrun.definitions.verbs import VERBS
+from skillrun.events import Said, Tripped
+from skillrun.questions.punctuation import remove_double_stops
+from skillrun.runtime.asking.asking import offer_retry
+from skillrun.runtime.breakers import BreakerSettings
+from skillrun.runtime.errors import GoToPhase, StepFailed, Stopped
+from skillrun.runtime.frame import Frame
+from skillrun.runtime.run import PhaseRun, Run
+from skillrun.runtime.scope import frame_names, is_true, locals_of
+from skillrun.runtime.summaries import base_summary, degraded_flags
+from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.store.errors import WaitingForUser
+from skillrun.store.state import State
+from skillrun.store.summary import Summary
+from skillrun.syntax.diagnostics import allowed_hint
+from skillrun.types.input_values import resolve_inputs
+from skillrun.types.schemas import quote_value
+
+
+async def run_repeat(step: Step, frame: Frame) -> Mapping[str, object]:
+    """Return `times` and whether the cap was `exhausted`. At the cap, a breaker that asks offers another pass."""
+    if step.until is None and "at_most" not in step.values:
+        for inner in step.steps:
+            await frame.evaluate(inner)
+        return {"times": 1, "exhausted": False}
+    most = frame.cap(step)
+    with frame.name_scope("pass"):
+        return await _passes(step, frame, most)
+
+
+async def _passes(step: Step, frame: Frame, most: int) -> Mapping[str, object]:
+    """Run passes until the condition holds or the cap is reached; each sees the results of the previous one."""
+    bound_names = locals_of(step.steps)
+    previous: dict[str, object] = {}
+    times, done = 0, False
+    while not done:
+        if times >= most and not await _offer_extra_pass(step, frame, times):
+            break
+        times += 1
+        frame.names["pass"] = {"index": times, "previous": previous}
+        for name in bound_names.ids:
+            frame.names.pop(name, None)
+        frame.mark_absent(bound_names.ids)
+        with frame.address_scope(f"{step.id or 'repeat'}#{times}"):
+            for inner in step.steps:
+                await frame.evaluate(inner)
+        done = step.until is not None and is_true(step.until.render(frame_names(frame)))
+        previous = {name: frame.names[name] for name in (*bound_names.ids, *bound_names.names) if name in frame.names}
+    return {"times": times, "exhausted": not done and step.until is not None}
+
+
+async def _offer_extra_pass(step: Step, frame: Frame, times: int) -> bool:
+    """Return whether the user wants a pass beyond the cap; asks only if the breaker's `then` is `ask`."""
+    name = step.retry or frame.breaker_name(step)
+    if name is None or step.until is None or frame.phase.breakers.settings_for(name).then != "ask":
+        return False
+    limit = frame.phase.breakers.settings_for(name)
+    frame.run.emit(Tripped(name, frame.phase.name, times, "ask", limit.limit))
+    what = f"`{step.id or 'repeat'}` has run {times} times, and its condition does not hold yet."
+    return await offer_retry(frame, f"{frame.at(step)}.retry-{times}", what, limit, can_continue=True)
+
+
+async def run_goto(step: Step, frame: Frame) -> None:
+    """Raise GoToPhase; beyond the cap, only if the user agrees, otherwise run the fallback."""
+    run = frame.run
+    if run.session.ignore_gotos:
+        return
+    key = frame.at(step) + f">{step.text}"
+    times = run.state.backs.get(key, 0)
+    if times < frame.cap(step):
+        raise GoToPhase(step.text, key)
+    name = frame.breaker_name(step)
+    limit = frame.phase.breakers.settings_for(name) if name else BreakerSettings()
+    then = limit.then
+    run.emit(Tripped(name or "at_most", frame.phase.name, times, then, frame.cap(step)))
+    reason = f"The run has already gone back to {step.text} {times} times."
+    if then == "ask" and await offer_retry(frame, f"{key}@{times}", reason, limit, can_continue=True):
+        raise GoToPhase(step.text, key)
+    if step.otherwise is not None:
+        await frame.evaluate(step.otherwise)
+
+
+async def run_stop(step: Step, frame: Frame) -> None:
+    status = frame.text(step)
+    if status not in VERBS["stop"].main.values:
+        raise StepFailed(f"`stop` is {quote_value(status)}; {allowed_hint(VERBS['stop'].main.values)}", frame.at(step))
+    raise Stopped(status, frame.text(step, "reason"))
+
+
+async def run_inline_workflow(step: Step, frame: Frame) -> Mapping[str, object]:
+    """Return the workflow's outputs. It is always evaluated from its first phase, over the journal.
+
+    The warnings, questions and degradations of its phases are added to the summary of the outer phase.
+    """
+    outer, address = frame.run, frame.at(step)
+    program = outer.program.inline.get(step.text) or check_workflow(outer.program.library, step.text)
+    if program is None:
+        raise StepFailed(f"the workflow `{step.text}` cannot be run", address)
+    workflow = program.workflow
+    given = frame.value(step, "with", {})
+    given = given if isinstance(given, Mapping) else {}
+    inputs, errors, warnings = resolve_inputs(workflow.inputs, given, {"config": program.config})
+    state, more, warned = resolve_inputs(workflow.state, {}, {"config": program.config, "inputs": inputs})
+    if errors or more:
+        raise StepFailed("; ".join(errors + more), address)
+    for text in (*warnings, *warned):
+        frame.phase.warn(text)
+    inner = replace(
+        outer,
+        program=program,
+        store=outer.store.inline(address),
+        state=State(
+            workflow.name,
+            outer.state.started_at,
+            inputs,
+            state,
+            environment=outer.state.environment,
+            models=outer.state.models,
+            project=outer.state.project,
+            override=outer.state.override,
+        ),
+        lost_phases=set(),
+        inline_address=address,
+        parent_phase=frame.phase,
+    )
+    evaluation = frame.evaluator.inline_run(inner)
+    try:
+        outcome = await evaluation.run()
+    finally:
+        _merge_inline_records(frame, inner, evaluation.failed_phases)
+    if outcome.status == "waiting":
+        raise WaitingForUser(outcome.reason, outcome.next_step, evaluation.pause_type or "interactive")
+    if outcome.status != "completed":
+        raise StepFailed(outcome.reason or f"{workflow.name} {outcome.status}", address, outcome.next_step)
+    return dict(outcome.outputs)
+
+
+def _merge_inline_records(frame: Frame, inner: Run, failed: Iterable[PhaseRun]) -> None:
+    """Add the records of an inline workflow's phases to the record of the outer phase."""
+    phase, account = frame.phase, frame.phase.record
+    ended = inner.store.summaries.all_summaries(inner.state.round, inner.program.workflow.phases)
+    account.usage += UsageTotals.from_summaries(ended)
+    account.prompts.count += sum(1 for summary in ended if summary.usage.get("calls"))
+    at = inner.inline_address.removeprefix(f"{phase.address()}/")
+    for record in (*ended, *map(_failed_phase_summary, failed)):
+        again = f" (round {record.round})" if record.round > 1 else ""
+        place, flags = f"{at}/{record.phase}{again}", record.flags
+        warnings = (f"{place}: {text}" for text in record.quality_warnings)
+        account.warnings.extend(text for text in warnings if text not in account.warnings)
+        if flags.get("degraded"):
+            account.degrade(f"{place}: {flags.get('degraded_because', 'degraded')}")
+            frame.degraded_steps.append(place)
+        if isinstance(dropped := flags.get("dropped"), int) and dropped:
+            account.dropped_counts[place] = dropped
+        account.question_ids.extend(question for question in record.asked if question not in account.question_ids)
+
+
+def _failed_phase_summary(failed: PhaseRun) -> Summary:
+    """Return a summary for a failed phase, which has none on disk."""
+    return base_summary(failed, "failed").with_fields(
+        flags=degraded_flags(failed), quality_warnings=failed.record.warnings, asked=failed.record.question_ids
+    )
+
+
+async def run_say(step: Step, frame: Frame) -> None:
+    text = remove_double_stops(" ".join(frame.text(step).split()))
+    level = frame.text(step, "level", "info")
+    if level == "warn" and text not in frame.phase.record.warnings:
+        frame.phase.record.warnings.append(text)
+    frame.run.emit(Said(frame.phase.name, text, level))
