@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import anthropic, openai
-from tests.servers.wire import Answer, Asked, Wire, serve
+from tests.servers.wire import Answer, Wire, WireRequest, serve
 
 DEMO: Mapping[str, str] = {
     "workflows/demo.md": "---\nname: demo\ndescription: A demo.\ninputs:\n  what: string\nphases:\n  say:\n---\n",
@@ -64,7 +64,7 @@ def clone(origin: Path, target: Path) -> Path:
     return target
 
 
-def reply_as_provider(request: Asked) -> Answer:
+def reply_as_provider(request: WireRequest) -> Answer:
     """Reply as a provider of either protocol."""
     if "models" in request.path:
         return anthropic.models("claude-opus-5-5", "claude-haiku-5-5", "claude-opus-99")

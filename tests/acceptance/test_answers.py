@@ -78,7 +78,7 @@ def test_dev_continues_after_an_answer(folder: Path, watch: Watch, process: Call
         "choice: answered from the prepared answers: which = right\nthe run continues\n",
     )
     output = dev.until("\nwatching")
-    assert ("choice: wrote choice.md" in output, "2 reused, 0 asked, 1 artifact changed" in output) == (True, True)
+    assert ("choice: wrote choice.md" in output, "2 reused, 0 made; 1 artifact changed" in output) == (True, True)
     assert dev.end() == 130
 
 

@@ -11,7 +11,7 @@ import pytest
 from skillrun.definitions.reader import MAX_LOOP_DEPTH, MAX_PARTS, MAX_PHASES
 from skillrun.library.roots import package_library
 from skillrun.syntax.diagnostics import MAX_ERRORS
-from tests.property.sizes import of, phase, workflow
+from tests.property.sizes import lines, phase, workflow
 
 Call = Callable[..., Any]
 
@@ -63,11 +63,13 @@ def test_a_mistake_in_a_script_is_reported_at_its_position(
 
 
 LIMITS = {
-    "phases": (workflow(of(MAX_PHASES + 1, "  p@: {skill: trip/pack}") + "\n"), "workflows/trip.md", MAX_PHASES + 5, 3),
-    "steps": (phase(of(MAX_PARTS + 1, '  - say: "x"')), "skills/trip/pack.md", MAX_PARTS + 5, 5),
-    "names": (phase("  - set:\n" + of(MAX_PARTS, "      v@: 1")), "skills/trip/pack.md", 5, 5),
+    "phases": (
+        workflow(lines(MAX_PHASES + 1, "  p@: {skill: trip/pack}") + "\n"), "workflows/trip.md", MAX_PHASES + 5, 3
+    ),
+    "steps": (phase(lines(MAX_PARTS + 1, '  - say: "x"')), "skills/trip/pack.md", MAX_PARTS + 5, 5),
+    "names": (phase("  - set:\n" + lines(MAX_PARTS, "      v@: 1")), "skills/trip/pack.md", 5, 5),
     "rows": (
-        phase("  - id: a\n    decide:\n" + of(MAX_PARTS, "      - {then: b}")),
+        phase("  - id: a\n    decide:\n" + lines(MAX_PARTS, "      - {then: b}")),
         "skills/trip/pack.md",
         MAX_PARTS + 6,
         9,
@@ -103,7 +105,8 @@ def test_a_file_over_a_limit_is_refused_with_its_position(project: Call, skillru
 def test_errors_of_one_file_are_cut_off_and_hide_no_other_file(project: Call, skillrun: Call) -> None:
     other = phase('  - {say: "{{ lost }}"}')
     write(
-        project(), {**other, "roles/guide.md": "---\nname: guide\n---\nx\n", "config/models.yaml": of(5_000, "k@: 1")}
+        project(),
+        {**other, "roles/guide.md": "---\nname: guide\n---\nx\n", "config/models.yaml": lines(5_000, "k@: 1")},
     )
     done = skillrun("validate")
     assert done.code == 1

@@ -15,7 +15,7 @@ import pytest
 from tests.acceptance.conftest import Call, Done
 from tests.acceptance.terminal import Terminal
 from tests.servers import openai
-from tests.servers.wire import Answer, Asked, Wire, serve
+from tests.servers.wire import Answer, Wire, WireRequest, serve
 
 pytestmark = [pytest.mark.row("A3"), pytest.mark.allow_hosts(["127.0.0.1"])]
 
@@ -40,7 +40,7 @@ class Model:
         self.prompts: list[str] = []
         self._numbers = count(1)
 
-    def reply(self, request: Asked) -> Answer:
+    def reply(self, request: WireRequest) -> Answer:
         if request.path.endswith("/models"):
             return openai.models("m")
         text = json.dumps(request.body["messages"], ensure_ascii=False)

@@ -28,7 +28,7 @@ from skillrun.store import checkpoints
 from skillrun.store.local.journal import read_journal
 from tests.acceptance.conftest import Call, Done, Make
 from tests.servers import openai
-from tests.servers.wire import Answer, Asked, Wire, serve
+from tests.servers.wire import Answer, Wire, WireRequest, serve
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 
@@ -49,7 +49,7 @@ retry: {{attempts: 6, seconds: 60, first: 0}}
 BREAKERS = "breakers: {slow: {limit: 3, then: fall back}}\n"
 
 
-def member(asked: Asked) -> str:
+def member(asked: WireRequest) -> str:
     """The lens of the member whose prompt this is; nothing for the summary of a phase."""
     found = re.search(r"lens (n\d+)\b", json.dumps(asked.body["messages"]))
     return found[1] if found else ""
@@ -64,10 +64,12 @@ class Crowd:
         self.wire.url = "http://127.0.0.1:9"
 
     @contextmanager
-    def serve(self, replies: Callable[[Asked], Answer] | Answer, members: int = MEMBERS, **step: Any) -> Iterator[None]:
+    def serve(
+        self, replies: Callable[[WireRequest], Answer] | Answer, members: int = MEMBERS, **step: Any
+    ) -> Iterator[None]:
         """Serve these replies to the guests, and a valid record for the summary of a phase."""
 
-        def reply(asked: Asked) -> Answer:
+        def reply(asked: WireRequest) -> Answer:
             if not member(asked):
                 return openai.completion(json.dumps(RECORD))
             return replies if isinstance(replies, Answer) else replies(asked)
@@ -95,17 +97,17 @@ class Crowd:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 
-    def run(self, *words: str) -> Done:
-        return self.skillrun("crowd", "--name", "it", "--unattended", *words)
+    def run(self, *arguments: str) -> Done:
+        return self.skillrun("crowd", "--name", "it", "--unattended", *arguments)
 
-    def resume(self, *words: str) -> Done:
-        return self.skillrun("resume", "it", "--unattended", "--yes", *words)
+    def resume(self, *arguments: str) -> Done:
+        return self.skillrun("resume", "it", "--unattended", "--yes", *arguments)
 
     def requests(self) -> Counter[str]:
         """The number of requests that the provider received for each guest."""
         return Counter(filter(None, map(member, self.wire.asked)))
 
-    def recorded(self, *kinds: Any) -> Counter[str]:
+    def entries(self, *kinds: Any) -> Counter[str]:
         """The number of journal entries of these kinds for each guest."""
         with closing(read_journal(self.folder / "runs" / "it")) as journal:
             found = (entry.address for kind in kinds for entry in journal.entries(kind))
@@ -137,7 +139,7 @@ def test_a_call_budget_holds_back_queued_calls_and_the_printed_command_resumes(c
     with crowd.serve(HELLO):
         done = crowd.run("--budget", "calls=10")
         assert (done.code, crowd.requests().total()) == (75, 10)
-        assert crowd.recorded("sent") == crowd.recorded("reply") == crowd.requests()
+        assert crowd.entries("sent") == crowd.entries("reply") == crowd.requests()
         assert "waiting: the budget of 10 calls is spent" in done.out
         assert next_command(done) == ["resume", "it", "--unattended", "--budget", "calls=60"]
         done = crowd.skillrun(*next_command(done))
@@ -166,7 +168,7 @@ def test_a_call_that_waited_for_a_slot_checks_the_time_budget_again(crowd: Crowd
     clock = [0.0]
     monkeypatch.setattr(run_budget, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    def reply_late(_asked: Asked) -> Answer:
+    def reply_late(_asked: WireRequest) -> Answer:
         clock[0] = 100.0
         return HELLO
 
@@ -174,7 +176,7 @@ def test_a_call_that_waited_for_a_slot_checks_the_time_budget_again(crowd: Crowd
         done = crowd.run("--budget", "minutes=1")
         assert done.code == 75
         assert crowd.requests().total() <= 4
-        assert crowd.recorded("sent") == crowd.requests()
+        assert crowd.entries("sent") == crowd.requests()
         assert "the budget of 1 minute is spent" in done.out
         assert next_command(done) == ["resume", "it", "--unattended", "--budget", "minutes=2"]
 
@@ -204,7 +206,7 @@ def test_after_a_failed_write_no_call_is_sent_and_no_reply_is_lost(at: int, crow
         done = crowd.run()
         assert done.code == 1
         assert crowd.requests().total() <= at + 4
-        assert crowd.recorded("reply") == crowd.requests()
+        assert crowd.entries("reply") == crowd.requests()
         assert crowd.pending_calls() == []
         assert "no space left); all replies are recorded" in done.out
         assert "Nothing was lost" not in done.out
@@ -219,7 +221,7 @@ def test_replies_that_could_not_be_stored_are_reported_as_lost(crowd: Crowd, mon
     with crowd.serve(HELLO):
         fail_commits(monkeypatch, 8, 10**6)
         done = crowd.run()
-        lost = crowd.requests() - crowd.recorded("reply")
+        lost = crowd.requests() - crowd.entries("reply")
         assert done.code == 1
         assert 0 < lost.total() <= 4
         assert re.search(rf"{lost.total()} (reply|replies) could not be stored and will be requested again", done.out)
@@ -235,7 +237,7 @@ def test_replies_that_could_not_be_stored_are_reported_as_lost(crowd: Crowd, mon
 def test_only_calls_at_the_provider_are_reported_as_unknown(crowd: Crowd) -> None:
     released = Event()
 
-    def hang(_asked: Asked) -> Answer:
+    def hang(_asked: WireRequest) -> Answer:
         if len(crowd.wire.asked) == 4:
             os.kill(os.getpid(), signal.SIGINT)
         released.wait(30)
@@ -246,7 +248,7 @@ def test_only_calls_at_the_provider_are_reported_as_unknown(crowd: Crowd) -> Non
         released.set()
         assert (done.code, crowd.requests().total()) == (130, 4)
         assert Counter(crowd.pending_calls()).total() == 4
-        assert crowd.recorded("sent") == crowd.requests()
+        assert crowd.entries("sent") == crowd.requests()
         runs = [crowd.skillrun(*next_command(done), "--budget", f"calls={most}") for most in (4, 4, 500)]
         assert [run.code for run in runs] == [75, 75, 0]
         assert [(run.out + run.err).count("its reply is unknown") for run in runs] == [4, 0, 0], "reported once"
@@ -259,8 +261,8 @@ def test_a_rejected_key_is_recorded_and_waiting_calls_are_not_sent(crowd: Crowd)
         done = crowd.run()
         assert done.code == 1
         assert crowd.requests().total() <= 4
-        assert crowd.recorded("sent") == crowd.recorded("tried") == crowd.requests()
-        assert crowd.recorded("reply", "failed").total() == 0
+        assert crowd.entries("sent") == crowd.entries("tried") == crowd.requests()
+        assert crowd.entries("reply", "failed").total() == 0
         assert crowd.pending_calls() == []
         assert "failed: meeting: `words` was not answered (guest:n0: here:m: here rejects the key" in done.out
     with crowd.serve(HELLO):
@@ -278,8 +280,8 @@ def test_a_persistent_error_is_tried_six_times_and_each_attempt_is_recorded(step
     with crowd.serve(BROKEN, members=1, **step):
         done = crowd.run()
         assert done.code == (0 if "otherwise" in step else 1)
-        assert crowd.requests() == crowd.recorded("sent") == crowd.recorded("tried") == {"n0": 6}
-        assert crowd.recorded("failed") == {"n0": 1}
+        assert crowd.requests() == crowd.entries("sent") == crowd.entries("tried") == {"n0": 6}
+        assert crowd.entries("failed") == {"n0": 1}
         if done.code:
             assert "given up after 6 attempts" in done.out
             crowd.resume()
@@ -289,7 +291,7 @@ def test_a_persistent_error_is_tried_six_times_and_each_attempt_is_recorded(step
 @pytest.mark.slow
 @pytest.mark.finding("FM7")
 def test_members_without_remaining_attempts_are_left_out_while_others_are_retried(crowd: Crowd) -> None:
-    def reply(asked: Asked) -> Answer:
+    def reply(asked: WireRequest) -> Answer:
         is_first = crowd.requests()["n1"] == 1
         return {"n0": BROKEN, "n1": openai.completion("", "length") if is_first else HELLO}.get(member(asked), HELLO)
 
@@ -319,7 +321,7 @@ def test_an_invalid_reply_fails_only_its_member(crowd: Crowd) -> None:
         done = crowd.run()
         assert done.code == 0, done.out + done.err
         assert "this is a bug" not in done.err
-        assert crowd.recorded("reply") - Counter(["n4", "n5"] * 2) == {"n7": 1, "n8": 1, "n9": 1}
+        assert crowd.entries("reply") - Counter(["n4", "n5"] * 2) == {"n7": 1, "n8": 1, "n9": 1}
         assert crowd.requests() == {**dict.fromkeys(invalid, 2), "n7": 1, "n8": 1, "n9": 1}
         assert "continued without guest:n0" in done.out
 
@@ -337,7 +339,7 @@ def test_a_refused_member_is_left_out_like_any_other_failure(kind: str, crowd: C
     done = crowd.run("--script", "script.yaml")
     assert done.code == 0, done.out
     assert "meeting: warning: words: continued without guest:n1: scripted:default: no such luck" in done.out
-    assert crowd.recorded("sent") == {"n0": 1, "n1": 1, "n2": 1}
+    assert crowd.entries("sent") == {"n0": 1, "n1": 1, "n2": 1}
 
 
 @pytest.mark.slow
@@ -352,13 +354,13 @@ def test_too_many_refused_members_fail_the_run_or_use_the_fallback(kind: str, cr
     done = crowd.run("--script", "script.yaml")
     assert done.code == 1
     assert "failed: meeting: `words` was not answered (guest:n1: scripted:default: no such luck)" in done.out
-    assert crowd.recorded("sent")["n1"] == 1
-    assert crowd.recorded("failed").total() == 0
+    assert crowd.entries("sent")["n1"] == 1
+    assert crowd.entries("failed").total() == 0
     done = crowd.resume("--script", "script.yaml")
-    assert (done.code, crowd.recorded("sent")["n1"]) == (1, 2)
+    assert (done.code, crowd.entries("sent")["n1"]) == (1, 2)
     (crowd.folder / "script.yaml").write_text("[]\n")
     assert crowd.resume("--script", "script.yaml").code == 0
-    assert crowd.recorded("sent") == {"n0": 1, "n1": 3, "n2": 1}
+    assert crowd.entries("sent") == {"n0": 1, "n1": 3, "n2": 1}
 
 
 @pytest.mark.finding("FL5")
@@ -400,9 +402,9 @@ def test_a_bug_in_one_phase_cancels_no_call_of_another_phase(crowd: Crowd, monke
     monkeypatch.setattr(ScriptedGateway, "send", send_or_crash)
     (crowd.folder / "script.yaml").write_text("[]\n")
     assert crowd.run("--script", "script.yaml").code == 3
-    assert crowd.recorded("reply") == crowd.recorded("sent") == {"n0": 2}
+    assert crowd.entries("reply") == crowd.entries("sent") == {"n0": 2}
     assert "status: failed\n" in (crowd.folder / "runs" / "it" / "state.md").read_text()
     monkeypatch.undo()
     monkeypatch.chdir(crowd.folder)
     assert crowd.resume("--script", "script.yaml").code == 0
-    assert crowd.recorded("sent") == {"n0": 3}
+    assert crowd.entries("sent") == {"n0": 3}

@@ -59,7 +59,7 @@ def record(number: int) -> str:
     return f"# Draft {number}\n\n```record\n{json.dumps(fields)}\n```\n"
 
 
-class Harness:
+class Flow:
     """A project with a workflow of one phase, and its runs on a scripted model."""
 
     def __init__(self, folder: Path, skillrun: Call) -> None:
@@ -92,29 +92,29 @@ class Harness:
 
 
 @pytest.fixture
-def harness(project: Call, skillrun: Call) -> Harness:
-    return Harness(project(), skillrun)
+def flow(project: Call, skillrun: Call) -> Flow:
+    return Flow(project(), skillrun)
 
 
 MARK = {"address": "*/marks/*", "data": {"mark": 4}}
 
 
-def test_every_item_has_its_own_address_and_results_keep_the_order_of_the_list(harness: Harness) -> None:
-    harness.write()
+def test_every_item_has_its_own_address_and_results_keep_the_order_of_the_list(flow: Flow) -> None:
+    flow.write()
     slow = {"address": "*~T-1/draft/*", "text": record(1), "delay": 0.02}  # the first one ends last
-    done = harness.run(PARTS, slow, MARK)
-    assert harness.called_steps() == [f"built~T-{n}/{step}" for n in (1, 2, 3) for step in ("draft", "marks")]
-    assert harness.summary()["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
-    assert harness.summary()["artifacts"] == ["roof.md", "door.md", "sill.md"]
-    assert harness.summary()["flags"] == {}
+    done = flow.run(PARTS, slow, MARK)
+    assert flow.called_steps() == [f"built~T-{n}/{step}" for n in (1, 2, 3) for step in ("draft", "marks")]
+    assert flow.summary()["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
+    assert flow.summary()["artifacts"] == ["roof.md", "door.md", "sill.md"]
+    assert flow.summary()["flags"] == {}
     assert "build: built T-1: done" in done.out
     assert "(3 of 3)" in done.out
 
 
-def test_a_failed_item_is_recorded_and_the_others_count(harness: Harness) -> None:
-    harness.write()
-    done = harness.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other", "message": "no hands"}, MARK)
-    summary = harness.summary()
+def test_a_failed_item_is_recorded_and_the_others_count(flow: Flow) -> None:
+    flow.write()
+    done = flow.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other", "message": "no hands"}, MARK)
+    summary = flow.summary()
     assert summary["outputs"] == {"marks": [8, 8], "done": ["T-1", "T-3"], "failed": ["T-2"]}
     assert summary["flags"]["degraded"] is True
     [warning] = [one for one in summary["quality_warnings"] if "continued without" in one]
@@ -122,100 +122,100 @@ def test_a_failed_item_is_recorded_and_the_others_count(harness: Harness) -> Non
     assert "build: built T-2: failed" in done.out
 
 
-def test_too_few_successes_fail_the_step_and_the_fallback_sees_the_results(harness: Harness) -> None:
+def test_too_few_successes_fail_the_step_and_the_fallback_sees_the_results(flow: Flow) -> None:
     more = "    at_least: 3\n    otherwise: {say: Not all of it was built.}\n"
-    harness.write(more=more)
-    done = harness.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other"}, MARK)
-    assert harness.summary()["outputs"]["done"] == ["T-1", "T-3"]
+    flow.write(more=more)
+    done = flow.run(PARTS, {"address": "*~T-2/draft/*", "fail": "other"}, MARK)
+    assert flow.summary()["outputs"]["done"] == ["T-1", "T-3"]
     assert "build: Not all of it was built." in done.out
-    harness.write(more="    at_least: 3\n")
-    again = harness.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "second")
+    flow.write(more="    at_least: 3\n")
+    again = flow.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "second")
     assert again.code == 1
     assert "`built` succeeded for 2 of 3 (T-2: `draft` was not answered" in again.err + again.out
 
 
-def test_a_retry_calls_only_the_failed_items(harness: Harness) -> None:
-    harness.write(more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
+def test_a_retry_calls_only_the_failed_items(flow: Flow) -> None:
+    flow.write(more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
     drafts = [{"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)]
-    done = harness.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, *drafts, MARK)
-    summary = harness.summary()
+    done = flow.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, *drafts, MARK)
+    summary = flow.summary()
     assert summary["outputs"] == {"marks": [8, 8, 8], "done": ["T-1", "T-2", "T-3"], "failed": []}
     assert summary["flags"] == {}
     assert done.out.count("built T-1: done") == done.out.count("built T-3: done") == 1
     assert "built T-2: done (3 of 3)" in done.out
 
 
-def test_an_item_that_is_evaluated_again_reads_the_same_values(harness: Harness) -> None:
+def test_an_item_that_is_evaluated_again_reads_the_same_values(flow: Flow) -> None:
     read = PHASE.replace("Draft the {{ part.what }}.", "Draft the {{ part.what }}, after {{ run.usage.calls }} calls.")
-    harness.write(read, more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
-    harness.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, MARK)
-    assert harness.summary()["outputs"]["done"] == ["T-1", "T-2", "T-3"]
-    with closing(read_journal(harness.folder / "runs/run")) as journal:
+    flow.write(read, more="    retry: twice\n", config="breakers: {twice: {limit: 2, then: fall back}}\n")
+    flow.run(PARTS, {"address": "*~T-2/marks/*", "fail": "other", "times": 4}, MARK)
+    assert flow.summary()["outputs"]["done"] == ["T-1", "T-2", "T-3"]
+    with closing(read_journal(flow.folder / "runs/run")) as journal:
         drafts = [one.address for one in journal.entries("sent") if "~T-2/draft" in one.address]
     assert len(drafts) == 1, "its call had a reply"
 
 
-def test_the_decisions_of_all_items_are_recorded_with_unique_ids(harness: Harness) -> None:
-    harness.write(outputs="")
-    (harness.folder / "skills/w").mkdir(parents=True, exist_ok=True)
+def test_the_decisions_of_all_items_are_recorded_with_unique_ids(flow: Flow) -> None:
+    flow.write(outputs="")
+    (flow.folder / "skills/w").mkdir(parents=True, exist_ok=True)
     workflow = WORKFLOW.replace("  build:\n", "  build:\n  after:\n")
-    (harness.folder / "workflows/w.md").write_text(workflow)
-    (harness.folder / "skills/w/after.md").write_text("---\nkind: phase\nsteps: [{id: x, agent: a}]\n---\n## x\nGo on.\n")
-    harness.run(PARTS, *({"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)), MARK)
-    decisions = {one["id"]: one["decision"] for one in harness.summary()["key_decisions"]}
+    (flow.folder / "workflows/w.md").write_text(workflow)
+    (flow.folder / "skills/w/after.md").write_text("---\nkind: phase\nsteps: [{id: x, agent: a}]\n---\n## x\nGo on.\n")
+    flow.run(PARTS, *({"address": f"*~T-{n}/draft/*", "text": record(n)} for n in (1, 2, 3)), MARK)
+    decisions = {one["id"]: one["decision"] for one in flow.summary()["key_decisions"]}
     assert decisions == {"BUILD-1": "No 1.", "BUILD-2": "No 2.", "BUILD-3": "No 3."}
-    assert harness.summary()["summary"] == "Draft 1. Draft 2. Draft 3."
+    assert flow.summary()["summary"] == "Draft 1. Draft 2. Draft 3."
 
 
 @pytest.mark.row("X4")
-def test_a_longer_list_in_another_order_calls_only_the_new_items(harness: Harness) -> None:
-    harness.write()
-    harness.run(PARTS[:2], MARK)
-    before = harness.called_steps()
-    state = harness.folder / "runs/run/state.md"
-    phase = harness.folder / "skills/w/build.md"
+def test_a_longer_list_in_another_order_calls_only_the_new_items(flow: Flow) -> None:
+    flow.write()
+    flow.run(PARTS[:2], MARK)
+    before = flow.called_steps()
+    state = flow.folder / "runs/run/state.md"
+    phase = flow.folder / "skills/w/build.md"
     phase.write_text(phase.read_text().replace("Plan it.", "Plan more of it."))
     script = [MARK, {"address": "w/build/plan/*", "data": {"parts": PARTS[::-1]}}]
-    (harness.folder / "script.yaml").write_text(json.dumps(script))
+    (flow.folder / "script.yaml").write_text(json.dumps(script))
     state.write_text(state.read_text().replace("status: completed", "status: running"))
-    (harness.folder / "runs/run/summaries/build.md").unlink()
-    done = harness.skillrun("resume", "run", "--script", "script.yaml", "--unattended", "--yes")
+    (flow.folder / "runs/run/summaries/build.md").unlink()
+    done = flow.skillrun("resume", "run", "--script", "script.yaml", "--unattended", "--yes")
     assert done.code == 0, done.err
-    assert sorted(set(harness.called_steps()) - set(before)) == ["built~T-3/draft", "built~T-3/marks"]
-    assert harness.summary()["outputs"]["done"] == ["T-3", "T-2", "T-1"]
+    assert sorted(set(flow.called_steps()) - set(before)) == ["built~T-3/draft", "built~T-3/marks"]
+    assert flow.summary()["outputs"]["done"] == ["T-3", "T-2", "T-1"]
     assert "11 calls" in done.out, "7 before, the plan, and the draft and two marks of the new item"
 
 
-def test_items_with_the_same_id_are_identified_by_their_content(harness: Harness) -> None:
-    harness.write()
+def test_items_with_the_same_id_are_identified_by_their_content(flow: Flow) -> None:
+    flow.write()
     twice = [{"id": "T-1", "what": "roof"}, {"id": "T-1", "what": "door"}, {"what": "sill"}, {"what": "sill"}]
-    harness.run([*twice, {"id": "On the\nwall, ../../etc", "what": "wall"}], MARK)
-    keys = {one.split("/")[0].removeprefix("built~") for one in harness.called_steps()}
+    flow.run([*twice, {"id": "On the\nwall, ../../etc", "what": "wall"}], MARK)
+    keys = {one.split("/")[0].removeprefix("built~") for one in flow.called_steps()}
     same = sorted(one for one in keys if one.startswith("T-1-"))
     assert len(keys) == 4
     assert len(same) == 2
     assert [one for one in keys if one.startswith("on-the-wall-etc-")]
-    warnings = harness.summary()["quality_warnings"]
+    warnings = flow.summary()["quality_warnings"]
     assert "built: 1 of 5 items are duplicates and count once" in warnings
     assert any(one.startswith("built: 2 items have the id `T-1`; they are identified as T-1-") for one in warnings)
-    assert harness.summary()["outputs"]["done"][-1] == "On the wall, ../../etc"
+    assert flow.summary()["outputs"]["done"][-1] == "On the wall, ../../etc"
 
 
-def test_text_a_long_list_or_one_file_for_two_items_fails_the_step(harness: Harness) -> None:
-    harness.write()
+def test_text_a_long_list_or_one_file_for_two_items_fails_the_step(flow: Flow) -> None:
+    flow.write()
     same = [{"id": "T-1", "what": "roof"}, {"id": "T-2", "what": "roof"}]
-    done = harness.run(same, MARK, code=1)
+    done = flow.run(same, MARK, code=1)
     assert "`built`: T-1 and T-2 both write `roof.md`" in done.err + done.out
     many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(201)]
-    (harness.folder / "script.yaml").write_text(json.dumps([{"address": "w/build/plan/*", "data": {"parts": many}}]))
-    done = harness.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "many")
+    (flow.folder / "script.yaml").write_text(json.dumps([{"address": "w/build/plan/*", "data": {"parts": many}}]))
+    done = flow.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "many")
     assert done.code == 1
     assert "`built` has 201 items; a list may have at most 200" in done.err + done.out
     assert "limits.items" in done.err + done.out
-    phase = harness.folder / "skills/w/build.md"
+    phase = flow.folder / "skills/w/build.md"
     text = phase.read_text().replace("plan.data.parts }}", "plan.data.parts[0].what }}").replace("part.what", "part")
     phase.write_text(text)
-    done = harness.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "text")
+    done = flow.skillrun("w", "it", "--script", "script.yaml", "--unattended", "--name", "text")
     assert done.code == 1
     assert "`each` is text" in done.err + done.out
 
@@ -275,22 +275,22 @@ steps:
     assert skillrun("resume", "r", "--answers", "answers.yaml").code == 0
 
 
-def test_at_once_limits_concurrent_items_and_a_spent_budget_loses_none(harness: Harness) -> None:
-    without_marks = PHASE.replace('\n      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}', "").split(
+def test_at_once_limits_concurrent_items_and_a_spent_budget_loses_none(flow: Flow) -> None:
+    text = PHASE.replace('\n      - {id: marks, agent: ["a:x", "a:y"], output: {mark: integer 0..10}', "").split(
         "      - set"
     )[0]
-    steps = without_marks.replace(', material: {The draft: "{{ draft.text }}"}}', "").rstrip()
-    harness.write(f"{steps}\n---\n## plan\nPlan it.\n\n## draft\nDraft the {{{{ part.what }}}}.\n")
+    steps = text.replace(', material: {The draft: "{{ draft.text }}"}}', "").rstrip()
+    flow.write(f"{steps}\n---\n## plan\nPlan it.\n\n## draft\nDraft the {{{{ part.what }}}}.\n")
     parts = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(6)]
     slow = {"address": "*/draft/*", "delay": 0.002}
     script = [slow, {"address": "w/build/plan/*", "data": {"parts": parts}}]
-    (harness.folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
+    (flow.folder / "script.yaml").write_text(json.dumps(script), encoding="utf-8")
     options = ("--script", "script.yaml", "--unattended")
-    assert harness.skillrun("w", "it", *options, "--name", "run", "--budget", "calls=4").code == 75
-    assert len(harness.called_steps()) == 3
-    assert harness.skillrun("resume", "run", *options, "--budget", "calls=100").code == 0
-    assert harness.called_steps() == [f"built~T-{n}/draft" for n in range(6)]
-    lines = (harness.folder / "runs/run/.run/transcript.ndjson").read_text().splitlines()
+    assert flow.skillrun("w", "it", *options, "--name", "run", "--budget", "calls=4").code == 75
+    assert len(flow.called_steps()) == 3
+    assert flow.skillrun("resume", "run", *options, "--budget", "calls=100").code == 0
+    assert flow.called_steps() == [f"built~T-{n}/draft" for n in range(6)]
+    lines = (flow.folder / "runs/run/.run/transcript.ndjson").read_text().splitlines()
     running, most, calls = 0, 0, 0
     for event in map(json.loads, lines):
         if event["event"] == "CallStarted":
@@ -301,19 +301,19 @@ def test_at_once_limits_concurrent_items_and_a_spent_budget_loses_none(harness: 
     assert (most, calls) == (2, 7), "`at_once`, and the plan and each draft once"
 
 
-def test_the_length_of_a_list_changes_the_estimate(harness: Harness) -> None:
-    harness.write(more='  - {when: run.estimate, say: "{{ run.estimate.calls }} were expected."}\n')
+def test_the_length_of_a_list_changes_the_estimate(flow: Flow) -> None:
+    flow.write(more='  - {when: run.estimate, say: "{{ run.estimate.calls }} were expected."}\n')
     many = [{"id": f"T-{n}", "what": f"part {n}"} for n in range(7)]
-    done = harness.run(many, MARK)
+    done = flow.run(many, MARK)
     found = re.search(r"build: expected now, because `built` has 7 items, not (\d): about (\d+) calls", done.out)
     assert found is not None, done.out
     assert int(found[2]) == 1 + 7 * 3
     assert f"build: {1 + int(found[1]) * 3} were expected." in done.out
 
 
-def test_a_question_about_items_needs_a_user(harness: Harness) -> None:
-    harness.write(PHASE.replace("      - set:", "      - {id: sure, ask: Is it?, choices: ['yes', 'no']}\n      - set:"))
-    done = harness.skillrun("w", "it", "--unattended", "--model", "scripted:x", "--name", "run")
+def test_a_question_about_items_needs_a_user(flow: Flow) -> None:
+    flow.write(PHASE.replace("      - set:", "      - {id: sure, ask: Is it?, choices: ['yes', 'no']}\n      - set:"))
+    done = flow.skillrun("w", "it", "--unattended", "--model", "scripted:x", "--name", "run")
     assert done.code == 1
     assert "the workflow asks questions and the run is unattended" in done.err
     assert "build/built/sure" in done.err

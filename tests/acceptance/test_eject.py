@@ -27,7 +27,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def eject_older_judge(project: Path, skillrun: Call, edit: Callable[[str], str] = str) -> None:
+def eject_older(project: Path, skillrun: Call, edit: Callable[[str], str] = str) -> None:
     """Eject a judge whose last line differs from that of the shipped one, and apply `edit` to the copy."""
     assert skillrun("eject", JUDGE).code == 0
     text = "".join([*LINES[:-1], "The last line as it was.\n"])
@@ -95,9 +95,7 @@ def test_a_path_that_is_not_a_shipped_file_is_refused(project: Path, skillrun: C
         ("skills/protocols/concensus.md", "did you mean `skills/protocols/consensus.md`?"),
     ],
 )
-def test_the_error_for_a_bare_name_suggests_a_path(
-    project: Path, skillrun: Call, name: str, hint: str
-) -> None:
+def test_the_error_for_a_bare_name_suggests_a_path(project: Path, skillrun: Call, name: str, hint: str) -> None:
     done = skillrun("eject", name)
     assert (done.code, hint in done.err) == (2, True), done.err
 
@@ -126,7 +124,7 @@ def test_new_refuses_a_shipped_name_and_suggests_eject(project: Path, skillrun: 
 
 
 def test_changes_of_the_shipped_file_are_merged_into_the_copy(project: Path, skillrun: Call) -> None:
-    eject_older_judge(project, skillrun, lambda text: text.replace("You score", "You weigh"))
+    eject_older(project, skillrun, lambda text: text.replace("You score", "You weigh"))
     (project / JUDGE).chmod(0o640)
     done = skillrun("outdated")
     assert done.code == 1
@@ -146,7 +144,7 @@ def test_changes_of_the_shipped_file_are_merged_into_the_copy(project: Path, ski
 
 
 def test_windows_line_endings_cause_no_conflict(project: Path, skillrun: Call) -> None:
-    eject_older_judge(project, skillrun)
+    eject_older(project, skillrun)
     content = (project / JUDGE).read_bytes().replace(b"You score", b"You weigh").replace(b"\n", b"\r\n")
     (project / JUDGE).write_bytes(content)
     assert skillrun("outdated", "--merge").code == 0
@@ -156,7 +154,7 @@ def test_windows_line_endings_cause_no_conflict(project: Path, skillrun: Call) -
 
 @pytest.mark.slow
 def test_a_conflict_leaves_markers_and_nothing_runs_until_it_is_resolved(project: Path, skillrun: Call) -> None:
-    eject_older_judge(project, skillrun, lambda text: text.replace("The last line as it was.", "The last line as I want it."))
+    eject_older(project, skillrun, lambda text: text.replace("The last line as it was.", "The last line as I want it."))
     done = skillrun("outdated", "--merge")
     assert done.code == 1
     assert f"merged    {JUDGE}, with conflict markers where both sides changed it\n" in done.out
@@ -177,7 +175,7 @@ def test_a_conflict_leaves_markers_and_nothing_runs_until_it_is_resolved(project
 
 
 def test_only_the_named_files_are_merged_and_a_wrong_name_is_refused(project: Path, skillrun: Call) -> None:
-    eject_older_judge(project, skillrun)
+    eject_older(project, skillrun)
     assert skillrun("eject", "roles/chair.md").code == 0
     assert status(skillrun, "./roles/chair.md") == {"roles/chair.md": "same"}
     assert skillrun("outdated", "--merge", "roles/chair.md").code == 0
@@ -188,7 +186,7 @@ def test_only_the_named_files_are_merged_and_a_wrong_name_is_refused(project: Pa
 
 
 def test_a_file_that_one_side_removed_is_reported(project: Path, skillrun: Call) -> None:
-    eject_older_judge(project, skillrun)
+    eject_older(project, skillrun)
     (project / JUDGE).unlink()
     for folder in (project / "roles", project / ".skillrun" / "ejected" / "roles"):
         (folder / "gone.md").write_text("x\n")
@@ -198,8 +196,8 @@ def test_a_file_that_one_side_removed_is_reported(project: Path, skillrun: Call)
     assert (project / ORIGINAL).read_text("utf-8") == (project / JUDGE).read_text("utf-8") == SHIPPED
 
 
-def test_without_git_a_merge_names_the_missing_program(project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    eject_older_judge(project, skillrun)
+def test_a_merge_without_git_fails_with_a_hint(project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    eject_older(project, skillrun)
     before = (project / JUDGE).read_text("utf-8")
     monkeypatch.setenv("PATH", str(project))
     done = skillrun("outdated", "--merge")
@@ -212,7 +210,7 @@ def test_without_git_a_merge_names_the_missing_program(project: Path, skillrun: 
 def test_nothing_is_read_or_written_outside_the_project(project: Path, skillrun: Call) -> None:
     outside = project.parent / "outside.md"
     outside.write_text("secret\n")
-    eject_older_judge(project, skillrun)
+    eject_older(project, skillrun)
     for name in (JUDGE, ORIGINAL):
         content = (project / name).read_text("utf-8")
         (project / name).unlink()

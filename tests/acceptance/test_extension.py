@@ -19,7 +19,7 @@ RUN = ("greeting", "Ada", "--model", "scripted:default", "--name", "ada")
 @pytest.fixture
 def notifications(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file that the installed example writes."""
-    code, project = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    code, project = re.findall(r"```(?:python|toml)[^\n]*\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     site = tmp_path / "site"
     install(site, "skillrun_notify", code, entry_points(project))
     file = tmp_path / "notifications"
@@ -65,7 +65,7 @@ def test_a_listener_that_raises_is_reported_once_and_the_run_continues(
     project("greeting")
     done = skillrun(*RUN)
     assert done.code == 0, done.err
-    assert (done.out + done.err).count("the notification is not") == 1
+    assert (done.out + done.err).count("the notification stopped: ") == 1
 
 
 def test_an_extension_that_fails_to_start_is_reported(

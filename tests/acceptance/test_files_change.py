@@ -1,4 +1,4 @@
-"""Files that are moved, removed or unwritable during a run: what is reported, what is kept, how the run resumes."""
+"""Files that are moved, removed or unwritable during a run: the messages, the kept data, and how the run resumes."""
 
 from __future__ import annotations
 

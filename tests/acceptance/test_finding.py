@@ -189,7 +189,7 @@ def test_named_lines_are_shown_once_and_in_order(project: Call, skillrun: Call) 
 
 
 @pytest.mark.row("Q1")
-def test_files_over_the_limit_or_without_text_are_named_and_withheld_files_are_not_shown(project: Call, skillrun: Call) -> None:
+def test_files_that_do_not_fit_are_named_and_withheld_files_are_not_shown(project: Call, skillrun: Call) -> None:
     names = [
         "src/picture.png",
         ".env",

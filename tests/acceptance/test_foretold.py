@@ -1,4 +1,4 @@
-"""What a run is expected to use: by measured sizes, before it begins, with each answer, and when it goes back."""
+"""The estimate of a run: from measured sizes, before it starts, for each answer, and after it goes back."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Judge.
     ),
 }
 STEPS = ("look/seen", "look/summary", "write/text", "write/summary", "judge/verdict")
-AGAIN: list[dict[str, Any]] = [
+SCRIPT: list[dict[str, Any]] = [
     {"address": "*/look/seen/*/1.1", "calls": [{"name": "Read", "arguments": {"path": "a.py"}}]},
     {"address": "*/look/seen/*", "text": "Seen. " * 300},
     {"address": "*/judge/verdict*", "data": {"again": True}, "times": 1},
@@ -69,7 +69,7 @@ AGAIN: list[dict[str, Any]] = [
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     files = {
-        **FILES, "code/a.py": "a = 1\n" * 50, "replies.yaml": json.dumps(AGAIN), "answers.yaml": "how-deep: long\n",
+        **FILES, "code/a.py": "a = 1\n" * 50, "replies.yaml": json.dumps(SCRIPT), "answers.yaml": "how-deep: long\n",
     }  # fmt: skip
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,29 +78,29 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ran(*flags: str) -> Done:
+def run_workflow(*flags: str) -> Done:
     return skillrun("w", "Do it.", "--repo", "code", "--name", "run", "--model", "scripted:x", *flags)
 
 
 @pytest.mark.slow
-def test_a_rehearsal_goes_by_what_was_measured_turns_with_tools_included(project: Path) -> None:
-    told = ran("--dry-run", "--json").json
-    assert (told["steps"], told["measured"], told["turns"]) == (3, 2, 3)
-    assert told["phases"]["judge"]["output"] == 700
-    assert 4500 <= told["phases"]["write"]["output"] <= 5500
-    before = told["phases"]["write"]["input"]
+def test_a_dry_run_uses_the_measured_sizes_and_tool_turns(project: Path) -> None:
+    estimate = run_workflow("--dry-run", "--json").json
+    assert (estimate["steps"], estimate["measured"], estimate["turns"]) == (3, 2, 3)
+    assert estimate["phases"]["judge"]["output"] == 700
+    assert 4500 <= estimate["phases"]["write"]["output"] <= 5500
+    input_tokens = estimate["phases"]["write"]["input"]
     (project / "config/sizes.yaml").write_text("steps:\n  w/write/text: {reply: 100, turns: 2, found: 500}\n")
-    other = ran("--dry-run", "--json").json
-    assert (other["measured"], other["turns"]) == (1, 2)
-    assert other["phases"]["write"]["input"] < before - 3 * 2000
-    assert "1 of 3 steps measured in finished runs" in ran("--dry-run").out
+    smaller = run_workflow("--dry-run", "--json").json
+    assert (smaller["measured"], smaller["turns"]) == (1, 2)
+    assert smaller["phases"]["write"]["input"] < input_tokens - 3 * 2000
+    assert "1 of 3 steps measured in finished runs" in run_workflow("--dry-run").out
 
 
 @pytest.mark.slow
-def test_it_is_said_before_with_an_answer_that_changes_it_and_on_the_way_back(project: Path) -> None:
-    before = ran("--script", "replies.yaml")
-    assert before.code == 75
-    assert "choose: About 3 calls; 2 of 3 steps." in before.out
+def test_the_estimate_is_shown_at_the_start_after_an_answer_and_after_going_back(project: Path) -> None:
+    waiting = run_workflow("--script", "replies.yaml")
+    assert waiting.code == 75
+    assert "choose: About 3 calls; 2 of 3 steps." in waiting.out
     done = skillrun("resume", "run", "--script", "replies.yaml", "--answers", "answers.yaml")
     assert done.code == 0, done.err
     estimate = json.loads(skillrun("show", "run", "--json").out)["estimate"]
@@ -109,39 +109,39 @@ def test_it_is_said_before_with_an_answer_that_changes_it_and_on_the_way_back(pr
     lines = [line for line in done.out.splitlines() if "expected now" in line]
     assert lines[0].startswith("choose: expected now, with how-deep = long: about 5 calls and 4 turns with tools, ")
     assert f"{chosen['tokens']:,} tokens" in lines[0]
-    left = sum(chosen["phases"][name]["tokens"] for name in ("write", "judge"))
+    remaining = sum(chosen["phases"][name]["tokens"] for name in ("write", "judge"))
     assert lines[1].startswith("judge: expected now, from here on: about 3 calls and 3 turns with tools, ")
-    assert f"{left:,} tokens" in lines[1]
+    assert f"{remaining:,} tokens" in lines[1]
     assert len(lines) == 2
     assert "expected now, from here on" in skillrun("show", "run").out
 
 
 @pytest.mark.slow
-def test_an_answer_that_changes_nothing_says_nothing(project: Path) -> None:
+def test_an_answer_that_does_not_change_the_estimate_prints_none(project: Path) -> None:
     (project / "answers.yaml").write_text("how-deep: short\n")
-    done = ran("--unattended", "--answers", "answers.yaml")
+    done = run_workflow("--unattended", "--answers", "answers.yaml")
     assert done.code == 0, done.err
     assert "choose: About 3 calls" in done.out
     assert "with how-deep" not in done.out
 
 
 @pytest.mark.slow
-def test_finished_runs_are_measured_in_the_form_that_the_file_takes(project: Path) -> None:
-    ran("--script", "replies.yaml", "--unattended", "--answers", "answers.yaml")
-    told = skillrun("sizes", "run", "--json").json
-    seen = told["steps"]["w/look/seen"]
-    assert seen["turns"] == 1
-    assert 300 <= seen["reply"] <= 900
-    assert seen["found"] > 50
-    assert set(told["steps"]) == {f"w/{one}" for one in STEPS}
+def test_sizes_prints_finished_runs_in_the_format_of_the_config(project: Path) -> None:
+    run_workflow("--script", "replies.yaml", "--unattended", "--answers", "answers.yaml")
+    sizes = skillrun("sizes", "run", "--json").json
+    size = sizes["steps"]["w/look/seen"]
+    assert size["turns"] == 1
+    assert 300 <= size["reply"] <= 900
+    assert size["found"] > 50
+    assert set(sizes["steps"]) == {f"w/{step}" for step in STEPS}
     (project / "config/sizes.yaml").write_text(skillrun("sizes", "run", "run").out)
-    assert ran("--dry-run", "--json").json["measured"] == 3
+    assert run_workflow("--dry-run", "--json").json["measured"] == 3
     assert skillrun("sizes", "nothing").code == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("steps:\n  w/a: {reply: -1}\n", "config/sizes.yaml:2:16: error"),
         ("steps:\n  w/a: {reply: 1, turn: 2}\n", "config/sizes.yaml:2:19: error[unknown-key]"),
@@ -149,16 +149,16 @@ def test_finished_runs_are_measured_in_the_form_that_the_file_takes(project: Pat
         ("steps: [a]\n", "config/sizes.yaml:1:8: error"),
     ],
 )
-def test_what_is_wrong_with_the_sizes_is_said_at_its_place(project: Path, text: str, said: str) -> None:
+def test_an_error_in_the_sizes_is_reported_at_its_position(project: Path, text: str, message: str) -> None:
     (project / "config/sizes.yaml").write_text(text)
     done = skillrun("validate")
     assert done.code == 1
-    assert said in done.out + done.err
+    assert message in done.out + done.err
 
 
 @pytest.mark.slow
-def test_code_that_prompts_will_show_is_expected_as_long_as_it_was(project: Path) -> None:
-    shown = """---
+def test_code_in_prompts_is_estimated_at_its_measured_length(project: Path) -> None:
+    phase = """---
 kind: phase
 steps:
   - {id: places, find: "{{ paths_in(inputs.request) }}", show: 500}
@@ -167,12 +167,12 @@ steps:
 ## text
 Write.
 """
-    (project / "skills/w/write.md").write_text(shown, encoding="utf-8")
-    before = ran("--dry-run", "--json").json["phases"]["write"]["input"]
+    (project / "skills/w/write.md").write_text(phase, encoding="utf-8")
+    before = run_workflow("--dry-run", "--json").json["phases"]["write"]["input"]
     sizes = project / "config/sizes.yaml"
     sizes.write_text(sizes.read_text() + "  w/write/places: {reply: 3000}\n")
-    told = ran("--dry-run", "--json").json["phases"]["write"]["input"]
-    assert 4 * 2700 <= told - before <= 4 * 3300, "in the call and in three turns with tools"
+    after = run_workflow("--dry-run", "--json").json["phases"]["write"]["input"]
+    assert 4 * 2700 <= after - before <= 4 * 3300, "in the call and in three turns with tools"
     flags = ("--repo", ".", "--name", "real", "--model", "scripted:x", "--unattended", "--answers", "answers.yaml")
     done = skillrun("w", "See `code/a.py:1-9`.", *flags)
     assert done.code == 0, done.err

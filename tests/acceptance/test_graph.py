@@ -1,6 +1,6 @@
 """`skillrun graph`: a workflow with every verb as text, Mermaid, SVG and JSON, and workflows with errors.
 
-`SKILLRUN_UPDATE_EXAMPLES=1` writes the expected drawings again, and those in `docs/pictures`, to be read in the diff.
+`SKILLRUN_UPDATE_EXAMPLES=1` rewrites the expected drawings and those in `docs/pictures`; review the diff.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def steps_of(steps: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 )
 def test_a_workflow_with_every_verb_is_drawn(options: list[str], name: str, project: Make, skillrun: Call) -> None:
     project("gallery")
-    drawn = skillrun("graph", "gallery", *options)
-    assert (drawn.code, drawn.err) == (0, "")
-    assert_same(drawn.out, EXPECTED / name)
+    done = skillrun("graph", "gallery", *options)
+    assert (done.code, done.err) == (0, "")
+    assert_same(done.out, EXPECTED / name)
 
 
 @pytest.mark.row("N5")
@@ -69,21 +69,21 @@ def test_the_graph_as_json_has_every_step(project: Make, skillrun: Call) -> None
 
 
 @pytest.mark.finding("NC9")
-def test_a_workflow_with_an_error_is_drawn_all_the_same(project: Make, skillrun: Call) -> None:
+def test_a_workflow_with_an_error_is_drawn(project: Make, skillrun: Call) -> None:
     folder = project("gallery")
     phase = folder / "skills" / "gallery" / "invite.md"
     phase.write_text(phase.read_text().replace("agent: writer", "agnet: writer"))
-    drawn = skillrun("graph", "gallery")
-    assert drawn.code == 1
-    assert "5. open" in drawn.out
-    assert "error    letter: this step has an error" in drawn.out
-    assert "error[no-verb]: unknown verb `agnet`" in drawn.err
-    assert "nothing was spent" not in drawn.err
+    done = skillrun("graph", "gallery")
+    assert done.code == 1
+    assert "5. open" in done.out
+    assert "error    letter: this step has an error" in done.out
+    assert "error[no-verb]: unknown verb `agnet`" in done.err
+    assert "nothing was spent" not in done.err
     assert [problem["code"] for problem in skillrun("graph", "gallery", "--json").json["problems"]] == ["no-verb"]
 
 
 @pytest.mark.finding("NC9")
-def test_an_error_elsewhere_in_the_project_does_not_concern_the_graph(project: Make, skillrun: Call) -> None:
+def test_an_error_in_another_workflow_does_not_affect_the_graph(project: Make, skillrun: Call) -> None:
     folder = project("gallery", "greeting")
     (folder / "workflows" / "greeting.md").write_text("---\nname: [\n")
     assert (skillrun("graph", "gallery").code, skillrun("graph", "gallery").err) == (0, "")
@@ -93,23 +93,23 @@ def test_an_error_elsewhere_in_the_project_does_not_concern_the_graph(project: M
 def test_a_phase_without_its_file_is_drawn_as_missing(project: Make, skillrun: Call) -> None:
     folder = project("gallery")
     (folder / "skills" / "gallery" / "invite.md").unlink()
-    drawn = skillrun("graph", "gallery")
-    assert drawn.code == 1
-    assert "its file cannot be read" in drawn.out
-    assert "there is no phase `gallery/invite`" in drawn.err
+    done = skillrun("graph", "gallery")
+    assert done.code == 1
+    assert "its file cannot be read" in done.out
+    assert "there is no phase `gallery/invite`" in done.err
     graph = skillrun("graph", "gallery", "--json").json
     assert [phase["is_missing"] for phase in graph["phases"]] == [False, False, True, False, False]
     assert [phase["reads"] for phase in graph["phases"]] == [None] * 5
 
 
 @pytest.mark.finding("NC9")
-def test_of_a_workflow_that_cannot_be_read_only_the_errors_are_printed(project: Make, skillrun: Call) -> None:
+def test_only_the_errors_of_an_unreadable_workflow_are_printed(project: Make, skillrun: Call) -> None:
     folder = project("gallery")
     (folder / "workflows" / "gallery.md").write_text("---\nname: [\n")
-    drawn = skillrun("graph", "gallery")
-    assert (drawn.code, drawn.out) == (1, "")
-    assert "workflows/gallery.md:1:1: error" in drawn.err
-    assert "nothing was spent" not in drawn.err
+    done = skillrun("graph", "gallery")
+    assert (done.code, done.out) == (1, "")
+    assert "workflows/gallery.md:1:1: error" in done.err
+    assert "nothing was spent" not in done.err
     assert skillrun("graph", "gallery", "--json").json.keys() == {"problems"}
 
 
@@ -117,6 +117,6 @@ def test_of_a_workflow_that_cannot_be_read_only_the_errors_are_printed(project: 
 @pytest.mark.parametrize("workflow", ["plan", "brainstorm"])
 def test_a_picture_in_the_docs_is_current(workflow: str, project: Make, skillrun: Call) -> None:
     project()
-    drawn = skillrun("graph", workflow, "--svg").out
-    assert_same(drawn, PICTURES / f"{workflow}.svg")
-    assert ET.fromstring(drawn).get("width") == "1280"
+    drawing = skillrun("graph", workflow, "--svg").out
+    assert_same(drawing, PICTURES / f"{workflow}.svg")
+    assert ET.fromstring(drawing).get("width") == "1280"

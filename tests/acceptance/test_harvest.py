@@ -1,4 +1,4 @@
-"""Lists that are gathered, built anew and written in a shape that a template names."""
+"""Lists that are collected, repaired and written with a named schema."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Call = Callable[..., Any]
 
 
 @pytest.mark.row("B3", "B4", "B9")
-def test_what_is_gathered_is_written_and_read_by_one_shape(project: Call, skillrun: Call) -> None:
+def test_collected_items_are_read_and_written_with_one_schema(project: Call, skillrun: Call) -> None:
     folder = project("harvest")
     many = [{"idea": f"Idea {number}", "worth": 1 + number % 5} for number in range(10)]
     rules = [
@@ -33,7 +33,7 @@ def test_what_is_gathered_is_written_and_read_by_one_shape(project: Call, skillr
 
 
 @pytest.mark.row("B9")
-def test_a_frontmatter_without_its_shape_is_not_written(project: Call, skillrun: Call) -> None:
+def test_frontmatter_that_does_not_match_its_schema_is_not_written(project: Call, skillrun: Call) -> None:
     folder = project("harvest")
     path = folder / "skills/harvest/ideas.md"
     path.write_text(path.read_text().replace("worth: integer 1..5", "worth: integer 1..9"))

@@ -1,4 +1,4 @@
-"""Every workflow is a command, with help from its markdown, and the start costs next to nothing."""
+"""Every workflow is a command, with help from its markdown, and startup is cheap."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ HEAVY = (
 )
 LOADED = (
     "import sys; before = set(sys.modules); from skillrun.cli.main import main; main(sys.argv[1:]); "
-    "print([name for name in {} if name in set(sys.modules) - before])"  # what measures coverage imports its own
+    "print([name for name in {} if name in set(sys.modules) - before])"  # coverage has imported some
 )
 
 
@@ -41,7 +41,7 @@ def test_the_help_lists_the_workflows_of_the_project_and_of_the_library(project:
 
 @pytest.mark.finding("NC13")
 @pytest.mark.row("X1")
-def test_the_help_groups_the_commands_and_tells_similar_names_apart(project: Call, skillrun: Call) -> None:
+def test_the_help_groups_the_commands_and_distinguishes_similar_names(project: Call, skillrun: Call) -> None:
     project("greeting")
     shown = skillrun("--help").out
     assert re.findall(r"^(\w+):$", shown, re.MULTILINE) == ["Options", "Workflows", *GROUPS]
@@ -81,7 +81,7 @@ def test_allowed_values_from_config_are_in_the_help(project: Call, skillrun: Cal
 
 
 @pytest.mark.row("X1")
-def test_an_input_named_like_a_common_flag_gets_another_one(project: Call, skillrun: Call) -> None:
+def test_an_input_named_like_a_common_flag_gets_another_flag(project: Call, skillrun: Call) -> None:
     path = project("greeting") / "workflows" / "greeting.md"
     path.write_text(path.read_text().replace("  loud?: boolean", "  model?: string, whose model\n  loud?: boolean"))
     done = skillrun("greeting", "--help")
@@ -97,14 +97,14 @@ def test_an_unknown_command_is_a_usage_error_with_a_suggestion(project: Call, sk
     assert done.err == "error: `greting` is neither a workflow nor a command\nhint: did you mean `greeting`?\n"
 
 
-def test_no_command_shows_the_help(project: Call, skillrun: Call) -> None:
+def test_without_a_command_the_help_is_shown(project: Call, skillrun: Call) -> None:
     project()
     done = skillrun()
     assert done.code == 2
     assert "Workflows:" in done.out
 
 
-def test_a_broken_workflow_is_listed_and_says_where_it_is_broken(project: Call, skillrun: Call) -> None:
+def test_a_broken_workflow_is_listed_and_its_error_has_a_position(project: Call, skillrun: Call) -> None:
     path = project("greeting") / "workflows" / "greeting.md"
     path.write_text("---\nname: greeting\ndescription: [\n---\n")
     assert "cannot be read" in skillrun("list").out
@@ -113,7 +113,7 @@ def test_a_broken_workflow_is_listed_and_says_where_it_is_broken(project: Call, 
     assert "workflows/greeting.md:" in done.err
 
 
-def test_list_says_where_everything_comes_from(project: Call, skillrun: Call) -> None:
+def test_list_shows_the_origin_of_each_definition(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("list")
     assert re.search(r"  greeting +Write a greeting and send it\. \(project\)", done.out)
@@ -123,13 +123,13 @@ def test_list_says_where_everything_comes_from(project: Call, skillrun: Call) ->
 
 
 @pytest.mark.parametrize("command", [["--help"], ["list"]])
-def test_the_start_imports_nothing_heavy(project: Call, process: Call, command: list[str]) -> None:
+def test_startup_imports_nothing_heavy(project: Call, process: Call, command: list[str]) -> None:
     project("greeting")
     done = process(*command, program=("-c", LOADED.format(HEAVY)))
     assert done.out.endswith("[]\n")
 
 
-def test_the_installed_command_is_the_same(project: Call, process: Call) -> None:
+def test_the_installed_command_has_the_same_version(project: Call, process: Call) -> None:
     project()
     command = Path(sys.executable).parent / "skillrun"
     if not command.exists():

@@ -18,7 +18,7 @@ HEAVY = ("pydantic", "anthropic", "openai", "httpx", "sqlite3", "asyncio")
 LOADED = (
     "import sys; before = set(sys.modules); "
     "from skillrun.cli.main import main; main(['hint', 'Delete the users']); "
-    f"print([name for name in {HEAVY} if name in set(sys.modules) - before])"  # measuring coverage imports some of it
+    f"print([name for name in {HEAVY} if name in set(sys.modules) - before])"  # coverage has imported some
 )
 PACK = """---
 name: pack
@@ -40,7 +40,7 @@ PACKING = "---\nkind: phase\ndescription: Packs.\nsteps:\n  - {say: packed}\n---
 
 @pytest.fixture
 def pack(project: Call) -> Path:
-    """A project with a workflow of its own that has a hint."""
+    """A project whose workflow has a hint."""
     folder: Path = project()
     for name, text in {
         "workflows/pack.md": PACK,
@@ -53,8 +53,8 @@ def pack(project: Call) -> Path:
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Call:
-    """The hint of what stands on standard input."""
+def hint_for(monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Call:
+    """Runs `hint` with this text on standard input."""
 
     def call(text: str | bytes, *arguments: str) -> Any:
         raw = text.encode() if isinstance(text, str) else text
@@ -77,16 +77,16 @@ def given(monkeypatch: pytest.MonkeyPatch, skillrun: Call) -> Call:
         ("Add dark mode to the settings page", ""),
     ],
 )
-def test_the_risk_scan_of_plan_comes_as_one_line(project: Call, skillrun: Call, prompt: str, line: str) -> None:
+def test_the_risk_scan_of_plan_is_one_line(project: Call, skillrun: Call, prompt: str, line: str) -> None:
     project()
     done = skillrun("hint", prompt)
     assert (done.code, done.out, done.err) == (0, f"{line}\n" if line else "", "")
 
 
 @pytest.mark.row("P10")
-def test_the_prompt_may_come_in_words_or_on_standard_input_as_text_or_json(project: Call, given: Call) -> None:
+def test_the_prompt_comes_from_arguments_or_from_standard_input_as_text_or_json(project: Call, hint_for: Call) -> None:
     project()
-    expected = given("", "Encrypt", "the", "notes").out
+    expected = hint_for("", "Encrypt", "the", "notes").out
     assert expected.startswith("This touches security-critical")
     hook = {"session_id": "a1", "hook_event_name": "UserPromptSubmit", "prompt": "Encrypt the notes"}
     for text in (
@@ -95,12 +95,12 @@ def test_the_prompt_may_come_in_words_or_on_standard_input_as_text_or_json(proje
         json.dumps(hook),
         b"\xef\xbb\xbfEncrypt the notes",
     ):
-        assert given(text).out == expected
-    assert given("", "--", "- encrypt the notes").out == expected
+        assert hint_for(text).out == expected
+    assert hint_for("", "--", "- encrypt the notes").out == expected
 
 
 @pytest.mark.row("P10")
-def test_the_first_workflow_with_a_line_gives_it_or_the_one_that_is_named(pack: Path, skillrun: Call) -> None:
+def test_the_first_workflow_with_a_hint_or_the_named_one_is_used(pack: Path, skillrun: Call) -> None:
     assert skillrun("hint", "A walk in the rain").out == "Take something for rain (light).\n"
     assert skillrun("hint", "Rain and snow").out == "Take something for rain (light).\n"
     assert skillrun("hint", "Encrypt the snow").out == "Take something for snow (light).\n"
@@ -109,7 +109,7 @@ def test_the_first_workflow_with_a_line_gives_it_or_the_one_that_is_named(pack: 
 
 
 @pytest.mark.row("P10")
-def test_a_category_of_the_project_counts(project: Call, skillrun: Call) -> None:
+def test_a_risk_category_of_the_project_is_used(project: Call, skillrun: Call) -> None:
     folder = project()
     (folder / "config").mkdir()
     (folder / "config" / "planning.yaml").write_text("risk_categories: {security-critical: [clock]}\n")
@@ -120,11 +120,11 @@ def test_a_category_of_the_project_counts(project: Call, skillrun: Call) -> None
 @pytest.mark.parametrize(
     "text",
     [b"", b"  \n", b"\xff\xfe encrypt", b'{"prompt": 3}', b'{"cwd": "/"}', b"[1, 2]", b"a" * 1_000_001, b"[" * 100_000],
-    ids=["empty", "blank", "no UTF-8", "no text", "no prompt", "a list", "huge", "deep"],
+    ids=["empty", "blank", "not UTF-8", "not text", "no prompt", "a list", "huge", "deep"],
 )
-def test_what_is_no_prompt_gives_no_line_and_no_failure(project: Call, given: Call, text: bytes) -> None:
+def test_an_invalid_prompt_gives_no_hint_and_no_failure(project: Call, hint_for: Call, text: bytes) -> None:
     project()
-    done = given(text)
+    done = hint_for(text)
     assert (done.code, done.out) == (0, "")
     assert done.err.count("\n") <= 1
 
@@ -141,7 +141,7 @@ def test_what_is_no_prompt_gives_no_line_and_no_failure(project: Call, given: Ca
         ("config/pack.yaml", "weather: 3\n"),
     ],
 )
-def test_a_broken_library_gives_no_failure(pack: Path, skillrun: Call, name: str, text: str) -> None:
+def test_a_broken_library_causes_no_failure(pack: Path, skillrun: Call, name: str, text: str) -> None:
     (pack / name).write_text(text)
     done = skillrun("hint", "a" * 200 + " wet encrypt")
     assert done.code == 0
@@ -151,7 +151,7 @@ def test_a_broken_library_gives_no_failure(pack: Path, skillrun: Call, name: str
 
 
 @pytest.mark.row("P10")
-def test_a_terminal_without_a_prompt_is_a_mistake_and_no_wait(project: Call) -> None:
+def test_a_missing_prompt_is_an_error_in_a_terminal(project: Call) -> None:
     project()
     terminal = Terminal("hint")
     assert terminal.end() == 2
@@ -159,7 +159,7 @@ def test_a_terminal_without_a_prompt_is_a_mistake_and_no_wait(project: Call) -> 
 
 
 @pytest.mark.row("P10")
-def test_an_input_that_never_ends_is_not_waited_for(project: Call) -> None:
+def test_hint_does_not_wait_for_endless_input(project: Call) -> None:
     project()
     with start_skillrun("hint", stdin=PIPE, stdout=PIPE, stderr=PIPE) as hook:
         assert hook.stdout is not None

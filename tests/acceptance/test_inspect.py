@@ -1,4 +1,4 @@
-"""Looking at runs and workflows: runs, show, logs, resume's preview, render, models, doctor, validate."""
+"""Commands that inspect runs and workflows: runs, show, logs, resume --preview, render, models, doctor, validate."""
 
 import json
 import re
@@ -18,16 +18,16 @@ SCRIPTED = ("--model", "scripted:default")
 
 
 @pytest.fixture
-def visited(project: Call, skillrun: Call) -> Any:
-    """A completed run of `visit`, in its second round."""
+def visit(project: Call, skillrun: Call) -> Any:
+    """A project with a completed run of `visit`, in its second round."""
     folder = project("visit")
     (folder / "answers.yaml").write_text("where: the lake\n")
     assert skillrun("visit", "--answers", "answers.yaml", *SCRIPTED).code == 0
     return folder
 
 
-def test_show_tells_the_story_of_a_run(visited: Any, skillrun: Call) -> None:
-    (visited / "runs" / "visit" / "visit.md").write_text("mine\n")
+def test_show_prints_the_history_of_a_run(visit: Any, skillrun: Call) -> None:
+    (visit / "runs" / "visit" / "visit.md").write_text("mine\n")
     lines = skillrun("show", "visit").out.splitlines()
     assert lines[0] == "visit · visit · completed"
     phases = lines[lines.index("") :]
@@ -55,22 +55,22 @@ def test_show_tells_the_story_of_a_run(visited: Any, skillrun: Call) -> None:
 
 
 @pytest.mark.row("P15")
-def test_show_says_which_features_were_on_whatever_the_files_say_now(visited: Any, skillrun: Call) -> None:
+def test_show_keeps_the_features_of_the_run_when_the_files_change(visit: Any, skillrun: Call) -> None:
     before = skillrun("show", "visit").out
-    for file in (visited / "config").iterdir():
+    for file in (visit / "config").iterdir():
         file.write_text(file.read_text().replace("enabled: false", "enabled: true"))
     assert skillrun("show", "visit").out == before
     features = skillrun("show", "visit", "--json").json["features"]
     assert {"name": "rain", "on": False, "because": "not enabled"} in features
 
 
-def test_show_tells_long_values_at_a_glance(visited: Any, skillrun: Call) -> None:
-    summary = visited / "runs" / "visit" / "summaries" / "plan.md"
+def test_show_shortens_long_values(visit: Any, skillrun: Call) -> None:
+    summary = visit / "runs" / "visit" / "summaries" / "plan.md"
     text = summary.read_text()
-    long = [f"item {number} of a long list" for number in range(12)]
-    record = {"level": "low", "score": 0.2, "empty": [], "items": long}
-    given = json.dumps({"items": long, "record": record, "text": "word " * 40})
-    changed = re.sub(r"^outputs:.*\n(?:  .*\n|- .*\n)*", f"outputs: {given}\n", text, flags=re.MULTILINE)
+    items = [f"item {number} of a long list" for number in range(12)]
+    record = {"level": "low", "score": 0.2, "empty": [], "items": items}
+    outputs = json.dumps({"items": items, "record": record, "text": "word " * 40})
+    changed = re.sub(r"^outputs:.*\n(?:  .*\n|- .*\n)*", f"outputs: {outputs}\n", text, flags=re.MULTILINE)
     assert changed != text
     summary.write_text(changed)
     line = next(
@@ -81,13 +81,13 @@ def test_show_tells_long_values_at_a_glance(visited: Any, skillrun: Call) -> Non
     )
 
 
-def test_a_run_is_found_by_the_path_of_its_folder_too(visited: Any, skillrun: Call) -> None:
+def test_a_run_is_found_by_the_path_of_its_folder(visit: Any, skillrun: Call) -> None:
     assert skillrun("show", "runs/visit").out == skillrun("show", "visit").out
     done = skillrun("show", "vist")
     assert (done.code, done.err.splitlines()[1]) == (2, "hint: did you mean `visit`?")
 
 
-def test_runs_lists_them(visited: Any, skillrun: Call) -> None:
+def test_runs_lists_the_runs(visit: Any, skillrun: Call) -> None:
     header, row = skillrun("runs").out.splitlines()
     assert header.split() == ["run", "workflow", "status", "phase", "round", "started"]
     assert row.split()[:4] == ["visit", "visit", "completed", "2"]
@@ -96,7 +96,7 @@ def test_runs_lists_them(visited: Any, skillrun: Call) -> None:
     assert skillrun("runs", "--out", "elsewhere").out == "there are no runs in elsewhere\n"
 
 
-def test_logs_shows_the_events(visited: Any, skillrun: Call) -> None:
+def test_logs_shows_the_events(visit: Any, skillrun: Call) -> None:
     lines = [line.split("  ", 1)[1] for line in skillrun("logs", "visit").out.splitlines()]
     assert "choose: answered from the prepared answers: where = the lake" in lines
     assert "check: back to plan, for round 2" in lines
@@ -106,7 +106,7 @@ def test_logs_shows_the_events(visited: Any, skillrun: Call) -> None:
     assert events[-1]["event"] == "RunEnded"
 
 
-def test_show_writes_values_as_yaml_does(project: Call, skillrun: Call) -> None:
+def test_show_prints_values_as_yaml(project: Call, skillrun: Call) -> None:
     project("greeting")
     skillrun("greeting", "Ada", "--no-loud", "--topics", "tea", *SCRIPTED)
     lines = skillrun("show", "ada").out.splitlines()
@@ -120,7 +120,7 @@ def test_show_writes_values_as_yaml_does(project: Call, skillrun: Call) -> None:
 
 @pytest.fixture
 def waiting(project: Call, skillrun: Call) -> Any:
-    """A run of `greeting` that waits for an answer in its first phase, after its first call."""
+    """A project with a run of `greeting` that waits for an answer after its first call."""
     folder = project("greeting")
     draft = folder / "skills" / "greeting" / "draft.md"
     draft.write_text(draft.read_text().replace("outputs:", "  - {id: fine, ask: 'Is it fine?'}\noutputs:"))
@@ -148,8 +148,8 @@ The second.
 
 
 @pytest.fixture
-def unsure(project: Call) -> Any:
-    """A project whose workflow begins with a question, a warning and two calls."""
+def asking(project: Call) -> Any:
+    """A project whose workflow starts with a question, a warning and two calls."""
     folder = project("greeting")
     (folder / "skills" / "greeting" / "sure.md").write_text(SURE)
     (folder / "workflows" / "unsure.md").write_text(
@@ -159,17 +159,17 @@ def unsure(project: Call) -> Any:
     return folder
 
 
-def of_open_phase(told: Any) -> Any:
-    (one,) = told["phases"]
+def read_open_phase(shown: Any) -> Any:
+    (one,) = shown["phases"]
     return one["phase"], one["status"], one["usage"].get("calls"), one["warnings"], one["artifacts"]
 
 
-def test_show_tells_the_phase_that_a_spent_budget_has_left_open(unsure: Any, skillrun: Call) -> None:
+def test_show_includes_the_phase_that_a_spent_budget_stopped(asking: Any, skillrun: Call) -> None:
     run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
     assert skillrun("unsure", *run).code == 75
-    told = skillrun("show", "it", "--json").json
-    assert of_open_phase(told) == ("sure", "waiting", 1, ["This may be wrong."], ["first.md"])
-    assert {one["text"] for one in told["happened"]} == {
+    shown = skillrun("show", "it", "--json").json
+    assert read_open_phase(shown) == ("sure", "waiting", 1, ["This may be wrong."], ["first.md"])
+    assert {one["text"] for one in shown["happened"]} == {
         "answered from the prepared answers: sure = yes",
         "warning: This may be wrong.",
     }
@@ -177,21 +177,21 @@ def test_show_tells_the_phase_that_a_spent_budget_has_left_open(unsure: Any, ski
     assert next(line for line in lines if line.startswith("sure ")).split()[:4] == ["sure", "waiting", "1", "1"]
 
 
-def test_show_tells_the_phase_in_which_a_run_was_killed(unsure: Any, skillrun: Call) -> None:
+def test_show_includes_the_phase_in_which_a_run_was_killed(asking: Any, skillrun: Call) -> None:
     run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
     assert skillrun("unsure", *run).code == 75
-    state = unsure / "runs" / "it" / "state.md"
+    state = asking / "runs" / "it" / "state.md"
     state.write_text(
         re.sub("^reason: .*\n", "", state.read_text().replace("status: waiting", "status: running"), flags=re.MULTILINE)
     )
-    told = skillrun("show", "it", "--json").json
-    assert of_open_phase(told) == ("sure", "interrupted", 1, ["This may be wrong."], ["first.md"])
-    with LocalLease(ConfinedFolder(unsure / "runs" / "it")).hold():
-        told = skillrun("show", "it", "--json").json
-    assert of_open_phase(told)[:2] == ("sure", "running")
+    shown = skillrun("show", "it", "--json").json
+    assert read_open_phase(shown) == ("sure", "interrupted", 1, ["This may be wrong."], ["first.md"])
+    with LocalLease(ConfinedFolder(asking / "runs" / "it")).hold():
+        shown = skillrun("show", "it", "--json").json
+    assert read_open_phase(shown)[:2] == ("sure", "running")
 
 
-def test_a_phase_that_waited_and_goes_on_stands_as_the_run_does(unsure: Any, skillrun: Call) -> None:
+def test_a_resumed_phase_has_the_status_of_its_run(asking: Any, skillrun: Call) -> None:
     assert skillrun("unsure", "--name", "it", *SCRIPTED).code == 75
     (one,) = skillrun("show", "it", "--json").json["phases"]
     assert one["status"] == "needs-user-input"
@@ -200,26 +200,26 @@ def test_a_phase_that_waited_and_goes_on_stands_as_the_run_does(unsure: Any, ski
     assert (one["status"], one["flags"]) == ("waiting", {})
 
 
-def test_an_interrupted_run_is_said_to_be_so_once(unsure: Any, skillrun: Call) -> None:
+def test_an_interrupted_run_is_reported_as_interrupted_once(asking: Any, skillrun: Call) -> None:
     run = ("--answers", "answers.yaml", "--budget", "calls=1", "--name", "it", *SCRIPTED)
     assert skillrun("unsure", *run).code == 75
-    state = unsure / "runs" / "it" / "state.md"
+    state = asking / "runs" / "it" / "state.md"
     text = re.sub("^reason: .*$", "reason: interrupted", state.read_text(), flags=re.MULTILINE)
     state.write_text(text.replace("status: waiting", "status: interrupted"))
     assert skillrun("show", "it").out.startswith("it · unsure · interrupted\n")
 
 
-def test_show_lists_artifacts_that_were_removed_by_hand(visited: Any, skillrun: Call) -> None:
+def test_show_lists_manually_removed_artifacts(visit: Any, skillrun: Call) -> None:
     assert skillrun("show", "visit", "--json").json["removed_by_hand"] == []
-    (visited / "runs" / "visit" / "visit.md").unlink()
+    (visit / "runs" / "visit" / "visit.md").unlink()
     lines = skillrun("show", "visit").out.splitlines()
     assert lines[lines.index("edited:") + 1] == "  visit.md (removed)"
-    told = skillrun("show", "visit", "--json").json
-    assert (told["changed_by_hand"], told["removed_by_hand"]) == ([], ["visit.md"])
+    shown = skillrun("show", "visit", "--json").json
+    assert (shown["changed_by_hand"], shown["removed_by_hand"]) == ([], ["visit.md"])
 
 
-def test_calls_that_got_no_answer_are_told_beside_those_that_did(unsure: Any, skillrun: Call) -> None:
-    (unsure / "script.yaml").write_text("- {address: '*/second/*', fail: invalid_request, message: no}\n")
+def test_calls_without_a_reply_are_counted_separately(asking: Any, skillrun: Call) -> None:
+    (asking / "script.yaml").write_text("- {address: '*/second/*', fail: invalid_request, message: no}\n")
     done = skillrun("unsure", "--answers", "answers.yaml", "--name", "it", "--script", "script.yaml")
     assert done.code == 1
     lost = skillrun("show", "it", "--json").json["usage"]["without_answer"]
@@ -230,7 +230,7 @@ def test_calls_that_got_no_answer_are_told_beside_those_that_did(unsure: Any, sk
     assert f"the budget of {1 + lost} calls is spent" in spent.out  # it counts the same calls
 
 
-def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, skillrun: Call) -> None:
+def test_resume_lists_the_calls_that_an_edit_repeats_and_asks_for_confirmation(waiting: Any, skillrun: Call) -> None:
     draft = waiting / "skills" / "greeting" / "draft.md"
     draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
@@ -244,7 +244,7 @@ def test_resume_says_what_an_edit_asks_again_and_waits_for_a_yes(waiting: Any, s
     assert (done.code, done.json["usage"]["calls"]) == (0, 3)
 
 
-def test_resume_goes_on_when_an_edit_asks_nothing_again(waiting: Any, skillrun: Call) -> None:
+def test_resume_continues_when_an_edit_repeats_no_call(waiting: Any, skillrun: Call) -> None:
     send = waiting / "skills" / "greeting" / "send.md"
     send.write_text(send.read_text().replace("To ", "For "))
     assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
@@ -264,10 +264,10 @@ def test_render_shows_a_prompt_as_it_would_be_sent(project: Call, skillrun: Call
     )
     request = shown.json
     assert request.pop("address") == "greeting/draft/words/writer/1.1"
-    assert request == _sent(folder / "runs" / "ada", "greeting/draft/words/writer/1.1")
+    assert request == _sent_request(folder / "runs" / "ada", "greeting/draft/words/writer/1.1")
 
 
-def test_render_says_which_prompts_there_are(project: Call, skillrun: Call) -> None:
+def test_render_lists_the_prompts(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("render", "greeting", "draft", "wrds")
     assert done.code == 1
@@ -275,7 +275,7 @@ def test_render_says_which_prompts_there_are(project: Call, skillrun: Call) -> N
     assert "did you mean `draft`?" in skillrun("render", "greeting", "draf").err
 
 
-def test_models_says_what_each_name_means(project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_shows_what_each_name_means(project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     project()
     found = {one["name"]: one for one in skillrun("models", "--json").json}
     assert found["strong"]["model"] == "embedded:smollm2-135m"
@@ -286,7 +286,7 @@ def test_models_says_what_each_name_means(project: Call, skillrun: Call, monkeyp
 
 
 @pytest.mark.slow
-def test_doctor_finds_what_is_missing_and_shows_no_key(
+def test_doctor_reports_that_a_key_is_set_and_not_its_value(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project()
@@ -298,7 +298,7 @@ def test_doctor_finds_what_is_missing_and_shows_no_key(
     assert "no problems" in done.out
 
 
-def test_doctor_warns_of_a_distribution_that_overwrites_this_one(
+def test_doctor_warns_about_a_distribution_that_overwrites_this_one(
     project: Call, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("greeting")
@@ -318,7 +318,7 @@ def test_a_dry_run_counts_the_calls_that_summarise_a_phase(project: Call, skillr
     assert "1 of the calls summarises a phase for the phases after it" in done.out
 
 
-def test_without_a_key_and_without_the_local_model_doctor_and_a_run_say_what_to_do(
+def test_without_a_key_and_the_local_model_doctor_and_a_run_suggest_a_fix(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project("greeting")
@@ -344,7 +344,7 @@ def test_doctor_fails_on_a_broken_library(project: Call, skillrun: Call) -> None
 
 @pytest.mark.slow
 @pytest.mark.row("X2")
-def test_validate_reports_everything_with_its_place(project: Call, skillrun: Call) -> None:
+def test_validate_reports_each_problem_with_its_position(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     assert skillrun("validate").out.startswith("0 errors, 0 warnings in ")
     send = folder / "skills" / "greeting" / "send.md"
@@ -354,8 +354,8 @@ def test_validate_reports_everything_with_its_place(project: Call, skillrun: Cal
     assert done.code == 1
     assert done.out.startswith("roles/writer.md:3:10: error[unknown-skill]: there is no skill `poetry`\n")
     assert "skills/greeting/send.md:6:1: error[unknown-key]: unknown key `output`\n  output:\n  ^\nhint: " in done.out
-    told = skillrun("validate", "--json").json
-    assert {(one["path"], one["line"]) for one in told["problems"]} >= {
+    shown = skillrun("validate", "--json").json
+    assert {(one["path"], one["line"]) for one in shown["problems"]} >= {
         ("roles/writer.md", 3),
         ("skills/greeting/send.md", 6),
     }
@@ -396,7 +396,7 @@ def test_a_workflow_named_like_a_command_is_a_problem(project: Call, skillrun: C
     assert f"`{name}` is a command of skillrun" in done.out
 
 
-def _sent(folder: Any, address: str) -> dict[str, Any]:
+def _sent_request(folder: Any, address: str) -> dict[str, Any]:
 
     journal = SqliteJournal.open(folder)
     try:

@@ -1,4 +1,4 @@
-"""The live view, in a real terminal: the picture of the phases, and a question in the middle of it."""
+"""The live view in a real terminal: the phases, and a question between them."""
 
 import re
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Call = Callable[..., Any]
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
+def test_a_terminal_shows_the_phases_and_asks_the_questions(project: Call) -> None:
     project("visit")
     terminal = Terminal("visit", "--model", "scripted:default")
     terminal.until(r"Where do you want to go\?")
@@ -28,7 +28,7 @@ def test_a_terminal_shows_the_phases_and_asks_in_between(project: Call) -> None:
 
 
 @pytest.mark.slow
-def test_who_is_speaking_is_shown_while_they_speak(project: Call) -> None:
+def test_a_running_call_is_shown_with_its_role_and_model(project: Call) -> None:
     folder = project("greeting")
     (folder / "script.yaml").write_text("- {address: 'greeting/draft/words/*', delay: 1}\n")
     terminal = Terminal("greeting", "Ada", "--script", "script.yaml")
@@ -44,8 +44,8 @@ def test_ctrl_c_at_a_question_keeps_the_run(project: Call, skillrun: Call) -> No
     terminal.type("\x03")
     assert terminal.end() == 130
     assert "next: resume with `skillrun resume visit`" in terminal.seen
-    told = skillrun("show", "visit", "--json").json
-    assert (told["status"], [one["status"] for one in told["phases"]]) == ("interrupted", ["interrupted"])
+    shown = skillrun("show", "visit", "--json").json
+    assert (shown["status"], [one["status"] for one in shown["phases"]]) == ("interrupted", ["interrupted"])
     terminal = Terminal("resume", "visit")
     terminal.until(r"resuming visit in [\s\S]*the lake")
     terminal.type("2\r")

@@ -9,7 +9,7 @@ import pytest
 
 from skillrun.types.samples import sample
 from tests.servers import anthropic, google, openai
-from tests.servers.wire import Answer, Asked, serve
+from tests.servers.wire import Answer, WireRequest, serve
 
 Call = Callable[..., Any]
 REQUEST = "Add dark mode to the settings page"
@@ -19,13 +19,13 @@ LOOPBACK = pytest.mark.allow_hosts(["127.0.0.1"])
 DOCUMENT = "# A document\n\nIt says what was asked for."
 
 
-def claude(request: Asked) -> Answer:
+def claude(request: WireRequest) -> Answer:
     """Serve Claude's model list, and replies that match the requested schema, streamed on request."""
     if request.path.startswith("/v1/models"):
         return anthropic.models("claude-opus-5-5", "claude-haiku-5-5")
     schema = request.body.get("output_config", {}).get("format", {}).get("schema")
-    words = DOCUMENT if schema is None else json.dumps(sample(schema, "claude"))
-    return anthropic.stream(words) if request.body.get("stream") else anthropic.message(anthropic.text(words))
+    text = DOCUMENT if schema is None else json.dumps(sample(schema, "claude"))
+    return anthropic.stream(text) if request.body.get("stream") else anthropic.message(anthropic.text(text))
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_wrong_key_ends_the_run_and_resume_works_with_a_valid_key(
 ) -> None:
     project()
 
-    def reject(request: Asked) -> Answer:
+    def reject(request: WireRequest) -> Answer:
         if request.path.startswith("/v1/models"):
             return anthropic.models("claude-opus-5-5", "claude-haiku-5-5")
         return anthropic.error(401, "authentication_error", "invalid x-api-key")
@@ -80,7 +80,7 @@ def test_a_wrong_key_ends_the_run_and_resume_works_with_a_valid_key(
     with serve(reject) as wire:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", wire.url)
         done = skillrun("plan", REQUEST, "--mode", "rapid", "--unattended", "--name", "key")
-        attempts = len([one for one in wire.asked if one.path.startswith("/v1/messages")])
+        attempts = len([request for request in wire.asked if request.path.startswith("/v1/messages")])
     assert done.code == 1
     assert attempts == 1
     assert "ANTHROPIC_API_KEY" in done.out + done.err
@@ -99,7 +99,7 @@ def test_an_openai_compatible_endpoint_needs_two_lines_of_config(
 ) -> None:
     folder: Path = project()
 
-    def endpoint(request: Asked) -> Answer:
+    def endpoint(request: WireRequest) -> Answer:
         schema = (request.body.get("response_format") or {}).get("json_schema", {}).get("schema")
         return openai.completion(DOCUMENT if schema is None else json.dumps(sample(schema, "endpoint")))
 
@@ -157,7 +157,7 @@ def ask_project(project: Call) -> Path:
 def test_an_intent_means_the_same_in_an_input_a_member_and_a_tier(
     ask_project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def serve_newer_models(request: Asked) -> Answer:
+    def serve_newer_models(request: WireRequest) -> Answer:
         return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in request.path else claude(request)
 
     with serve(serve_newer_models) as wire:
@@ -262,7 +262,7 @@ def test_model_returns_the_resolved_model_and_its_provider(
     text = f"{{% for one in [model('opus'), model('scripted:x')] %}}{entry}{{% endfor %}}"
     saying.write_text(saying.read_text("utf-8").replace("steps:\n", f'steps:\n  - {{say: "{text}"}}\n'), "utf-8")
 
-    def serve_newer_models(request: Asked) -> Answer:
+    def serve_newer_models(request: WireRequest) -> Answer:
         return anthropic.models("claude-opus-7-0", "claude-haiku-7-0") if "models" in request.path else claude(request)
 
     with serve(serve_newer_models) as wire:
@@ -289,7 +289,7 @@ def test_gemini_reads_files_and_a_run_resumes_after_its_tool_calls(
     (folder / "app.py").write_text("LIMIT = 500\n")
     broken = [True]
 
-    def gemini(request: Asked) -> Answer:
+    def gemini(request: WireRequest) -> Answer:
         if "models" in request.path:
             return google.models("gemini-3.1-pro-preview", "gemini-3.8-flash")
         signatures = [

@@ -50,12 +50,12 @@ class Scene:
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(text)
 
-    def failing(self, kind: str = "invalid_request", *words: str) -> Done:
+    def failing(self, kind: str = "invalid_request", *options: str) -> Done:
         self.write({"script.yaml": FAILING.replace("KIND", kind)})
-        return self.skillrun(*GREET, "--name", "run", "--unattended", "--script", "script.yaml", *words)
+        return self.skillrun(*GREET, "--name", "run", "--unattended", "--script", "script.yaml", *options)
 
-    def run(self, *words: str) -> Done:
-        return self.skillrun(*GREET, "--unattended", *(words or ("--name", "run")))
+    def run(self, *options: str) -> Done:
+        return self.skillrun(*GREET, "--unattended", *(options or ("--name", "run")))
 
 
 def completed(scene: Scene) -> Done:
@@ -127,16 +127,16 @@ def already_completed_in_another_folder(scene: Scene) -> Done:
     return scene.skillrun("resume", "other place/run")
 
 
-def changed_since_the_run(scene: Scene, *words: str) -> Done:
+def changed_since_the_run(scene: Scene, *options: str) -> Done:
     scene.write({"script.yaml": '[{address: "greeting/send/summary/*", fail: invalid_request}]'})
     send = (scene.folder / "skills/greeting/send.md").read_text()
     step = "  - {id: envelope, write: envelope.md}\n"
     more = f"  - {{id: letter, agent: writer}}\n{step}  - {{id: last, agent: writer}}\n"
     send = send.replace(step, more) + "\n## letter\nWrite a letter.\n\n## last\nEnd it.\n"
     scene.write({"skills/greeting/send.md": send, "script.yaml": '[{address: "*/last/*", fail: invalid_request}]'})
-    assert scene.run("--name", "run", "--script", "script.yaml", *words).code == 1
+    assert scene.run("--name", "run", "--script", "script.yaml", *options).code == 1
     scene.write({"skills/greeting/send.md": send.replace("Write a letter.", "Write a long letter.")})
-    return scene.skillrun("resume", f"{words[1]}/run" if words else "run", "--unattended")
+    return scene.skillrun("resume", f"{options[1]}/run" if options else "run", "--unattended")
 
 
 def changed_in_another_folder(scene: Scene) -> Done:
@@ -266,10 +266,10 @@ def test_every_suggested_command_works(run_scene: Callable[..., Done], scene: Sc
         scene.write({name: line})
     if (scene.folder / "script.yaml").exists():  # fix the cause
         scene.write({"script.yaml": "[]"})
-    assert any(shlex.join(["skillrun", *words]).startswith(expected) for words in commands), done.out + done.err
-    for words in commands:
-        followup = scene.skillrun(*words)
-        assert followup.code in codes, (words, followup.out + followup.err)
+    assert any(shlex.join(["skillrun", *arguments]).startswith(expected) for arguments in commands), done.out + done.err
+    for arguments in commands:
+        followup = scene.skillrun(*arguments)
+        assert followup.code in codes, (arguments, followup.out + followup.err)
         assert "Traceback" not in followup.out + followup.err
 
 

@@ -61,9 +61,9 @@ def desk(project: Call) -> Path:
 
 def suggested_answer(done: Done) -> tuple[str, list[str], str, list[str]]:
     """What a waiting run suggests: an answer, the alternatives, the answers file, and the command."""
-    found = re.search(r"put `(.+?)` \(or: (.+?)\) into (\S+) and run `skillrun (.+?)`", done.out.splitlines()[-1])
-    assert found is not None, done.out
-    answer, others, file, command = found.groups()
+    match = re.search(r"put `(.+?)` \(or: (.+?)\) into (\S+) and run `skillrun (.+?)`", done.out.splitlines()[-1])
+    assert match is not None, done.out
+    answer, others, file, command = match.groups()
     return answer, others.split(", "), file, shlex.split(command)
 
 
@@ -101,7 +101,7 @@ def test_stopping_at_a_breaker_fails_the_run_and_resume_asks_again(desk: Path, s
     assert len(sent(desk / "runs" / "desk")) == 1, "the breaker of the phase does not retry it"
     done = skillrun("resume", "desk", "--script", "busy.yaml")
     assert (done.code, len(sent(desk / "runs" / "desk"))) == (75, 2), (
-        "the model is called again and the user is asked again"
+        "the model is called again and the question is repeated"
     )
     assert skillrun("resume", "desk", "--script", "busy.yaml", "--answers", "answers.yaml").code == 1
     assert skillrun("resume", "desk").code == 0
@@ -243,8 +243,8 @@ def test_warnings_and_questions_of_an_inline_workflow_are_recorded_in_the_callin
     done = skillrun("outer", "--script", "busy.yaml")
     assert done.code == 75
     assert done.out.count("skillrun resume outer --script busy.yaml --answers") == 1
-    waits = summary(folder / "runs" / "outer", "whole")
-    assert waits["quality_warnings"][0] == "part/one: note: continued without clerk@fast: busy"
+    waiting = summary(folder / "runs" / "outer", "whole")
+    assert waiting["quality_warnings"][0] == "part/one: note: continued without clerk@fast: busy"
     (folder / "answers.yaml").write_text("where: here\n")
     done = skillrun("resume", "outer", "--script", "busy.yaml", "--answers", "answers.yaml")
     assert done.code == 0
@@ -316,10 +316,10 @@ def test_a_lost_conversation_and_a_replaced_value_are_reported_immediately(proje
     folder = write(project(), files)
     done = skillrun("long", "--model", "openai:small", "--script", "script.yaml")
     assert done.code == 0, done.out + done.err
-    lost = "clerk lost its conversation: it no longer fits the window of openai:small"
-    assert f"one: warning: {lost}" in done.out
-    assert lost in summary(folder / "runs" / "long", "one")["quality_warnings"]
-    assert f"  one: warning: {lost}" in skillrun("show", "long").out
+    warning = "clerk lost its conversation: it no longer fits the window of openai:small"
+    assert f"one: warning: {warning}" in done.out
+    assert warning in summary(folder / "runs" / "long", "one")["quality_warnings"]
+    assert f"  one: warning: {warning}" in skillrun("show", "long").out
     assert re.search(r"one: warning: `tone` is .*; `plain` is used", done.out), done.out
 
 

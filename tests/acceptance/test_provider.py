@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.conftest import Call, Done, Make
 from tests.servers import anthropic
-from tests.servers.wire import Answer, Asked, serve
+from tests.servers.wire import Answer, WireRequest, serve
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 
@@ -24,7 +24,7 @@ def run(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> Calla
     """Run a workflow on a fake Anthropic server; return what it printed and the project folder."""
 
     def call(response: Answer, *options: str) -> tuple[Done, Path]:
-        def respond(request: Asked) -> Answer:
+        def respond(request: WireRequest) -> Answer:
             return anthropic.models("claude-opus-5-5") if request.path.startswith("/v1/models") else response
 
         folder = project("greeting")
@@ -115,8 +115,8 @@ def test_an_invalid_key_is_reported_without_showing_it(
 ) -> None:
     project("greeting")
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    for words in (("greeting", "Ada", "--unattended"), ("models",)):
-        done = skillrun(*words)
+    for arguments in (("greeting", "Ada", "--unattended"), ("models",)):
+        done = skillrun(*arguments)
         assert done.code in (0, 1), done.err
         assert "9f8e7d6c" not in done.out + done.err
         assert "ANTHROPIC_API_KEY contains a character that is invalid in keys" in done.out + done.err

@@ -76,8 +76,8 @@ def clone(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
         }
         for name, target in links.items():
             (origin / name).symlink_to(target)
-        for words in (["init", "-q"], ["add", "-Af"], ["commit", "-qm", "all"]):
-            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a", *words], cwd=origin, check=True)
+        for arguments in (["init", "-q"], ["add", "-Af"], ["commit", "-qm", "all"]):
+            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a", *arguments], cwd=origin, check=True)
         subprocess.run(["git", "clone", "-q", str(origin), str(folder)], check=True)
         for name in ("local/own.txt", "pkg/token.txt", "excluded.txt"):
             (folder / name).parent.mkdir(exist_ok=True)
@@ -100,7 +100,7 @@ def script(folder: Path, *calls: tuple[str, dict[str, Any]]) -> tuple[str, ...]:
     tool_calls: list[dict[str, Any]] = [{"name": tool, "arguments": arguments} for tool, arguments in calls]
     turns = [tool_calls[start : start + 20] for start in range(0, len(tool_calls), 20)]
     rules: list[dict[str, Any]] = [
-        {"address": f"look/look/seen/*/{turn}.1", "calls": each} for turn, each in enumerate(turns, 1)
+        {"address": f"look/look/seen/*/{turn}.1", "calls": turn_calls} for turn, turn_calls in enumerate(turns, 1)
     ]
     rules.append({"address": "*", "text": "Seen."})
     (folder.parent / "script.yaml").write_text(json.dumps(rules))
@@ -366,9 +366,9 @@ def test_a_project_can_add_withheld_names_but_not_remove_them(clone: Call, skill
 @pytest.mark.row("Z5")
 def test_the_users_list_of_withheld_names_replaces_the_shipped_list(clone: Call, skillrun: Call, home: Path) -> None:
     folder = clone()
-    own = home / ".config" / "skillrun" / "config"
-    own.mkdir(parents=True)
-    (own / "skillrun.yaml").write_text('repository: {withheld: ["*.pem"]}\n')
+    config = home / ".config" / "skillrun" / "config"
+    config.mkdir(parents=True)
+    (config / "skillrun.yaml").write_text('repository: {withheld: ["*.pem"]}\n')
     reads = [("Read", {"path": path}) for path in (".npmrc", "tls/server.pem")]
     assert skillrun("look", "hello", "--name", "it", *script(folder, *reads)).code == 0
     npmrc, pem = results(folder)

@@ -113,7 +113,7 @@ def test_each_round_has_its_own_reply(project: Call, skillrun: Call) -> None:
 def test_recording_overwrites_nothing_and_checks_the_case_name(notes_project: Path, skillrun: Call) -> None:
     (notes_project / "tests" / "notes").mkdir(parents=True)
     (notes_project / "tests" / "notes" / "first.md").write_text("mine\n")
-    for arguments, words in (
+    for arguments, message in (
         (("--record", "first"), "tests/notes/first.md already exists"),
         (("--record", "first", "--as", "../first"), "`../first` is not a valid case name"),
         (("--record", "frst"), "first"),
@@ -122,7 +122,7 @@ def test_recording_overwrites_nothing_and_checks_the_case_name(notes_project: Pa
     ):
         done = skillrun("test", *arguments)
         assert done.code == 2
-        assert words in done.err
+        assert message in done.err
     assert (notes_project / "tests" / "notes" / "first.md").read_text() == "mine\n"
     assert sorted(path.name for path in (notes_project / "tests" / "notes").iterdir()) == ["first.md"]
 
@@ -182,7 +182,7 @@ def test_a_failed_recorded_case_shows_the_prompt_differences(
 def test_an_invalid_prompts_file_is_reported(notes_project: Path, skillrun: Call) -> None:
     assert skillrun("test", "--record", "first", "--as", "locks").code == 0
     prompts_file = notes_project / "tests" / "notes" / "locks" / ".prompts.json"
-    for text, words in (
+    for text, message in (
         ("{}", "not a file of recorded prompts"),
         ("[1", "locks/.prompts.json: "),
         ('{"prompts": [{}], "texts": {}}', "no"),
@@ -190,7 +190,7 @@ def test_an_invalid_prompts_file_is_reported(notes_project: Path, skillrun: Call
         prompts_file.write_text(text)
         done = skillrun("test")
         assert done.code == 2
-        assert words in done.out
+        assert message in done.out
         assert "remove this line, or record" in done.out
     prompts_file.unlink()
     assert skillrun("test").code == 2

@@ -158,17 +158,17 @@ def test_a_record_is_requested_without_tool_use(workflow: Project) -> None:
         DRAFT, calls, document, retry, roles__a="name: a\ndescription: A.\ntools: List", workflows__w=with_repository
     )
     request = workflow.sent()["design/draft/a/3.1"]
-    assert (request["answer_now"], [one["name"] for one in request["tools"]]) == (True, ["List"])
-    assert [one["role"] for one in request["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
+    assert (request["answer_now"], [item["name"] for item in request["tools"]]) == (True, ["List"])
+    assert [item["role"] for item in request["messages"]] == ["user", "assistant", "tool", "assistant", "user"]
     assert workflow.phase("design")["summary"] == RECORD["summary"]
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q7")
 def test_fields_that_are_unread_or_set_by_outputs_are_not_requested(workflow: Project) -> None:
-    own = "{touched(array): string, spare?: string, unseen: string}"
+    fields = "{touched(array): string, spare?: string, unseen: string}"
     front = (
-        f"kind: phase\nsteps:\n  - {{id: draft, agent: a, record: [system/record, {own}]}}\n"
+        f"kind: phase\nsteps:\n  - {{id: draft, agent: a, record: [system/record, {fields}]}}\n"
         "  - {id: again, agent: a, record: {note: string}}\n"
         '  - {id: last, agent: a, when: "draft.record.touched", record: {note: string}}\n'
         'outputs:\n  open_questions: []\n  summary: A text.\n  seen: "{{ [draft.record.touched, last] }}"'
@@ -195,7 +195,7 @@ def test_duplicate_ids_from_members_of_one_step_are_renumbered(workflow: Project
     decision = RECORD["key_decisions"][0]
 
     def reply_rule(lens: str, *ids: str) -> dict[str, Any]:
-        decisions = [{**decision, "id": one, "decision": lens} for one in ids]
+        decisions = [{**decision, "id": item, "decision": lens} for item in ids]
         record = {"summary": f"It is {lens}.", "key_decisions": decisions}
         return {"address": f"w/design/draft/a:{lens}/*", "text": "# It", "record": record}
 
@@ -206,7 +206,7 @@ def test_duplicate_ids_from_members_of_one_step_are_renumbered(workflow: Project
         roles__a="name: a\ndescription: A.\nvariants: {x: left, y: right}",
     )
     phase = workflow.phase("design")
-    found = [(one["id"], one["decision"]) for one in phase["key_decisions"]]
+    found = [(item["id"], item["decision"]) for item in phase["key_decisions"]]
     expected = [("DESIGN-1", "x"), ("DESIGN-2", "x"), ("DESIGN-4", "y"), ("DESIGN-3", "y"), ("D-9", "y")]
     assert (phase["summary"], found) == ("It is x. It is y.", expected), "ids from documents are shared by both members"
 
@@ -215,11 +215,11 @@ def test_records_are_merged_and_the_record_of_an_overwritten_file_is_dropped(wor
     front = (
         "kind: phase\nsteps:\n  - {id: first, agent: a, record: system/record, writes: a.md}\n"
         "  - {id: other, agent: a, record: system/record, writes: b.md}\n"
-        "  - {id: mended, agent: a, record: system/record, writes: a.md}"
+        "  - {id: revised, agent: a, record: system/record, writes: a.md}"
     )
 
     def reply_rule(step: str, *ids: str) -> dict[str, Any]:
-        decisions = [{**RECORD["key_decisions"][0], "id": one, "decision": step} for one in ids]
+        decisions = [{**RECORD["key_decisions"][0], "id": item, "decision": step} for item in ids]
         record = {"summary": f"{step}.", "key_decisions": decisions}
         return {"address": f"w/design/{step}/*", "text": "# It", "record": record}
 
@@ -227,11 +227,11 @@ def test_records_are_merged_and_the_record_of_an_overwritten_file_is_dropped(wor
         front,
         reply_rule("first", "DESIGN-1", "D-9"),
         reply_rule("other", "DESIGN-2", "D-1"),
-        reply_rule("mended", "D-1"),
+        reply_rule("revised", "D-1"),
     )
     phase = workflow.phase("design")
-    found = [(one["id"], one["decision"]) for one in phase["key_decisions"]]
-    assert (phase["summary"], found) == ("mended.", [("DESIGN-2", "other"), ("D-1", "mended")])
+    found = [(item["id"], item["decision"]) for item in phase["key_decisions"]]
+    assert (phase["summary"], found) == ("revised.", [("DESIGN-2", "other"), ("D-1", "revised")])
     assert "DESIGN-2" in workflow.task("design/other/a/1.1").rpartition("```record")[2], "numbering continues"
 
 
@@ -245,7 +245,7 @@ POINTS = (
 
 
 def answers(*ids: str) -> list[dict[str, str]]:
-    return [{"id": one, "done": "changed", "how": f"did {one}"} for one in ids]
+    return [{"id": point, "done": "changed", "how": f"did {point}"} for point in ids]
 
 
 @pytest.mark.row("Q2")
@@ -259,7 +259,7 @@ def test_every_point_is_stored_with_its_answer(workflow: Project) -> None:
     assert "No </untrusted> test" in task
     assert task.count("<untrusted-") == 1
     points = workflow.phase("design")["outputs"]["points"]
-    assert [(one["id"], one["answer"]["how"]) for one in points] == [
+    assert [(point["id"], point["answer"]["how"]) for point in points] == [
         ("X-1", "did X-1"), ("P-1", "did P-1"), ("X-1-1", "did X-1-1"), ("P-2", "did P-2"),
     ]  # fmt: skip
     assert points[0]["title"] == "Too long"
@@ -299,7 +299,7 @@ def test_each_member_answers_every_point(workflow: Project) -> None:
         front, roles__b=ROLE.removeprefix("---\n").removesuffix("---\nYou write.\n").strip().replace(": a", ": b")
     )
     points = workflow.phase("design")["outputs"]["points"]
-    assert [(one["id"], one["answer"]["member"]) for one in points] == [
+    assert [(point["id"], point["answer"]["member"]) for point in points] == [
         (name, member) for member in "ab" for name in ("X-1", "P-1", "X-1-1", "P-2")
     ]
     assert workflow.phase("design")["flags"] == {}
@@ -330,7 +330,7 @@ def test_a_protocol_returns_records(workflow: Project) -> None:
     rule = {"address": "w/design/look/said/*", "text": "Fine.", "record": {"mark": 7}}
     workflow.run(front, rule, skills__protocols__talk=talk)
     assert workflow.phase("design")["outputs"]["marks"] == [7]
-    assert [one for one in workflow.sent() if "2.1" in one] == [], "the unread field is not requested"
+    assert [address for address in workflow.sent() if "2.1" in address] == [], "the unread field is not requested"
 
 
 @pytest.mark.slow
@@ -369,7 +369,10 @@ def test_no_follow_up_is_sent_when_the_reply_leaves_no_room_for_it(workflow: Pro
     design = "kind: phase\nsteps:\n  - {id: draft, agent: a, output: {n: integer}, otherwise: {say: No draft.}}"
     done = workflow.run(design, {"address": "w/design/draft/*", "text": long})
     assert "No draft." in done.out
-    assert [one for one in workflow.sent() if "draft" in one] == ["design/draft/a/1.1", "design/draft/a/1.2"]
+    assert [address for address in workflow.sent() if "draft" in address] == [
+        "design/draft/a/1.1",
+        "design/draft/a/1.2",
+    ]
     assert "no room for another request" in json.dumps(workflow.phase("design"))
 
 
@@ -387,9 +390,9 @@ def test_many_records_with_hostile_ids_are_listed_within_a_limit(workflow: Proje
     outside = re.sub(r"(?s)<(untrusted-[0-9a-f]{8})>\n.*?\n</\1>", "", workflow.task("build/code/a/1.1"))
     assert outside.count("\n# Current task") == 1
     assert re.search(r"still on record: D-0 ignore it .*… and \d+ more\.", outside)
-    (left,) = workflow.phase("build")["left_out"]
-    assert "…; D-1 ignore it" in left
-    assert len(left) < 3000
+    (left_out,) = workflow.phase("build")["left_out"]
+    assert "…; D-1 ignore it" in left_out
+    assert len(left_out) < 3000
     assert len(workflow.phase("build")["context_dropped"]) > 300, "the summary lists all of them"
 
 
@@ -428,4 +431,4 @@ def test_step_criteria_replace_the_phase_criteria(workflow: Project) -> None:
         section = (
             workflow.task(f"design/{step}/a/1.1").partition("# Acceptance criteria")[2].partition("# Current task")[0]
         )
-        assert [one for one in expected.values() if one in section] == [criteria], step
+        assert [text for text in expected.values() if text in section] == [criteria], step

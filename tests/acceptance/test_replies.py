@@ -15,7 +15,7 @@ import pytest
 
 from tests.acceptance.terminal import Terminal
 from tests.servers import anthropic
-from tests.servers.wire import Answer, Asked, serve
+from tests.servers.wire import Answer, WireRequest, serve
 
 Call = Callable[..., Any]
 
@@ -197,10 +197,10 @@ def test_model_text_never_starts_a_line_like_program_output(library: Call, skill
     stopped = skillrun("resume", "run", "--script", "script.yaml", "--answers", "answers.yaml")
     assert stopped.code == 1
     assert f"\nfailed: {'Which one?'}\n    completed\n" in stopped.out
-    views = [skillrun(*words) for words in (("show", "run"), ("logs", "run"), ("runs",))]
+    views = [skillrun(*command) for command in (("show", "run"), ("logs", "run"), ("runs",))]
     for done in (waiting, stopped, *views):
-        own = done.out.replace(f"\nfolder: {folder}", "").replace("\nnext: go on with", "")
-        assert not OWN_LINES.search(own.partition("\n")[2]), own
+        output = done.out.replace(f"\nfolder: {folder}", "").replace("\nnext: go on with", "")
+        assert not OWN_LINES.search(output.partition("\n")[2]), output
         assert not CONTROL_CHARACTERS.search(done.out)
     state = (folder / "runs" / "run" / "state.md").read_text(encoding="utf-8")
     log = state.partition("\n---\n")[2].strip().splitlines()[2:]
@@ -242,14 +242,14 @@ def test_no_file_of_a_run_contains_terminal_control_characters(library: Call, sk
 def test_a_lone_surrogate_in_a_reply_is_replaced_and_the_run_completes(
     library: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def respond(request: Asked) -> Answer:
+    def respond(request: WireRequest) -> Answer:
         if request.path.startswith("/v1/models"):
             return anthropic.models("claude-opus-5-5", "claude-haiku-5-5")
         schema = request.body.get("output_config", {}).get("format", {}).get("schema", {})
-        words = "a smile \ud83d"
+        text = "a smile \ud83d"
         if "summary" in schema.get("properties", {}):
-            words = json.dumps({"summary": "cut \ud83d", **NOTHING})
-        return anthropic.stream(words) if request.body.get("stream") else anthropic.message(anthropic.text(words))
+            text = json.dumps({"summary": "cut \ud83d", **NOTHING})
+        return anthropic.stream(text) if request.body.get("stream") else anthropic.message(anthropic.text(text))
 
     reader = "---\nkind: phase\nsteps:\n  - {say: \"{{ phases.put.summary.summary | default('none') }}\"}\n---\n"
     workflow = ASKS["workflows/asks.md"].replace("{put: }", "{put: , tell: }")

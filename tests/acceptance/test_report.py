@@ -1,4 +1,4 @@
-"""`skillrun report`: what the file has, in which order, where it is written, what it says of a run that is not over."""
+"""`skillrun report`: its content and order, where it is written, and reports of unfinished runs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ pytestmark = pytest.mark.row("A6")
 
 
 class Page(HTMLParser):
-    """A report taken apart: its sections in their order, the places in it, and its text."""
+    """A parsed report: its sections in order, its anchors and its text."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.source = path.read_text(encoding="utf-8")
-        self.places: list[str] = []
+        self.anchors: list[str] = []
         self.sections: list[str] = []
         self.links: list[str] = []
         self.tags: set[str] = set()
@@ -40,21 +40,21 @@ class Page(HTMLParser):
         self.feed(self.source)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.tags.add(tag)
-        if given.get("id"):
-            self.places.append(str(given["id"]))
-            self.sections += [str(given["id"])] if tag == "section" else []
-        if given.get("href"):
-            self.links.append(str(given["href"]))
+        if attributes.get("id"):
+            self.anchors.append(str(attributes["id"]))
+            self.sections += [str(attributes["id"])] if tag == "section" else []
+        if attributes.get("href"):
+            self.links.append(str(attributes["href"]))
         if re.fullmatch("h[1-6]", tag):
             self.headings.append(int(tag[1]))
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
-    def says(self, words: str) -> bool:
-        return " ".join(words.split()) in " ".join(self.text.split())
+    def contains(self, text: str) -> bool:
+        return " ".join(text.split()) in " ".join(self.text.split())
 
 
 def page_of(skillrun: Call, run: str, *more: str) -> Page:
@@ -64,7 +64,7 @@ def page_of(skillrun: Call, run: str, *more: str) -> Page:
 
 
 @pytest.fixture
-def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "finished"
     shutil.copytree(FINISHED, folder)
     monkeypatch.chdir(folder)
@@ -72,7 +72,7 @@ def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def visited(project: Call, skillrun: Call) -> Path:
+def visit_project(project: Call, skillrun: Call) -> Path:
     """A completed run of `visit`, in its second round."""
     folder: Path = project("visit")
     (folder / "answers.yaml").write_text("where: the lake\n")
@@ -80,7 +80,7 @@ def visited(project: Call, skillrun: Call) -> Path:
     return folder
 
 
-def written(project: Call, files: dict[str, str]) -> Path:
+def write_files(project: Call, files: dict[str, str]) -> Path:
     folder: Path = project()
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -88,8 +88,8 @@ def written(project: Call, files: dict[str, str]) -> Path:
     return folder
 
 
-def small(steps: str, prompts: str, workflow: str = "") -> dict[str, str]:
-    """A workflow `w` of one phase."""
+def small_workflow(steps: str, prompts: str, workflow: str = "") -> dict[str, str]:
+    """A one-phase workflow `w`."""
     return {
         "workflows/w.md": f"---\nname: w\ninputs: {{request: string, repo?: path}}\n{workflow}phases:\n  one:\n---\n",
         "skills/w/one.md": f"---\nkind: phase\nsteps:\n{steps}---\n{prompts}",
@@ -98,43 +98,43 @@ def small(steps: str, prompts: str, workflow: str = "") -> dict[str, str]:
     }
 
 
-# what it has
+# content
 
 
 @pytest.mark.slow
-def test_the_report_of_a_plan_begins_with_the_plan_and_has_all_the_rest(finished: Path, skillrun: Call) -> None:
+def test_the_report_of_a_plan_starts_with_the_plan_and_has_all_sections(example: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     sections = ["result", "documents", "questions", "timeline", "cost", "scores", "phases", "about", "texts"]
     assert page.sections[: len(sections) - 3] == sections[:-3]
-    assert [place for place in page.sections if place in sections] == sections
+    assert [section for section in page.sections if section in sections] == sections
     first = page.source[page.source.index('id="result"') :]
     assert re.search(r"<h2[^>]*>plan\.md</h2>", first)
     assert first.index("The notes are a table outside") < first.index("spec.md")
-    assert page.says("default used without asking")
-    assert page.says("mean 17.33")
-    assert page.says("34")
-    assert page.says("420,152")
+    assert page.contains("default used without asking")
+    assert page.contains("mean 17.33")
+    assert page.contains("34")
+    assert page.contains("420,152")
 
 
 @pytest.mark.slow
-def test_every_link_inside_leads_to_a_place_that_is_there_once(finished: Path, skillrun: Call) -> None:
+def test_every_internal_link_has_a_unique_target(example: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
-    inside = {link.removeprefix("#") for link in page.links if link.startswith("#")}
-    assert inside <= set(page.places)
-    assert len(set(page.places)) == len(page.places)
-    assert len(inside) > 50
+    internal = {link.removeprefix("#") for link in page.links if link.startswith("#")}
+    assert internal <= set(page.anchors)
+    assert len(set(page.anchors)) == len(page.anchors)
+    assert len(internal) > 50
 
 
 @pytest.mark.slow
-def test_headings_skip_no_level(finished: Path, skillrun: Call) -> None:
+def test_headings_skip_no_level(example: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     assert page.headings[0] == 1
     assert page.headings.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    assert all(following <= level + 1 for level, following in zip(page.headings, page.headings[1:], strict=False))
 
 
 @pytest.mark.slow
-def test_it_runs_nothing_loads_nothing_and_says_so_in_a_policy(finished: Path, skillrun: Call) -> None:
+def test_the_report_loads_nothing_and_has_a_content_security_policy(example: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     assert not {"script", "img", "iframe", "link", "object", "embed", "form", "base"} & page.tags
     assert " style=" not in page.source
@@ -148,7 +148,7 @@ def test_it_runs_nothing_loads_nothing_and_says_so_in_a_policy(finished: Path, s
 
 
 @pytest.mark.slow
-def test_what_was_sent_several_times_stands_once(finished: Path, skillrun: Call) -> None:
+def test_repeated_prompt_text_appears_once(example: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     assert page.source.count("You are one of several people who plan a change") == 1
     assert page.source.count("# The code that the research names") == 1
@@ -156,23 +156,23 @@ def test_what_was_sent_several_times_stands_once(finished: Path, skillrun: Call)
 
 
 @pytest.mark.slow
-def test_a_panel_is_a_conversation_with_its_prompts_by_parts(finished: Path, skillrun: Call) -> None:
+def test_a_panel_is_shown_as_a_conversation_with_prompt_parts(example: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "reminders")
     start = page.source.index('aria-label="architecture: proposals"')
     panel = page.source[start : page.source.index("</section>", start)]
     order = ["software-architect:minimal", "software-architect:clean", "software-architect:pragmatic", "chair"]
-    places = [panel.index(f'<span class="who">{member}</span>') for member in order]
-    assert places == sorted(places)
-    assert panel.index("synthesis") > places[2]
+    positions = [panel.index(f'<span class="who">{member}</span>') for member in order]
+    assert positions == sorted(positions)
+    assert panel.index("synthesis") > positions[2]
     for part in ("preamble", "request", "The code", "task", "role"):
         assert re.search(rf">{part}[ <]", panel)
 
 
 @pytest.mark.slow
-def test_rounds_are_told_apart_and_compared(visited: Path, skillrun: Call) -> None:
+def test_rounds_are_labelled_and_compared(visit_project: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "visit")
-    assert page.says("plan, round 2")
-    assert page.says("went back")
+    assert page.contains("plan, round 2")
+    assert page.contains("went back")
     assert "rounds" in page.sections
     (name,) = re.findall(r'<span class="name">([^<]+)</span> <span class="aside">round 1 to now', page.source)
     assert name == "visit.md"
@@ -180,13 +180,13 @@ def test_rounds_are_told_apart_and_compared(visited: Path, skillrun: Call) -> No
 
 
 @pytest.mark.slow
-def test_documents_that_are_outputs_of_the_workflow_come_first_in_their_order(project: Call, skillrun: Call) -> None:
+def test_output_documents_come_first_in_the_order_of_the_outputs(project: Call, skillrun: Call) -> None:
     steps = "".join(f"  - {{id: {name}, agent: a, writes: {name}.md}}\n" for name in ("one", "two", "three"))
     prompts = "## one\nOne.\n\n## two\nTwo.\n\n## three\nThree.\n"
     outputs = "outputs:\n" + "".join(
         f"  {name}: \"{{{{ phases.one.artifacts['{name}.md'] }}}}\"\n" for name in ("two", "one")
     )
-    written(project, small(steps, prompts, outputs))
+    write_files(project, small_workflow(steps, prompts, outputs))
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 0
     done = skillrun("report", "it", "--json").json
     assert done["deliverable"] == "two.md"
@@ -197,13 +197,13 @@ def test_documents_that_are_outputs_of_the_workflow_come_first_in_their_order(pr
 
 
 @pytest.mark.slow
-def test_without_such_an_output_it_begins_with_what_was_written_last(visited: Path, skillrun: Call) -> None:
+def test_without_outputs_the_report_starts_with_the_last_artifact(visit_project: Path, skillrun: Call) -> None:
     page = page_of(skillrun, "visit")
     assert page.sections[0] == "result"
-    assert page.says("The last artifact of the run.")
+    assert page.contains("The last artifact of the run.")
 
 
-# what it is safe from
+# untrusted text
 
 
 HOSTILE: Final = """# <script>alert(1)</script>
@@ -221,12 +221,12 @@ HOSTILE: Final = """# <script>alert(1)</script>
 
 
 @pytest.mark.slow
-def test_what_a_model_writes_stays_text(project: Call, skillrun: Call) -> None:
+def test_model_output_is_escaped(project: Call, skillrun: Call) -> None:
     steps = (
         "  - {id: draft, agent: a, writes: w.md}\n  - {id: seen, agent: b, output: {note: string}}\n"
         "  - {ask: '{{ seen.data.note }}', id: sure, default: yes}\n"
     )
-    folder = written(project, small(steps, "## draft\nWrite.\n\n## seen\nSay.\n"))
+    folder = write_files(project, small_workflow(steps, "## draft\nWrite.\n\n## seen\nSay.\n"))
     calls = [{"id": "1", "name": "<b>Read", "arguments": {"<i>": "</code><script>alert(3)</script>"}}]
     rules = [
         {"address": "*/draft/*/1.1", "calls": calls},
@@ -239,20 +239,23 @@ def test_what_a_model_writes_stays_text(project: Call, skillrun: Call) -> None:
     page = page_of(skillrun, "it")
     assert not {"script", "img", "i"} & page.tags
     assert page.source.count("<style>") == 1
-    outside = {link for link in page.links if not link.startswith("#")}
-    assert outside == {"https://example.org/a?b=c", "mailto:ada@example.org"}
+    external = {link for link in page.links if not link.startswith("#")}
+    assert external == {"https://example.org/a?b=c", "mailto:ada@example.org"}
     assert 'rel="noopener noreferrer"' in page.source
     assert not re.search(r"<[^>]*\son\w+\s*=", page.source)
     assert "\u202e" not in page.source
-    assert page.says("<img src=x onerror=alert(1)>")
-    assert page.says("{{ 7 * 7 }}")
-    assert page.says("[image: three https://evil.example/a.png]")
+    assert page.contains("<img src=x onerror=alert(1)>")
+    assert page.contains("{{ 7 * 7 }}")
+    assert page.contains("[image: three https://evil.example/a.png]")
 
 
 @pytest.mark.slow
-def test_what_was_withheld_stays_withheld(project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = written(
-        project, small("  - {id: draft, agent: a}\n", "## draft\nWrite.\n", 'repository: "{{ inputs.repo }}"\n')
+def test_withheld_files_do_not_appear_in_the_report(
+    project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_files(
+        project,
+        small_workflow("  - {id: draft, agent: a}\n", "## draft\nWrite.\n", 'repository: "{{ inputs.repo }}"\n'),
     )
     (folder / "code").mkdir()
     (folder / "code" / ".env").write_text("TOKEN=very-secret-thing\n")
@@ -262,20 +265,20 @@ def test_what_was_withheld_stays_withheld(project: Call, skillrun: Call, monkeyp
     )
     assert skillrun("w", "Do", "--repo", "code", "--script", "script.yaml", "--name", "it", *SCRIPTED).code == 0
     page = page_of(skillrun, "it")
-    assert page.says("withheld")
+    assert page.contains("withheld")
     assert "very-secret-thing" not in page.source
 
 
-# how large it is
+# size
 
 
 @pytest.mark.slow
-def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larger_is_cut_and_says_so(
+def test_a_report_of_48_long_calls_stays_under_2_mb_and_says_what_is_truncated(
     project: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = "".join(f"  - {{id: s{number}, agent: a}}\n" for number in range(24))
     prompts = "".join(f"## s{number}\nSay.\n\n" for number in range(24))
-    folder = written(project, small(steps, prompts, 'repository: "{{ inputs.repo }}"\n'))
+    folder = write_files(project, small_workflow(steps, prompts, 'repository: "{{ inputs.repo }}"\n'))
     (folder / "code").mkdir()
     rules: list[dict[str, Any]] = []
     for number in range(24):
@@ -294,18 +297,20 @@ def test_a_run_of_48_calls_that_read_much_is_at_most_2_mb_and_what_would_be_larg
     done = skillrun("report", "it", "--json").json
     assert done["bytes"] <= 500_000
     page = Page(Path(done["path"]))
-    assert page.says("To limit its size, prompts and tool results are cut to")
+    assert page.contains("To limit its size, prompts and tool results are cut to")
     assert re.search(r"… [\d,]+ more characters", page.source)
 
 
-# where it is written
+# output file
 
 
 @pytest.mark.slow
-def test_it_is_written_into_the_folder_of_the_run_for_its_owner_alone(visited: Path, skillrun: Call) -> None:
+def test_the_report_is_written_to_the_run_folder_and_only_its_owner_can_read_it(
+    visit_project: Path, skillrun: Call
+) -> None:
     done = skillrun("report", "visit")
     assert done.code == 0
-    path = visited / "runs" / "visit" / "report.html"
+    path = visit_project / "runs" / "visit" / "report.html"
     assert f"wrote {path}: 4 calls, " in done.out
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert f"replaced {path}" in skillrun("report", "visit").out
@@ -321,21 +326,21 @@ def test_the_report_of_a_shared_run_can_be_read_by_others(project: Call, skillru
 
 
 @pytest.mark.slow
-def test_what_is_no_report_is_left_alone(visited: Path, skillrun: Call) -> None:
-    mine = visited / "mine.html"
+def test_a_file_that_is_not_a_report_is_not_overwritten(visit_project: Path, skillrun: Call) -> None:
+    mine = visit_project / "mine.html"
     mine.write_text("<p>mine</p>")
     done = skillrun("report", "visit", "--output", "mine.html")
     assert done.code == 2
     assert "mine.html exists and is not a report" in done.err
     assert mine.read_text() == "<p>mine</p>"
-    link = visited / "link.html"
+    link = visit_project / "link.html"
     assert skillrun("report", "visit", "--output", "other.html").code == 0
-    link.symlink_to(visited / "other.html")
+    link.symlink_to(visit_project / "other.html")
     assert skillrun("report", "visit", "--output", "link.html").code == 2
     assert link.is_symlink()
 
 
-def test_a_folder_that_is_not_there_and_a_run_that_is_not_there_are_told(visited: Path, skillrun: Call) -> None:
+def test_a_missing_folder_or_run_is_an_error(visit_project: Path, skillrun: Call) -> None:
     done = skillrun("report", "visit", "--output", "no/where.html")
     assert (done.code, " does not exist" in done.err) == (2, True)
     done = skillrun("report", "visitt")
@@ -343,26 +348,28 @@ def test_a_folder_that_is_not_there_and_a_run_that_is_not_there_are_told(visited
 
 
 @pytest.mark.slow
-def test_it_is_opened_where_that_is_wanted(visited: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_opens_in_a_browser_only_with_open(
+    visit_project: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
-    ends = iter([0, 1])
+    exit_codes = iter([0, 1])
 
     def launch(url: str) -> int:
         opened.append(url)
-        return next(ends)
+        return next(exit_codes)
 
     monkeypatch.setattr("click.launch", launch)
     assert skillrun("report", "visit").code == 0
     assert opened == []
     done = skillrun("report", "visit", "--open")
-    assert (done.code, opened, done.err) == (0, [str(visited / "runs" / "visit" / "report.html")], "")
+    assert (done.code, opened, done.err) == (0, [str(visit_project / "runs" / "visit" / "report.html")], "")
     done = skillrun("report", "visit", "--open")
     assert (done.code, "could not start a browser; open " in done.err) == (0, True)
 
 
 @pytest.mark.slow
-def test_making_one_changes_nothing_of_the_run(visited: Path, skillrun: Call) -> None:
-    run = visited / "runs" / "visit"
+def test_a_report_does_not_change_the_run(visit_project: Path, skillrun: Call) -> None:
+    run = visit_project / "runs" / "visit"
 
     def files() -> dict[str, bytes]:
         paths = (path for path in run.rglob("*") if path.is_file())
@@ -375,15 +382,15 @@ def test_making_one_changes_nothing_of_the_run(visited: Path, skillrun: Call) ->
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_does_not_read_its_own_report(project: Call, skillrun: Call) -> None:
+def test_patterns_of_a_resumed_run_do_not_match_its_report(project: Call, skillrun: Call) -> None:
     steps = (
         "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
         "  - {id: there, read: '*'}\n  - {id: named, read: report.html}\n"
     )
     outputs = "outputs: {there: '{{ there.files }}', named: '{{ named.files }}'}\n"
-    files = small(steps + "", "## draft\nWrite.\n")
+    files = small_workflow(steps + "", "## draft\nWrite.\n")
     files["skills/w/one.md"] = files["skills/w/one.md"].replace("---\n## draft", f"{outputs}---\n## draft")
-    folder = written(project, {**files, "answers.yaml": "sure: yes\n"})
+    folder = write_files(project, {**files, "answers.yaml": "sure: yes\n"})
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
     assert skillrun("report", "it").code == 0
     done = skillrun("resume", "it", "--answers", str(folder / "answers.yaml"), "--json")
@@ -392,50 +399,52 @@ def test_a_run_that_goes_on_does_not_read_its_own_report(project: Call, skillrun
     assert phase["outputs"] == {"there": ["w.md"], "named": ["report.html"]}
 
 
-# runs that are not over, or not whole
+# unfinished and damaged runs
 
 
 @pytest.mark.slow
-def test_a_run_that_waits_begins_with_what_is_asked(project: Call, skillrun: Call) -> None:
+def test_the_report_of_a_waiting_run_starts_with_its_questions(project: Call, skillrun: Call) -> None:
     steps = "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?, choices: [certainly, hardly]}\n"
-    written(project, small(steps, "## draft\nWrite.\n"))
+    write_files(project, small_workflow(steps, "## draft\nWrite.\n"))
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
     page = page_of(skillrun, "it")
     assert page.sections[:2] == ["questions", "result"]
-    assert page.says("This run is waiting for the user: 1 question, below.")
-    assert page.says("To continue: skillrun resume it")
-    assert page.says("Is it sure?")
+    assert page.contains("This run is waiting for the user: 1 question, below.")
+    assert page.contains("To continue: skillrun resume it")
+    assert page.contains("Is it sure?")
 
 
 @pytest.mark.slow
-def test_a_run_that_is_going_on_shows_what_there_is_and_says_so(project: Call, skillrun: Call) -> None:
+def test_the_report_of_a_run_in_progress_says_so(project: Call, skillrun: Call) -> None:
     steps = "  - {id: draft, agent: a, writes: w.md}\n  - {id: sure, ask: Is it sure?}\n"
-    written(project, small(steps, "## draft\nWrite.\n"))
+    write_files(project, small_workflow(steps, "## draft\nWrite.\n"))
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 75
     with LocalLease(ConfinedFolder(Path("runs/it"))).hold():
         done = skillrun("report", "it", "--json")
     assert done.code == 0
     assert done.json["is_held"]
     page = Page(Path(done.json["path"]))
-    assert page.says("This run is in progress. This report shows its state on")
-    assert page.says("running")
-    assert page.says("1 call")
+    assert page.contains("This run is in progress. This report shows its state on")
+    assert page.contains("running")
+    assert page.contains("1 call")
 
 
 @pytest.mark.slow
-def test_a_run_that_was_cut_off_says_so(visited: Path, skillrun: Call) -> None:
-    state = visited / "runs" / "visit" / "state.md"
+def test_the_report_of_an_interrupted_run_says_so(visit_project: Path, skillrun: Call) -> None:
+    state = visit_project / "runs" / "visit" / "state.md"
     state.write_text(re.sub(r"(?m)^status: .*$", "status: running", state.read_text()))
     page = page_of(skillrun, "visit")
-    assert page.says(
+    assert page.contains(
         "This run was interrupted. This report shows its state at that time. To continue: skillrun resume visit"
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "gone", "newer"])
-def test_a_run_whose_journal_cannot_be_read_is_told_by_its_files(damage: str, visited: Path, skillrun: Call) -> None:
-    journal = visited / "runs" / "visit" / ".run" / "journal.db"
+def test_a_run_with_an_unreadable_journal_is_reported_from_its_files(
+    damage: str, visit_project: Path, skillrun: Call
+) -> None:
+    journal = visit_project / "runs" / "visit" / ".run" / "journal.db"
     if damage == "gone":
         shutil.rmtree(journal.parent)
     elif damage == "cut":
@@ -454,31 +463,31 @@ def test_a_run_whose_journal_cannot_be_read_is_told_by_its_files(damage: str, vi
         assert "this skillrun reads version" in done.err
         assert "Upgrade skillrun" in done.err
     page = Page(Path(done.json["path"]))
-    assert page.says("its prompts and replies cannot be shown: ")
+    assert page.contains("its prompts and replies cannot be shown: ")
     assert page.sections[0] == "result"
 
 
-def test_a_run_of_a_newer_skillrun_is_refused_with_a_clear_word(visited: Path, skillrun: Call) -> None:
-    state = visited / "runs" / "visit" / "state.md"
+def test_a_run_of_a_newer_version_is_refused_with_a_clear_error(visit_project: Path, skillrun: Call) -> None:
+    state = visit_project / "runs" / "visit" / "state.md"
     state.write_text(state.read_text().replace("schema_version: 2", "schema_version: 3"))
     done = skillrun("report", "visit")
     assert done.code == 1
     assert "has schema version 3; this skillrun supports version 2" in done.err
     assert "use the skillrun version that wrote it" in done.err
-    assert not (visited / "runs" / "visit" / "report.html").exists()
+    assert not (visit_project / "runs" / "visit" / "report.html").exists()
 
 
 @pytest.mark.slow
-def test_a_run_that_failed_says_why(project: Call, skillrun: Call) -> None:
-    written(project, small("  - {stop: failed, reason: no <b>bread</b>}\n", ""))
+def test_the_report_of_a_failed_run_gives_the_reason(project: Call, skillrun: Call) -> None:
+    write_files(project, small_workflow("  - {stop: failed, reason: no <b>bread</b>}\n", ""))
     assert skillrun("w", "Do", "--name", "it", *SCRIPTED).code == 1
     page = page_of(skillrun, "it")
-    assert page.says("This run failed: no <b>bread</b>. To retry: skillrun resume it")
+    assert page.contains("This run failed: no <b>bread</b>. To retry: skillrun resume it")
     assert "result" not in page.sections
 
 
 @pytest.mark.slow
-def test_the_timeline_says_which_colour_is_whose(project: Call, skillrun: Call) -> None:
+def test_the_timeline_shows_the_colour_of_each_member(project: Call, skillrun: Call) -> None:
     project("greeting")
     assert skillrun("greeting", "Ada", *SCRIPTED, "--name", "ada").code == 0
     page = page_of(skillrun, "ada")

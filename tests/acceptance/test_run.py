@@ -1,4 +1,4 @@
-"""A run through the command line: its inputs, what is refused beforehand, how it ends, what is printed."""
+"""Runs from the command line: inputs, refusals before the start, outcomes and output."""
 
 import signal
 import time
@@ -22,12 +22,12 @@ def test_a_workflow_runs_with_its_inputs_as_argument_and_flags(project: Call, sk
         "greeting", "Ada", "--tone", "formal", "--loud", "--topics", "tea", "--topics", "the sea", *SCRIPTED
     )
     assert done.code == 0
-    told = skillrun("show", "ada", "--json").json
-    assert told["inputs"] == {"person": "Ada", "tone": "formal", "loud": True, "topics": ["tea", "the sea"]}
+    record = skillrun("show", "ada", "--json").json
+    assert record["inputs"] == {"person": "Ada", "tone": "formal", "loud": True, "topics": ["tea", "the sea"]}
     assert (folder / "runs" / "ada" / "envelope.md").read_text().startswith("To Ada:\n\n# ")
 
 
-def test_a_run_tells_its_models_what_happens_and_what_to_type_next(project: Call, skillrun: Call) -> None:
+def test_a_run_prints_its_models_progress_and_next_command(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     lines = skillrun("greeting", "Ada", *SCRIPTED).out.splitlines()
     assert lines[:4] == [
@@ -58,7 +58,7 @@ def test_a_run_tells_its_models_what_happens_and_what_to_type_next(project: Call
         (["Ada", "--name", "Not a slug"], "`Not a slug` is not a valid name"),
     ],
 )
-def test_wrong_arguments_are_refused_with_what_is_allowed(
+def test_invalid_arguments_are_refused_with_the_allowed_values(
     project: Call, skillrun: Call, arguments: list[str], message: str
 ) -> None:
     folder = project("greeting")
@@ -80,7 +80,7 @@ def test_every_problem_is_shown_and_nothing_is_started(project: Call, skillrun: 
     assert "skills/greeting/send.md:13:" in done.err
     assert done.err.endswith("Nothing was run and nothing was spent.\n")
     assert not (folder / "runs").exists()
-    assert {one["path"] for one in skillrun("greeting", "Ada", "--json").json["problems"]} == {
+    assert {problem["path"] for problem in skillrun("greeting", "Ada", "--json").json["problems"]} == {
         "skills/greeting/draft.md",
         "skills/greeting/send.md",
     }
@@ -89,20 +89,20 @@ def test_every_problem_is_shown_and_nothing_is_started(project: Call, skillrun: 
 def test_json_is_alone_on_standard_output(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("greeting", "Ada", "--json", *SCRIPTED)
-    told = done.json
-    assert {key: told[key] for key in ("run", "workflow", "status", "exit_code", "artifacts")} == {
+    record = done.json
+    assert {key: record[key] for key in ("run", "workflow", "status", "exit_code", "artifacts")} == {
         "run": "ada",
         "workflow": "greeting",
         "status": "completed",
         "exit_code": 0,
         "artifacts": ["greeting.md", "envelope.md"],
     }
-    assert told["usage"]["calls"] == 2
+    assert record["usage"]["calls"] == 2
     assert "draft: started" in done.err
 
 
 @pytest.mark.slow
-def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Call, skillrun: Call) -> None:
+def test_a_run_waits_for_an_answer_and_resumes_with_prepared_answers(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     done = skillrun("visit", *SCRIPTED)
     assert done.code == 75
@@ -115,7 +115,7 @@ def test_a_run_waits_for_a_person_and_goes_on_with_prepared_answers(project: Cal
     assert "Planned in 2 rounds." in (folder / "runs" / "visit" / "note.md").read_text()
 
 
-def test_a_prepared_answer_that_no_question_takes_is_said(project: Call, skillrun: Call) -> None:
+def test_an_unused_prepared_answer_is_reported(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     (folder / "answers.yaml").write_text("where: the lake\nwere: the lake\n")
     done = skillrun("visit", "--answers", "answers.yaml", *SCRIPTED)
@@ -125,7 +125,7 @@ def test_a_prepared_answer_that_no_question_takes_is_said(project: Call, skillru
 
 
 @pytest.mark.finding("FL9")
-def test_a_reply_of_a_script_that_no_call_takes_is_said(project: Call, skillrun: Call) -> None:
+def test_an_unused_script_reply_is_reported(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     (folder / "script.yaml").write_text(
         "- {address: 'greeting/draft/*', text: Hello.}\n- {address: '*/darft/*', text: So}\n"
@@ -136,7 +136,7 @@ def test_a_reply_of_a_script_that_no_call_takes_is_said(project: Call, skillrun:
 
 
 @pytest.mark.parametrize("arguments", [("--model", "gpt-99"), ("--out", "/proc/nothing", *SCRIPTED)])
-def test_what_cannot_work_is_a_plain_error_and_leaves_nothing(
+def test_a_run_that_cannot_work_is_a_plain_error_and_creates_no_files(
     project: Call, skillrun: Call, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project("greeting")
@@ -149,18 +149,18 @@ def test_what_cannot_work_is_a_plain_error_and_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_when_nobody_reads_its_output(project: Call, skillrun: Call) -> None:
+def test_a_run_continues_when_its_output_is_closed(project: Call, skillrun: Call) -> None:
     project("greeting")
     with start_skillrun("greeting", "Ada", *SCRIPTED, stdout=PIPE, stderr=PIPE, text=True) as run:
         assert run.stdout is not None
         assert run.stderr is not None
         run.stdout.close()
-        said = run.stderr.read()
-    assert (run.returncode, said) == (0, "the output was closed; the run continues\n")
+        errors = run.stderr.read()
+    assert (run.returncode, errors) == (0, "the output was closed; the run continues\n")
     assert skillrun("show", "ada", "--json").json["status"] == "completed"
 
 
-def test_a_completed_run_is_left_as_it_is(project: Call, skillrun: Call) -> None:
+def test_resuming_a_completed_run_changes_nothing(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     skillrun("greeting", "Ada", *SCRIPTED)
     state = (folder / "runs" / "ada" / "state.md").read_bytes()
@@ -172,7 +172,7 @@ def test_a_completed_run_is_left_as_it_is(project: Call, skillrun: Call) -> None
 
 
 @pytest.mark.row("X6")
-def test_an_unattended_run_that_needs_a_person_is_refused_before_it_starts(project: Call, skillrun: Call) -> None:
+def test_an_unattended_run_with_questions_is_refused_before_it_starts(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     done = skillrun("visit", "--unattended", *SCRIPTED)
     assert (done.code, done.out) == (1, "")
@@ -182,7 +182,7 @@ def test_an_unattended_run_that_needs_a_person_is_refused_before_it_starts(proje
     assert skillrun("visit", "--unattended", "--answers", "answers.yaml", *SCRIPTED).code == 0
 
 
-def test_a_failed_run_says_why_and_how_to_go_on(project: Call, skillrun: Call) -> None:
+def test_a_failed_run_gives_the_reason_and_the_resume_command(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     (folder / "script.yaml").write_text(
         "- {address: 'greeting/draft/words/*', fail: invalid_request, message: no such luck}\n"
@@ -198,7 +198,7 @@ def test_a_failed_run_says_why_and_how_to_go_on(project: Call, skillrun: Call) -
     assert (folder / "runs" / "ada" / "greeting.md").read_text() == "Hello Ada\n"
 
 
-def test_a_spent_budget_pauses_the_run(project: Call, skillrun: Call) -> None:
+def test_an_exhausted_budget_pauses_the_run(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     (folder / "answers.yaml").write_text("where: the lake\n")
     done = skillrun("visit", "--answers", "answers.yaml", "--budget", "calls=1", *SCRIPTED)
@@ -208,7 +208,7 @@ def test_a_spent_budget_pauses_the_run(project: Call, skillrun: Call) -> None:
     assert (done.code, done.json["usage"]["calls"]) == (0, 4)
 
 
-def test_what_a_model_writes_cannot_steer_the_terminal(project: Call, skillrun: Call) -> None:
+def test_model_output_cannot_control_the_terminal(project: Call, skillrun: Call) -> None:
     folder = project("greeting")
     draft = folder / "skills" / "greeting" / "draft.md"
     draft.write_text(draft.read_text().replace("outputs:", "  - {say: 'It says {{ words.text }}'}\noutputs:"))
@@ -244,13 +244,13 @@ def test_the_same_name_twice_is_refused(project: Call, skillrun: Call) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("X4")
-def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call, skillrun: Call) -> None:
+def test_ctrl_c_keeps_completed_calls_and_resume_makes_only_the_rest(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     (folder / "script.yaml").write_text("- {address: 'visit/plan/summary/*', delay: 60}\n")
     (folder / "answers.yaml").write_text("where: the lake\n")
     answers = ("--answers", "answers.yaml")
-    typed = ("visit", *answers, "--script", "script.yaml")
-    with start_skillrun(*typed, unbuffered=True, stdout=PIPE, text=True) as run:
+    command = ("visit", *answers, "--script", "script.yaml")
+    with start_skillrun(*command, unbuffered=True, stdout=PIPE, text=True) as run:
         assert run.stdout is not None
         for line in run.stdout:
             if line.startswith("plan: wrote"):
@@ -266,17 +266,15 @@ def test_ctrl_c_keeps_what_was_done_and_resume_asks_only_the_rest(project: Call,
     done = skillrun("resume", "visit", "--json")
     assert done.code == 0
     assert "its reply is unknown" in done.err
-    asked = [line for line in _transcript(folder).splitlines() if '"CallStarted"' in line]
-    assert sum("steps" in line for line in asked) == 2, "once in each round"
+    calls = [line for line in _transcript(folder).splitlines() if '"CallStarted"' in line]
+    assert sum("steps" in line for line in calls) == 2, "once in each round"
 
 
 def _transcript(folder: Path) -> str:
     return (folder / "runs" / "visit" / ".run" / "transcript.ndjson").read_text()
 
 
-def test_a_new_version_is_put_beside_what_a_person_changed_and_over_nothing_of_theirs(
-    project: Call, skillrun: Call
-) -> None:
+def test_a_new_version_does_not_overwrite_edited_files(project: Call, skillrun: Call) -> None:
     folder = project()
     for path, text in {
         "workflows/log.md": "---\nname: log\ninputs: {topic: string}\nphases:\n  first:\n  second:\n---\n",
@@ -300,7 +298,7 @@ def test_a_new_version_is_put_beside_what_a_person_changed_and_over_nothing_of_t
     assert texts == {"notes.md": "Mine.\n", "notes.new.md": "Mine as well.\n", "notes.new-2.md": "Two.\n"}
 
 
-def test_what_was_decided_of_one_new_version_is_asked_again_of_the_next(project: Call, skillrun: Call) -> None:
+def test_an_edited_file_is_asked_about_again_for_each_new_version(project: Call, skillrun: Call) -> None:
     folder = project()
     second = "---\nkind: phase\nsteps:\n  - {id: note, write: notes.md}\n  - {id: sure, ask: Sure?}\n---\n## note\n"
     for path, text in {
@@ -325,7 +323,7 @@ def test_what_was_decided_of_one_new_version_is_asked_again_of_the_next(project:
 
 
 @pytest.mark.slow
-def test_a_run_with_other_words_is_not_said_to_have_the_same(project: Call, skillrun: Call) -> None:
+def test_a_run_with_a_different_request_is_not_reported_as_a_duplicate(project: Call, skillrun: Call) -> None:
     project("greeting")
     assert skillrun("greeting", "tea", *SCRIPTED, "--budget", "calls=1").code == 75
     assert "the same request" not in skillrun("greeting", "tea time", *SCRIPTED).err

@@ -1,4 +1,4 @@
-"""Run folders that somebody else has made: nothing outside is read or changed, and no command hangs or breaks."""
+"""Run folders from untrusted sources: nothing outside is read or changed, and no command hangs or crashes."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ from tests.acceptance.mounts import simulate_mount
 from tests.launcher import run_skillrun
 
 SCRIPTED = ("--model", "scripted:default")
-MINE = "# mine\nexport KEEP=1\n"
-LOOKS = (("show", "ada"), ("logs", "ada"), ("runs",), ("resume", "ada", "--preview"))
-OTHERS_LOOK = (("show", "ada"), ("logs", "ada"), ("show", "ada", "--json"), ("runs",))
-GOES_ON = ("resume", "ada", "--answers", "answers.yaml", "--adopt")
-COMMANDS = (*LOOKS, GOES_ON)
-SECONDS = 300  # in which every test has to end; a hang never does
+USER_TEXT = "# mine\nexport KEEP=1\n"
+READ_COMMANDS = (("show", "ada"), ("logs", "ada"), ("runs",), ("resume", "ada", "--preview"))
+OTHER_USER_COMMANDS = (("show", "ada"), ("logs", "ada"), ("show", "ada", "--json"), ("runs",))
+RESUME = ("resume", "ada", "--answers", "answers.yaml", "--adopt")
+COMMANDS = (*READ_COMMANDS, RESUME)
+SECONDS = 300  # limit for each test; a hang never ends
 
 
 @pytest.fixture(autouse=True)
 def clock() -> Iterator[None]:
-    """Ends a test whose command hangs."""
+    """End a test whose command hangs."""
 
-    def over(*_: object) -> None:
-        raise TimeoutError(f"not over after {SECONDS} s")
+    def on_timeout(*_: object) -> None:
+        raise TimeoutError(f"not finished after {SECONDS} s")
 
-    before = signal.signal(signal.SIGALRM, over)
+    previous = signal.signal(signal.SIGALRM, on_timeout)
     signal.alarm(SECONDS)
     yield
     signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    signal.signal(signal.SIGALRM, previous)
 
 
 @pytest.fixture
 def run(project: Make, skillrun: Call) -> Path:
-    """The folder of a run that waits for an answer after its first call, in a project of this person."""
+    """The folder of a run in the user's project that waits for an answer after its first call."""
     folder = project("greeting")
     draft = folder / "skills" / "greeting" / "draft.md"
     draft.write_text(draft.read_text().replace("outputs:", "  - {id: fine, ask: 'Is it fine?'}\noutputs:"))
@@ -61,32 +61,32 @@ def run(project: Make, skillrun: Call) -> Path:
 
 
 @pytest.fixture
-def mine(home: Path) -> Path:
-    """A file of this person, outside of every project."""
+def user_file(home: Path) -> Path:
+    """A file of the user, outside every project."""
     path = home / "mine.rc"
-    path.write_text(MINE)
+    path.write_text(USER_TEXT)
     path.chmod(0o644)
     os.utime(path, ns=(10**18, 10**18))
     return path
 
 
-def untouched(mine: Path) -> bool:
-    found = mine.stat()
-    return (mine.read_text(), found.st_mtime_ns, stat.S_IMODE(found.st_mode)) == (MINE, 10**18, 0o644)
+def is_untouched(user_file: Path) -> bool:
+    status = user_file.stat()
+    return (user_file.read_text(), status.st_mtime_ns, stat.S_IMODE(status.st_mode)) == (USER_TEXT, 10**18, 0o644)
 
 
-def everything(folder: Path) -> dict[str, tuple[Any, ...]]:
-    """Each file and folder with its content, mode and times."""
+def snapshot(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Content, mode and modification time of each file and folder."""
     found: dict[str, tuple[Any, ...]] = {}
     for path in [folder, *folder.rglob("*")]:
-        known = path.lstat()
-        content = hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(known.st_mode) else ""
-        found[path.relative_to(folder).as_posix()] = (known.st_mode, known.st_mtime_ns, known.st_nlink, content)
+        status = path.lstat()
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if stat.S_ISREG(status.st_mode) else ""
+        found[path.relative_to(folder).as_posix()] = (status.st_mode, status.st_mtime_ns, status.st_nlink, content)
     return found
 
 
-def cloned(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The same run in a fresh clone of its project, which is entered."""
+def clone_project(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Clone the project of the run, enter the clone, and return the run in it."""
     project, clone = run.parents[1], tmp_path / "clone"
     git = (
         "git",
@@ -99,19 +99,19 @@ def cloned(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "-c",
         "core.symlinks=true",
     )
-    for words in (("init", "-q"), ("add", "-fA"), ("commit", "-qm", "a")):
-        subprocess.run([*git, "-C", str(project), *words], check=True, capture_output=True)
+    for arguments in (("init", "-q"), ("add", "-fA"), ("commit", "-qm", "a")):
+        subprocess.run([*git, "-C", str(project), *arguments], check=True, capture_output=True)
     subprocess.run([*git, "clone", "-q", str(project), str(clone)], check=True, capture_output=True)
     monkeypatch.chdir(clone)
     return clone / "runs" / "ada"
 
 
-def no_bug(done: Done) -> None:
+def assert_no_crash(done: Done) -> None:
     assert done.code in (0, 1, 2, 75), (done.code, done.err)
     assert "bug in skillrun" not in done.err
 
 
-LINKED = (
+LINK_NAMES = (
     ".run/owner.json", ".run/transcript.ndjson", ".run/lock", ".run/witness", ".run/journal.db", ".run/journal.db-wal",
     ".run/journal.db-shm", ".run/journal.db-journal", "state.md", "greeting.md", "summaries/draft.md", "sub",
 )  # fmt: skip
@@ -120,19 +120,19 @@ LINKED = (
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
-@pytest.mark.parametrize("name", LINKED)
-def test_a_clone_whose_run_has_a_link_changes_nothing_where_it_leads(
-    run: Path, mine: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize("name", LINK_NAMES)
+def test_a_linked_file_in_a_cloned_run_leaves_its_target_unchanged(
+    run: Path, user_file: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     (run / name).unlink(missing_ok=True)
-    (run / name).symlink_to(mine)
-    clone = cloned(run, tmp_path, monkeypatch)
+    (run / name).symlink_to(user_file)
+    clone = clone_project(run, tmp_path, monkeypatch)
     assert (clone / name).is_symlink()
     for command in COMMANDS:
         done = skillrun(*command)
-        no_bug(done)
-        assert untouched(mine), command
-        if command is GOES_ON and name.startswith(".run/"):
+        assert_no_crash(done)
+        assert is_untouched(user_file), command
+        if command is RESUME and name.startswith(".run/"):
             assert done.code == 1
             assert name in done.err
             assert "hint: links are not allowed here" in done.err
@@ -142,118 +142,113 @@ def test_a_clone_whose_run_has_a_link_changes_nothing_where_it_leads(
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.parametrize("name", [".run", "summaries", "round-1"])
-def test_a_clone_whose_run_has_a_folder_that_is_a_link_changes_nothing_where_it_leads(
+def test_a_linked_folder_in_a_cloned_run_leaves_its_target_unchanged(
     run: Path, home: Path, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    elsewhere = home / "elsewhere"
-    elsewhere.mkdir(mode=0o755)
-    (elsewhere / "draft.md").write_text("mine")
+    target = home / "elsewhere"
+    target.mkdir(mode=0o755)
+    (target / "draft.md").write_text("mine")
     if (run / name).is_dir():
         shutil.rmtree(run / name)
-    (run / name).symlink_to(elsewhere)
-    clone = cloned(run, tmp_path, monkeypatch)
-    before = everything(elsewhere)
+    (run / name).symlink_to(target)
+    clone = clone_project(run, tmp_path, monkeypatch)
+    before = snapshot(target)
     for command in COMMANDS:
-        no_bug(skillrun(*command))
-        assert everything(elsewhere) == before, command
-    done = skillrun(*GOES_ON)
+        assert_no_crash(skillrun(*command))
+        assert snapshot(target) == before, command
+    done = skillrun(*RESUME)
     assert (done.code, f"`{name}` in {clone}" in done.err) == (1, True)
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
-@pytest.mark.parametrize("name", LINKED)
-def test_a_second_name_of_a_file_elsewhere_is_not_written_either(
-    run: Path, mine: Path, skillrun: Call, name: str
-) -> None:
+@pytest.mark.parametrize("name", LINK_NAMES)
+def test_a_hard_linked_file_is_not_written(run: Path, user_file: Path, skillrun: Call, name: str) -> None:
     (run / name).unlink(missing_ok=True)
-    (run / name).hardlink_to(mine)
+    (run / name).hardlink_to(user_file)
     for command in COMMANDS:
-        no_bug(skillrun(*command))
-        assert (mine.read_text(), stat.S_IMODE(mine.stat().st_mode)) == (MINE, 0o644), command
+        assert_no_crash(skillrun(*command))
+        assert (user_file.read_text(), stat.S_IMODE(user_file.stat().st_mode)) == (USER_TEXT, 0o644), command
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.parametrize("name", [".run/transcript.ndjson", ".run/owner.json", ".run/lock", "."])
-def test_dev_refuses_a_folder_with_links_under_its_own_name(
-    project: Make, mine: Path, process: Call, name: str
-) -> None:
+def test_dev_refuses_a_run_folder_with_links(project: Make, user_file: Path, process: Call, name: str) -> None:
     folder = project("greeting") / "runs" / "dev-greeting"
     (folder / name).parent.mkdir(parents=True)
-    (folder / name).symlink_to(mine if name != "." else mine.parent)
-    before = everything(mine.parent) if name == "." else {}
+    (folder / name).symlink_to(user_file if name != "." else user_file.parent)
+    before = snapshot(user_file.parent) if name == "." else {}
     done = process("dev", "greeting", "Ada", *SCRIPTED)
     assert (done.code, "symbolic link" in done.err) == (1, True), done.err
-    assert untouched(mine)
-    assert name != "." or everything(mine.parent) == before
+    assert is_untouched(user_file)
+    assert name != "." or snapshot(user_file.parent) == before
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
-@pytest.mark.parametrize("written", ["ada", "runs/ada"])
-def test_a_run_that_is_a_link_is_refused(run: Path, home: Path, skillrun: Call, written: str) -> None:
+@pytest.mark.parametrize("argument", ["ada", "runs/ada"])
+def test_a_run_that_is_a_link_is_refused(run: Path, home: Path, skillrun: Call, argument: str) -> None:
     shutil.move(run, home / "theirs")
     run.symlink_to(home / "theirs")
-    before = everything(home / "theirs")
-    for command in (("show", written), ("logs", written), ("resume", written), ("resume", written, "--preview")):
+    before = snapshot(home / "theirs")
+    for command in (("show", argument), ("logs", argument), ("resume", argument), ("resume", argument, "--preview")):
         done = skillrun(*command)
         assert (done.code, "ada is a symbolic link" in done.err) == (1, True)
     done = skillrun("greeting", "Ada", "--name", "ada", *SCRIPTED)
     assert (done.code, "symbolic link" in done.err) == (1, True)
     done = skillrun("runs")
     assert (done.code, "unreadable" in done.out) == (0, True)
-    assert everything(home / "theirs") == before
+    assert snapshot(home / "theirs") == before
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ4")
-@pytest.mark.parametrize("way", ["absolute", "relative", "link", "reserved"])
-def test_what_a_forged_journal_says_was_written_is_neither_removed_nor_looked_at(
-    run: Path, mine: Path, skillrun: Call, way: str
+@pytest.mark.parametrize("kind", ["absolute", "relative", "link", "reserved"])
+def test_paths_in_a_forged_journal_are_neither_removed_nor_read(
+    run: Path, user_file: Path, skillrun: Call, kind: str
 ) -> None:
     name = {
-        "absolute": str(mine), "relative": os.path.relpath(mine, run), "link": "notes.md", "reserved": "round-1/x.md"
-    }[way]  # fmt: skip
-    if way == "link":
-        (run / name).symlink_to(mine)
+        "absolute": str(user_file), "relative": os.path.relpath(user_file, run),
+        "link": "notes.md", "reserved": "round-1/x.md",
+    }[kind]  # fmt: skip
+    if kind == "link":
+        (run / name).symlink_to(user_file)
     with closing(SqliteJournal.open(run)) as journal:
-        asyncio.run(journal.record("wrote", name, sha256_of(MINE), {}))
+        asyncio.run(journal.record("wrote", name, sha256_of(USER_TEXT), {}))
     shown = skillrun("show", "ada", "--json").json
     assert name not in shown["changed_by_hand"]
     assert any(name in line for line in shown["not_followed"])
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, "not followed: " in done.out) == (0, True), done.err
-    assert untouched(mine)
+    assert is_untouched(user_file)
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ4")
-def test_what_a_forged_summary_says_was_written_is_neither_moved_nor_shown(
-    run: Path, mine: Path, skillrun: Call
-) -> None:
+def test_paths_in_a_forged_summary_are_neither_moved_nor_shown(run: Path, user_file: Path, skillrun: Call) -> None:
     summary = run / "summaries" / "draft.md"
     text = summary.read_text()
     assert "artifacts:" in text
-    names = [os.path.relpath(mine, run), str(mine), ".run/journal.db", "notes.md", 5]
-    (run / "notes.md").symlink_to(mine)
+    names = [os.path.relpath(user_file, run), str(user_file), ".run/journal.db", "notes.md", 5]
+    (run / "notes.md").symlink_to(user_file)
     summary.write_text(text.replace("artifacts:", f"artifacts: {names}\nformer:", 1))
     shown = skillrun("show", "ada", "--json").json
-    assert shown["artifacts"] == ["greeting.md"], "what the run has written by its journal"
+    assert shown["artifacts"] == ["greeting.md"], "the artifacts recorded in the journal"
     assert all(any(str(name) in line for line in shown["not_followed"]) for name in names)
-    no_bug(skillrun(*GOES_ON))
-    assert untouched(mine)
+    assert_no_crash(skillrun(*RESUME))
+    assert is_untouched(user_file)
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FL2", "FZ5")
-def test_a_step_reads_no_run_that_is_a_link(project: Make, mine: Path, skillrun: Call) -> None:
+def test_a_step_does_not_read_a_linked_run(project: Make, user_file: Path, skillrun: Call) -> None:
     folder = project("greeting")
     send = folder / "skills" / "greeting" / "send.md"
     send.write_text(send.read_text().replace("steps:\n", 'steps:\n  - {id: theirs, read: "*.rc", from: theirs}\n'))
     (folder / "runs").mkdir()
-    (folder / "runs" / "theirs").symlink_to(mine.parent)
+    (folder / "runs" / "theirs").symlink_to(user_file.parent)
     done = skillrun("greeting", "Ada", *SCRIPTED)
     assert (done.code, "is a symbolic link" in done.out) == (1, True), done.out
     assert not any("KEEP" in path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
@@ -266,15 +261,15 @@ def test_a_step_reads_no_run_that_is_a_link(project: Make, mine: Path, skillrun:
 @pytest.mark.slow
 @pytest.mark.row("Z3", "Z6")
 @pytest.mark.finding("FZ16")
-@pytest.mark.parametrize("name", LINKED)
-def test_a_fifo_in_a_run_makes_nothing_wait(run: Path, skillrun: Call, name: str) -> None:
+@pytest.mark.parametrize("name", LINK_NAMES)
+def test_a_fifo_in_a_run_blocks_no_command(run: Path, skillrun: Call, name: str) -> None:
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)
     for command in COMMANDS:
-        no_bug(skillrun(*command))
+        assert_no_crash(skillrun(*command))
 
 
-ODD_STATES = (
+INVALID_STATES = (
     ("round: 1", "round: 999999999", "`round` is `999999999`"),
     ("round: 1", "round: -1", "`round` is `-1`"),
     ("phase:\n- draft", "phase: [5]", "`phase` is"),
@@ -292,8 +287,8 @@ ODD_STATES = (
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-@pytest.mark.parametrize(("old", "new", "message"), ODD_STATES)
-def test_a_state_that_no_run_has_written_is_said_and_the_other_runs_are_listed(
+@pytest.mark.parametrize(("old", "new", "message"), INVALID_STATES)
+def test_an_invalid_state_is_reported_and_other_runs_are_listed(
     run: Path, skillrun: Call, old: str, new: str, message: str
 ) -> None:
     assert skillrun("greeting", "Eve", *SCRIPTED, "--name", "eve").code == 75
@@ -301,14 +296,14 @@ def test_a_state_that_no_run_has_written_is_said_and_the_other_runs_are_listed(
     assert old in text
     (run / "state.md").write_text(text.replace(old, new, 1))
     for command in COMMANDS:
-        no_bug(skillrun(*command))
+        assert_no_crash(skillrun(*command))
     done = skillrun("runs")
     assert (done.code, "eve" in done.out, "unreadable" in done.out, message in done.err) == (0, True, True, True), done
     if message:
         assert message in skillrun("resume", "ada").err
 
 
-def view(run: Path) -> None:
+def endless_view(run: Path) -> None:
     with closing(sqlite3.connect(run / ".run" / "journal.db")) as database:
         database.execute("DROP TABLE records")
         rows = "SELECT 1 UNION ALL SELECT seq + 1 FROM r"
@@ -317,19 +312,19 @@ def view(run: Path) -> None:
         database.commit()
 
 
-def reply(run: Path) -> None:
+def invalid_reply(run: Path) -> None:
     with closing(SqliteJournal.open(run)) as journal:
         asyncio.run(journal.record("reply", "a", "b", {"usage": 5}))
 
 
-def deep(run: Path) -> None:
+def deep_folders(run: Path) -> None:
     folder = run
     for _ in range(150):
         folder = folder / "d"
         folder.mkdir()
 
 
-def lines(run: Path) -> None:
+def invalid_events(run: Path) -> None:
     with (run / ".run" / "transcript.ndjson").open("a") as file:
         file.write("1\n{}\n[]\n" + '{"event": "RunStarted"}\n{"event": "PhaseEnded", "phase": [1]}\n')
         file.write('{"event": "RunStarted", "run": "", "workflow": "", "folder": "", "phases": ["../../x"], ')
@@ -342,12 +337,12 @@ def lines(run: Path) -> None:
 
 
 def sparse(name: str) -> Any:
-    def made(run: Path) -> None:
+    def enlarge(run: Path) -> None:
         with (run / name).open("a") as file:
             file.truncate(10 << 30)
 
-    made.__name__ = f"sparse-{name}"
-    return made
+    enlarge.__name__ = f"sparse-{name}"
+    return enlarge
 
 
 def wrong_summary(run: Path) -> None:
@@ -357,7 +352,7 @@ def wrong_summary(run: Path) -> None:
     )
 
 
-def zero(run: Path) -> None:
+def endless_links(run: Path) -> None:
     (run / "zero.md").symlink_to("/dev/zero")
     (run / "loop").symlink_to(".")
 
@@ -369,21 +364,21 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (600_000_000,) * 2)
 from skillrun.cli.main import main
 print(json.dumps([main(words) for words in json.loads(sys.argv[1])]))
 """
-SPOILT = (
-    view, reply, deep, lines, wrong_summary, zero, sparse(".run/transcript.ndjson"), sparse(".run/witness"),
-    sparse(".run/journal.db-wal"), sparse(".run/journal.db"), sparse("greeting.md"), sparse("state.md"),
-    sparse("summaries/draft.md"), sparse(".run/owner.json"),
+DAMAGES = (
+    endless_view, invalid_reply, deep_folders, invalid_events, wrong_summary, endless_links,
+    sparse(".run/transcript.ndjson"), sparse(".run/witness"), sparse(".run/journal.db-wal"), sparse(".run/journal.db"),
+    sparse("greeting.md"), sparse("state.md"), sparse("summaries/draft.md"), sparse(".run/owner.json"),
 )  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z3", "Z6")
 @pytest.mark.finding("FZ16")
-@pytest.mark.parametrize("spoil", SPOILT)
-def test_a_spoilt_run_ends_no_command_with_a_bug_and_takes_no_room(
-    run: Path, process: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Any
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_crashes_no_command_and_uses_limited_memory(
+    run: Path, process: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Any
 ) -> None:
-    spoil(run)
+    damage(run)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     done = process(json.dumps(COMMANDS), program=("-c", LIMITED))
     codes = json.loads(done.out.splitlines()[-1])
@@ -393,7 +388,7 @@ def test_a_spoilt_run_ends_no_command_with_a_bug_and_takes_no_room(
 
 @pytest.mark.row("Z5")
 @pytest.mark.finding("FZ17")
-def test_a_private_run_is_shared_with_all_its_files_when_it_goes_on_with_the_flag(run: Path, skillrun: Call) -> None:
+def test_resume_with_share_shares_all_files_of_a_private_run(run: Path, skillrun: Call) -> None:
     (run / "notes.md").hardlink_to(run.parents[1] / "answers.yaml")
     (run.parents[1] / "answers.yaml").chmod(0o600)
     assert skillrun("resume", "ada", "--answers", "answers.yaml", "--share").code == 0
@@ -409,7 +404,7 @@ def test_a_private_run_is_shared_with_all_its_files_when_it_goes_on_with_the_fla
 @pytest.mark.row("Z5")
 @pytest.mark.finding("FZ17")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home: Path, skillrun: Call) -> None:
+def test_another_user_can_view_only_shared_runs(project: Make, home: Path, skillrun: Call) -> None:
     folder = project("greeting")
     before = os.umask(0o022)
     try:
@@ -421,13 +416,13 @@ def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home:
         path.chmod(0o755)
     os.seteuid(12345)
     try:
-        show, logs, json_, runs = (skillrun(*words) for words in OTHERS_LOOK)
+        show, logs, json_, runs = (skillrun(*command) for command in OTHER_USER_COMMANDS)
         private = skillrun("show", "eve")
     finally:
         os.seteuid(0)
     assert (show.code, "only the run's owner can read its journal" in show.out) == (0, True), show
     assert (logs.code, "only the owner of this run may read its transcript" in logs.out) == (0, True), logs
-    assert [one["phase"] for one in json_.json["phases"]] == ["draft", "send"]
+    assert [phase["phase"] for phase in json_.json["phases"]] == ["draft", "send"]
     assert (runs.code, "ada" in runs.out) == (0, True), runs
     assert (private.code, "draft" in private.out) == (1, False), private
 
@@ -435,44 +430,44 @@ def test_another_user_looks_at_a_shared_run_and_at_no_other(project: Make, home:
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FM12")
-def test_commands_that_look_change_not_a_byte_a_mode_or_a_time(project: Make, process: Call, home: Path) -> None:
+def test_read_only_commands_change_no_content_mode_or_time(project: Make, process: Call, home: Path) -> None:
     folder = project("greeting")
     log = folder / "points"
     command = ("greeting", "Ada", *SCRIPTED, "--name")
     whole = run_skillrun(*command, "whole", env={**os.environ, "SKILLRUN_KILL_LOG": str(log)}, stdout=DEVNULL)
     assert whole.returncode == 0
-    at = [number for number, name in enumerate(log.read_text().splitlines(), 1) if name == "commit: witnessed"][-1]
-    killed = run_skillrun(*command, "ada", env={**os.environ, "SKILLRUN_KILL_AT": str(at)}, stdout=DEVNULL)
+    last = [number for number, name in enumerate(log.read_text().splitlines(), 1) if name == "commit: witnessed"][-1]
+    killed = run_skillrun(*command, "ada", env={**os.environ, "SKILLRUN_KILL_AT": str(last)}, stdout=DEVNULL)
     assert killed.returncode == -signal.SIGKILL
     assert (folder / "runs" / "ada" / ".run" / "journal.db-wal").stat().st_size
     for path in (folder / "runs").rglob("*"):
         path.chmod(0o500 if path.is_dir() else 0o400)
     shutil.rmtree(home / ".local", ignore_errors=True)
-    before, at_home = everything(folder), everything(home)
-    for words in (*LOOKS, ("show", "whole"), ("doctor",), ("list",), ("graph", "greeting"), ("validate",)):
-        done = process(*words)
-        assert done.code == 0, (words, done.err)
-        assert everything(folder) == before, words
-        assert everything(home) == at_home, words
+    before, home_before = snapshot(folder), snapshot(home)
+    for arguments in (*READ_COMMANDS, ("show", "whole"), ("doctor",), ("list",), ("graph", "greeting"), ("validate",)):
+        done = process(*arguments)
+        assert done.code == 0, (arguments, done.err)
+        assert snapshot(folder) == before, arguments
+        assert snapshot(home) == home_before, arguments
     assert "interrupted" in process("show", "ada").out
     assert process("show", "ada", "--json").json["usage"]["calls"] > 0
 
 
 @pytest.fixture
-def elsewhere(run: Path, home: Path) -> Path:
-    """The same run with a seal that is not this person's: its key is gone."""
+def foreign_run(run: Path, home: Path) -> Path:
+    """A run whose seal cannot be verified, because the user's key is gone."""
     shutil.rmtree(home / ".local")
     return run
 
 
 @pytest.fixture
-def dearer(elsewhere: Path) -> Path:
-    """One that would decide about a model, too."""
-    changed(elsewhere, "  strong: scripted:default\n", "  strong: scripted:default\n  dear: openai:gpt-9\n")
-    return elsewhere
+def foreign_run_with_model(foreign_run: Path) -> Path:
+    """A foreign run that also selects a model."""
+    edit_state(foreign_run, "  strong: scripted:default\n", "  strong: scripted:default\n  dear: openai:gpt-9\n")
+    return foreign_run
 
 
-def changed(run: Path, old: str, new: str) -> None:
+def edit_state(run: Path, old: str, new: str) -> None:
     text = (run / "state.md").read_text()
     assert old in text
     (run / "state.md").write_text(text.replace(old, new, 1))
@@ -481,18 +476,16 @@ def changed(run: Path, old: str, new: str) -> None:
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_models_of_a_run_from_elsewhere_are_paid_for_only_when_they_are_taken_over(
-    dearer: Path, skillrun: Call
-) -> None:
-    before = everything(dearer)
+def test_models_of_a_foreign_run_are_used_only_after_adoption(foreign_run_with_model: Path, skillrun: Call) -> None:
+    before = snapshot(foreign_run_with_model)
     resume = ("resume", "ada", "--answers", "answers.yaml")
-    for words in (resume, (*resume, "--unattended")):
-        done = skillrun(*words)
+    for command in (resume, (*resume, "--unattended")):
+        done = skillrun(*command)
         assert done.code == 1
         assert "is from another source, or from an older version of skillrun:" in done.err
         assert "`dear` means the model openai:gpt-9 in the run, and " in done.err
         assert "skillrun resume ada --adopt" in done.err
-    assert everything(dearer) == before
+    assert snapshot(foreign_run_with_model) == before
     done = skillrun(*resume, "--adopt")
     assert (done.code, "its settings were kept" in done.out) == (0, True), done.err
     assert skillrun("show", "ada", "--json").json["models"]["strong"] == "scripted:default"
@@ -500,21 +493,21 @@ def test_models_of_a_run_from_elsewhere_are_paid_for_only_when_they_are_taken_ov
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_a_run_from_elsewhere_goes_on_with_the_project_and_the_budget_of_here(
-    elsewhere: Path, skillrun: Call, tmp_path: Path
+def test_a_foreign_run_resumes_with_the_current_project_and_budget(
+    foreign_run: Path, skillrun: Call, tmp_path: Path
 ) -> None:
-    project = elsewhere.parents[1]
+    project = foreign_run.parents[1]
     (project / "config").mkdir(exist_ok=True)
     (project / "config" / "models.yaml").write_text("tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n")
     (tmp_path / "victim").mkdir()
-    changed(elsewhere, f"project: {project}", f"project: {tmp_path / 'victim'}")
-    changed(elsewhere, "  calls: 500", "  calls: 1000000")
-    text = (elsewhere / "state.md").read_text()
+    edit_state(foreign_run, f"project: {project}", f"project: {tmp_path / 'victim'}")
+    edit_state(foreign_run, "  calls: 500", "  calls: 1000000")
+    text = (foreign_run / "state.md").read_text()
     assert "strong: scripted:default" in text
     done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes")
     assert done.code == 0, done.err
     assert "it uses this project, its budget and its models" in done.out
-    text = (elsewhere / "state.md").read_text()
+    text = (foreign_run / "state.md").read_text()
     assert f"project: {project}\n" in text
     assert "  calls: 500\n" in text
 
@@ -522,9 +515,7 @@ def test_a_run_from_elsewhere_goes_on_with_the_project_and_the_budget_of_here(
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
-    project: Make, skillrun: Call, tmp_path: Path, home: Path
-) -> None:
+def test_an_outside_path_of_a_foreign_run_is_refused(project: Make, skillrun: Call, tmp_path: Path, home: Path) -> None:
     folder = project("greeting")
     workflow = folder / "workflows" / "greeting.md"
     workflow.write_text(workflow.read_text().replace("inputs:\n", "inputs:\n  place?: {type: path, default: .}\n", 1))
@@ -535,7 +526,7 @@ def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
     (folder / "answers.yaml").write_text("fine: it is\n")
     assert skillrun("greeting", "Ada", "--place", "/").code == 75
     shutil.copytree(folder / "runs" / "ada", folder / "runs" / "eve")
-    assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0  # typed by this person
+    assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0  # the user gave the path
     shutil.rmtree(home / ".local")
     done = skillrun("resume", "eve", "--answers", "answers.yaml")
     assert (done.code, "`place` is `/`, which is outside of this project" in done.err) == (1, True)
@@ -549,32 +540,32 @@ def test_a_path_out_of_the_project_is_not_taken_from_a_run_from_elsewhere(
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
 @pytest.mark.parametrize("pinned", ["ghost:m", "x:m"])
-def test_a_model_of_a_run_from_elsewhere_that_is_not_taken_over_is_asked_about_no_more(
-    elsewhere: Path, skillrun: Call, pinned: str
+def test_models_that_are_not_adopted_are_removed_from_a_foreign_run(
+    foreign_run: Path, skillrun: Call, pinned: str
 ) -> None:
-    config = elsewhere.parents[1] / "config"
+    config = foreign_run.parents[1] / "config"
     config.mkdir(exist_ok=True)
     (config / "models.yaml").write_text(
         "providers: {x: {kind: openai, base_url: 'https://x.test', key: X_API_KEY}}\n"
         "tiers: {strong: 'scripted:default', fast: 'scripted:default'}\n"
     )
-    changed(elsewhere, "strong: scripted:default", f"strong: {pinned}")
-    changed(elsewhere, "override: scripted:default", "override: ghost:m")
+    edit_state(foreign_run, "strong: scripted:default", f"strong: {pinned}")
+    edit_state(foreign_run, "override: scripted:default", "override: ghost:m")
     done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes", "--no-adopt")
     assert (done.code, "of here" in done.out) == (0, True), done
-    assert "ghost" not in (elsewhere / "state.md").read_text()
+    assert "ghost" not in (foreign_run / "state.md").read_text()
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ2", "FZ16")
-def test_the_model_that_is_used_in_place_of_one_from_elsewhere_is_asked_about(elsewhere: Path, skillrun: Call) -> None:
-    config = elsewhere.parents[1] / "config"
+def test_the_replacement_for_a_foreign_model_needs_trust(foreign_run: Path, skillrun: Call) -> None:
+    config = foreign_run.parents[1] / "config"
     config.mkdir(exist_ok=True)
     (config / "models.yaml").write_text(
         "providers: {x: {kind: openai, base_url: 'https://x.test', key: X_API_KEY}}\n"
         "tiers: {strong: 'x:m', fast: 'scripted:default'}\n"
     )
-    changed(elsewhere, "strong: scripted:default", "strong: openai:m")
+    edit_state(foreign_run, "strong: scripted:default", "strong: openai:m")
     done = skillrun("resume", "ada", "--answers", "answers.yaml", "--yes", "--no-adopt", "--unattended")
     assert (done.code, "calls to x are blocked: config/models.yaml:1 is not trusted" in done.err) == (1, True), done
 
@@ -582,50 +573,52 @@ def test_the_model_that_is_used_in_place_of_one_from_elsewhere_is_asked_about(el
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_a_copy_of_a_run_on_the_same_machine_keeps_its_powers(run: Path, skillrun: Call) -> None:
+def test_a_copied_run_on_the_same_machine_stays_trusted(run: Path, skillrun: Call) -> None:
     shutil.copytree(run, run.parent / "eve")
     done = skillrun("resume", "eve", "--answers", "answers.yaml")
-    assert (done.code, "elsewhere" in done.out + done.err) == (0, False)
+    assert (done.code, "from another source" in done.out + done.err) == (0, False)
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_a_person_in_a_terminal_is_asked_once(dearer: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_a_terminal_user_is_asked_once(
+    foreign_run_with_model: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions: list[str] = []
 
     def confirm(text: str, **_: object) -> bool:
-        asked.append(text)
+        questions.append(text)
         return True
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setattr("click.confirm", confirm)
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
-    assert (done.code, len(asked)) == (0, 1), done.err
+    assert (done.code, len(questions)) == (0, 1), done.err
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-@pytest.mark.parametrize("way", ["open", "short", "link"])
-def test_a_key_that_others_could_have_put_there_seals_nothing_and_is_named(
-    run: Path, home: Path, skillrun: Call, way: str
+@pytest.mark.parametrize("defect", ["open", "short", "link"])
+def test_a_key_that_others_could_have_written_is_not_used_and_is_named(
+    run: Path, home: Path, skillrun: Call, defect: str
 ) -> None:
     key = home / ".local" / "share" / "skillrun" / "seal.key"
     assert (stat.S_IMODE(key.stat().st_mode), stat.S_IMODE(key.parent.stat().st_mode)) == (0o600, 0o700)
-    if way == "open":
+    if defect == "open":
         key.chmod(0o644)
-    elif way == "short":
+    elif defect == "short":
         key.write_bytes(b"x")
     else:
         key.rename(key.with_name("other"))
         key.symlink_to("other")
     assert skillrun("resume", "ada", "--preview").code == 0
-    changed(run, "strong: scripted:default", "strong: openai:m")
+    edit_state(run, "strong: scripted:default", "strong: openai:m")
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, "--no-adopt" in done.err) == (1, True), done
     assert f"cannot verify that you started it: {key}" in done.err
-    changed(run, "strong: openai:m", "strong: scripted:default")
+    edit_state(run, "strong: openai:m", "strong: scripted:default")
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, f"is not sealed, so `resume` will treat it as from another source: {key}" in done.out) == (
         0, True
@@ -634,20 +627,22 @@ def test_a_key_that_others_could_have_put_there_seals_nothing_and_is_named(
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-@pytest.mark.parametrize("way", ["a folder that is a link", "a making that was killed half-way"])
-def test_a_key_of_ones_own_seals_wherever_it_is_kept(run: Path, home: Path, skillrun: Call, way: str) -> None:
+@pytest.mark.parametrize("case", ["linked folder", "killed write"])
+def test_a_key_is_used_in_a_linked_folder_and_after_a_killed_write(
+    run: Path, home: Path, skillrun: Call, case: str
+) -> None:
     folder = home / ".local" / "share" / "skillrun"
-    if way == "a folder that is a link":
+    if case == "linked folder":
         folder.rename(home / "dotfiles")
         folder.symlink_to(home / "dotfiles")
     else:
         (folder / ".0123456789abcdef.new").hardlink_to(folder / "seal.key")
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
-    assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
+    assert (done.code, "from another source" in done.out + done.err) == (0, False), done
 
 
 def modes(folder: Path) -> tuple[set[int], set[int]]:
-    """The modes of folders, and those of files."""
+    """The modes of all folders, and of all files."""
     paths = [folder, *folder.rglob("*")]
     return tuple({stat.S_IMODE(p.stat().st_mode) for p in paths if p.is_dir() == wanted} for wanted in (True, False))  # type: ignore[return-value]
 
@@ -655,7 +650,7 @@ def modes(folder: Path) -> tuple[set[int], set[int]]:
 @pytest.mark.row("Z5")
 @pytest.mark.finding("FZ17")
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_a_run_is_its_owners_alone_whatever_the_umask(project: Make, skillrun: Call, umask: int) -> None:
+def test_a_run_is_private_with_every_umask(project: Make, skillrun: Call, umask: int) -> None:
     folder = project("visit")
     (folder / "answers.yaml").write_text("where: the lake\n")
     before = os.umask(umask)
@@ -670,22 +665,22 @@ def test_a_run_is_its_owners_alone_whatever_the_umask(project: Make, skillrun: C
 
 @pytest.mark.row("Z5")
 @pytest.mark.finding("FZ17")
-@pytest.mark.parametrize("way", ["flag", "own config", "config of the project"])
+@pytest.mark.parametrize("source", ["flag", "own config", "config of the project"])
 def test_a_run_is_shared_by_the_flag_or_the_users_own_config(
-    project: Make, home: Path, skillrun: Call, way: str
+    project: Make, home: Path, skillrun: Call, source: str
 ) -> None:
     folder = project("greeting")
-    if way != "flag":
-        place = folder if way == "config of the project" else home / ".config" / "skillrun"
-        (place / "config").mkdir(parents=True, exist_ok=True)
-        (place / "config" / "skillrun.yaml").write_text("share: true\n")
+    if source != "flag":
+        root = folder if source == "config of the project" else home / ".config" / "skillrun"
+        (root / "config").mkdir(parents=True, exist_ok=True)
+        (root / "config" / "skillrun.yaml").write_text("share: true\n")
     before = os.umask(0o027)
     try:
-        assert skillrun("greeting", "Ada", *SCRIPTED, *(["--share"] if way == "flag" else [])).code == 0
+        assert skillrun("greeting", "Ada", *SCRIPTED, *(["--share"] if source == "flag" else [])).code == 0
     finally:
         os.umask(before)
     run = folder / "runs" / "ada"
-    shared = way != "config of the project"
+    shared = source != "config of the project"
     assert stat.S_IMODE(run.stat().st_mode) == (0o750 if shared else 0o700)
     assert stat.S_IMODE((run / "greeting.md").stat().st_mode) == (0o640 if shared else 0o600)
     assert stat.S_IMODE((run / "summaries" / "draft.md").stat().st_mode) == (0o640 if shared else 0o600)
@@ -694,7 +689,7 @@ def test_a_run_is_shared_by_the_flag_or_the_users_own_config(
 
 @pytest.mark.row("Z5")
 @pytest.mark.finding("FZ17")
-def test_a_folder_that_is_open_is_closed_when_its_run_goes_on(run: Path, skillrun: Call) -> None:
+def test_resume_makes_an_open_run_folder_private(run: Path, skillrun: Call) -> None:
     for path in [run, *run.rglob("*")]:
         path.chmod(0o777 if path.is_dir() else 0o666)
     assert skillrun("resume", "ada", "--answers", "answers.yaml").code == 0
@@ -704,20 +699,20 @@ def test_a_folder_that_is_open_is_closed_when_its_run_goes_on(run: Path, skillru
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FM12")
-def test_a_run_that_a_process_has_is_looked_at_and_left_alone(run: Path, skillrun: Call) -> None:
+def test_a_locked_run_can_be_viewed_but_not_resumed(run: Path, skillrun: Call) -> None:
     with LocalLease(run).hold():
-        before = everything(run)
+        before = snapshot(run)
         done = skillrun("show", "ada")
         assert (done.code, f"is being run by process {os.getpid()}" in done.out) == (0, True)
         assert skillrun("runs").code == 0
         done = skillrun("resume", "ada", "--preview")
         assert (done.code, "is being run by" in done.err) == (1, True)
-        assert everything(run) == before
+        assert snapshot(run) == before
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_a_run_goes_on_where_no_key_can_be_kept_and_says_what_that_means(
+def test_a_run_without_a_stored_key_completes_with_a_notice(
     project: Make, skillrun: Call, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project("greeting")
@@ -739,13 +734,13 @@ def test_a_run_of_a_project_whose_name_is_not_utf8_is_sealed(
     monkeypatch.chdir(odd)
     assert skillrun("greeting", "Eve", *SCRIPTED).code == 75
     done = skillrun("resume", "eve", "--answers", "answers.yaml")
-    assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
+    assert (done.code, "from another source" in done.out + done.err) == (0, False), done
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to another user")
-def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Call) -> None:
+def test_a_run_of_another_user_can_be_viewed_but_not_resumed(run: Path, skillrun: Call) -> None:
     for path in [run, *run.rglob("*")]:
         os.chown(path, 12345, -1)
     assert skillrun("show", "ada").code == 0
@@ -756,7 +751,7 @@ def test_a_run_of_another_user_is_looked_at_and_not_run(run: Path, skillrun: Cal
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ3", "FZ16")
-def test_a_run_goes_on_and_is_sealed_where_the_file_system_sets_the_owner(
+def test_a_run_is_sealed_when_the_file_system_sets_the_owner(
     run: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulate_mount(monkeypatch, owner=12345)
@@ -764,28 +759,28 @@ def test_a_run_goes_on_and_is_sealed_where_the_file_system_sets_the_owner(
     assert (done.code, "not sealed" in done.out) == (75, False), done
     for name in ("ada", "eve"):
         done = skillrun("resume", name, "--answers", "answers.yaml")
-        assert (done.code, "elsewhere" in done.out + done.err) == (0, False), done
+        assert (done.code, "from another source" in done.out + done.err) == (0, False), done
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_where_the_file_system_keeps_no_modes_a_run_is_not_sealed_and_goes_on(
+def test_a_run_is_not_sealed_but_resumes_when_the_file_system_ignores_modes(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = project("greeting")
     simulate_mount(monkeypatch, mode=0o777)
     done = skillrun("greeting", "Ada", *SCRIPTED)
     assert (done.code, "can be read by others" in done.out) == (0, True), done
-    changed(folder / "runs" / "ada", "status: completed", "status: interrupted")
+    edit_state(folder / "runs" / "ada", "status: completed", "status: interrupted")
     assert skillrun("resume", "ada", "--preview").code == 0
     assert skillrun("resume", "ada").code == 0
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ16")
-def test_an_edited_prompt_does_not_hide_that_a_run_has_come_from_elsewhere(dearer: Path, skillrun: Call) -> None:
-    draft = dearer.parents[1] / "skills" / "greeting" / "draft.md"
+def test_an_edited_prompt_does_not_hide_the_hint_to_adopt_a_run(foreign_run_with_model: Path, skillrun: Call) -> None:
+    draft = foreign_run_with_model.parents[1] / "skills" / "greeting" / "draft.md"
     draft.write_text(draft.read_text().replace("Greet ", "Kindly greet "))
     done = skillrun("resume", "ada", "--answers", "answers.yaml")
     assert (done.code, "--adopt" in done.err, "--yes" in done.err) == (1, True, False)

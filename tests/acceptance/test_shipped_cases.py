@@ -1,4 +1,4 @@
-"""The cases of the workflows that are shipped, `tests/<workflow>/<case>.md`: all of them hold."""
+"""All cases of the shipped workflows, `tests/<workflow>/<case>.md`, pass."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ TOP = Path(__file__).parents[2]
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_the_cases_of_the_shipped_workflows_hold(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cases_of_the_shipped_workflows_pass(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(TOP)
     done = skillrun("test", "--jobs", "1", "--json")
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""Runs beside each other and inside each other, in processes of their own: none disturbs another."""
+"""Parallel and nested runs in separate processes do not affect each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ARTIFACTS = ["draft-a-fast.md", "draft-a.md", "last.md"]
 
 
 @pytest.fixture
-def here(project: Call) -> Path:
+def folder(project: Call) -> Path:
     folder: Path = project()
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -44,16 +44,16 @@ def here(project: Call) -> Path:
     return folder
 
 
-def at_once(*commands: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Each command in a process of its own, all at the same time: how they ended, and what they said."""
+def run_in_parallel(*commands: tuple[str, ...]) -> list[tuple[int, str]]:
+    """Run each command in a separate process at the same time; return exit codes and outputs."""
     streams: dict[str, Any] = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT, "text": True}
-    started = [start_skillrun(*command, **streams) for command in commands]
-    said = [one.communicate(timeout=60)[0] for one in started]
-    return [(one.returncode, text) for one, text in zip(started, said, strict=True)]
+    processes = [start_skillrun(*command, **streams) for command in commands]
+    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    return [(process.returncode, text) for process, text in zip(processes, outputs, strict=True)]
 
 
-def whole(run: Path) -> tuple[str, list[str], int, list[str]]:
-    """A run: how it stands, its artifacts, the calls that its journal has answered, and what its own step has read."""
+def run_data(run: Path) -> tuple[str, list[str], int, list[str]]:
+    """The status of a run, its artifacts, the number of recorded replies, and the files read by its last step."""
     state, _ = from_frontmatter(run / "state.md")
     summary, _ = from_frontmatter(run / "summaries" / "one.md")
     with closing(read_journal(run)) as journal:
@@ -65,75 +65,75 @@ def whole(run: Path) -> tuple[str, list[str], int, list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.finding("FL16")
-def test_three_runs_of_one_request_that_start_at_once_have_names_and_folders_of_their_own(here: Path) -> None:
-    ended = at_once(*[("w", "Paint it blue", *SCRIPTED)] * 3)
-    assert [code for code, _ in ended] == [0, 0, 0], ended
+def test_simultaneous_runs_of_one_request_get_separate_names_and_folders(folder: Path) -> None:
+    results = run_in_parallel(*[("w", "Paint it blue", *SCRIPTED)] * 3)
+    assert [code for code, _ in results] == [0, 0, 0], results
     names = ["paint-it-blue", "paint-it-blue-2", "paint-it-blue-3"]
-    assert sorted(path.name for path in (here / "runs").iterdir()) == [".gitignore", *names]
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == [".gitignore", *names]
     for name in names:
-        assert whole(here / "runs" / name) == ("completed", ARTIFACTS, 3, ARTIFACTS)
-    for _, said in ended:
-        name = said.rstrip().rpartition("show ")[2].partition("`")[0]
-        assert f"folder: {here / 'runs' / name}\n" in said
+        assert run_data(folder / "runs" / name) == ("completed", ARTIFACTS, 3, ARTIFACTS)
+    for _, output in results:
+        name = output.rstrip().rpartition("show ")[2].partition("`")[0]
+        assert f"folder: {folder / 'runs' / name}\n" in output
 
 
 @pytest.mark.slow
-def test_of_two_runs_that_want_one_name_one_has_it_and_the_other_is_told(here: Path) -> None:
-    ended = at_once(*[("w", "it", *SCRIPTED, "--name", "same")] * 2, ("w", "it", *SCRIPTED))
-    codes = [code for code, _ in ended]
-    assert sorted(codes[:2]) in ([0, 1], [0, 2]), ended
+def test_only_one_of_two_simultaneous_runs_gets_a_name(folder: Path) -> None:
+    results = run_in_parallel(*[("w", "it", *SCRIPTED, "--name", "same")] * 2, ("w", "it", *SCRIPTED))
+    codes = [code for code, _ in results]
+    assert sorted(codes[:2]) in ([0, 1], [0, 2]), results
     assert codes[2] == 0
-    refused = ended[0 if codes[0] else 1][1]
+    refused = results[0 if codes[0] else 1][1]
     assert "the run `same` already exists" in refused or "is being run by" in refused
-    assert whole(here / "runs" / "same")[:3] == whole(here / "runs" / "it")[:3]
+    assert run_data(folder / "runs" / "same")[:3] == run_data(folder / "runs" / "it")[:3]
 
 
 @pytest.mark.slow
-def test_a_run_inside_the_folder_of_one_that_waits_disturbs_neither(here: Path, skillrun: Call) -> None:
+def test_a_run_inside_the_folder_of_a_waiting_run_affects_neither(folder: Path, skillrun: Call) -> None:
     assert skillrun("w", "outer", "--wait", *SCRIPTED).code == 75
-    (here / "answers.yaml").write_text("sure: yes\n")
-    ended = at_once(
+    (folder / "answers.yaml").write_text("sure: yes\n")
+    results = run_in_parallel(
         ("w", "inner", *SCRIPTED, "--out", "runs/outer"),
         ("resume", "outer", "--answers", "answers.yaml"),
         ("w", "beside", *SCRIPTED),
     )
-    assert [code for code, _ in ended] == [0, 0, 0], ended
-    outer = whole(here / "runs" / "outer")
-    assert outer == ("completed", ARTIFACTS, 3, ARTIFACTS), "the inner one is nothing of its own"
-    assert whole(here / "runs" / "outer" / "inner")[:3] == outer[:3]
+    assert [code for code, _ in results] == [0, 0, 0], results
+    outer = run_data(folder / "runs" / "outer")
+    assert outer == ("completed", ARTIFACTS, 3, ARTIFACTS), "files of the inner run are not its artifacts"
+    assert run_data(folder / "runs" / "outer" / "inner")[:3] == outer[:3]
     assert "edited:" not in skillrun("show", "outer").out
     assert skillrun("show", "runs/outer/inner").code == 0
-    half = here / "runs" / "outer" / "inner" / ".one.md.0123abcd.tmp"
-    half.write_text("of a write that is under way")
+    temporary = folder / "runs" / "outer" / "inner" / ".one.md.0123abcd.tmp"
+    temporary.write_text("a partial write")
     assert skillrun("resume", "outer").code == 0
-    assert open_run_data(here / "runs" / "outer").matching("inner/*.md") == []
-    assert half.exists(), "it is the other run's"
+    assert open_run_data(folder / "runs" / "outer").matching("inner/*.md") == []
+    assert temporary.exists(), "it belongs to the other run"
     assert [line.split()[0] for line in skillrun("runs").out.splitlines()[1:]] == ["beside", "outer"]
 
 
 @pytest.mark.parametrize("name", ["round-1", "summaries"])
-def test_no_run_stands_where_the_one_around_it_keeps_its_own(here: Path, skillrun: Call, name: str) -> None:
+def test_a_nested_run_cannot_use_a_reserved_folder_name(folder: Path, skillrun: Call, name: str) -> None:
     assert skillrun("w", "outer", "--wait", *SCRIPTED).code == 75
-    before = sorted(path.relative_to(here) for path in (here / "runs").rglob("*"))
+    before = sorted(path.relative_to(folder) for path in (folder / "runs").rglob("*"))
     for command in (("--out", "runs/outer", "--name", name), ("--out", f"runs/outer/{name}")):
         done = skillrun("w", "inner", *SCRIPTED, *command)
-        assert (done.code, f"`{name}` in {here / 'runs/outer'} is reserved for that run" in done.err) == (2, True)
-    assert sorted(path.relative_to(here) for path in (here / "runs").rglob("*")) == before
+        assert (done.code, f"`{name}` in {folder / 'runs/outer'} is reserved for that run" in done.err) == (2, True)
+    assert sorted(path.relative_to(folder) for path in (folder / "runs").rglob("*")) == before
 
 
 @pytest.mark.slow
-def test_a_run_of_the_name_that_has_come_and_gone_meanwhile_is_said_to_be_there(
-    here: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
+def test_a_name_taken_by_a_concurrent_run_is_reported(
+    folder: Path, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the first look and the lock, where only luck would bring another process."""
+    """The other run starts and ends between the check of the name and the lock."""
 
-    def held(lease: LocalLease) -> Any:
+    def take_name_first(lease: LocalLease) -> Any:
         monkeypatch.setattr(LocalLease, "hold", hold)
-        assert at_once(("w", "it", *SCRIPTED, "--name", "same"))[0][0] == 0
+        assert run_in_parallel(("w", "it", *SCRIPTED, "--name", "same"))[0][0] == 0
         return hold(lease)
 
     hold = LocalLease.hold
-    monkeypatch.setattr(LocalLease, "hold", held)
+    monkeypatch.setattr(LocalLease, "hold", take_name_first)
     done = skillrun("w", "it", *SCRIPTED, "--name", "same")
     assert (done.code, "the run `same` already exists" in done.err) == (2, True)
-    assert whole(here / "runs" / "same") == ("completed", ARTIFACTS, 3, ARTIFACTS)
+    assert run_data(folder / "runs" / "same") == ("completed", ARTIFACTS, 3, ARTIFACTS)

@@ -1,4 +1,4 @@
-"""The site of `docs/`, as `make docs` builds it: links lead somewhere, and nothing is loaded from other hosts."""
+"""The documentation site, as `make docs` builds it: links resolve, and nothing loads from other hosts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.row("A4")
 
 
 @pytest.mark.slow
-def test_the_site_is_built_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
+def test_the_built_site_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     site = build(tmp_path / "site")
     assert foreign_hosts(site) == []
     for page in staging.pages().values():
@@ -26,7 +26,7 @@ def test_the_site_is_built_and_loads_nothing_from_other_hosts(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_links_and_anchors_that_lead_nowhere_end_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_links_and_anchors_fail_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     top = tmp_path / "top"
     (top / "docs" / "decisions").mkdir(parents=True)
     (top / "README.md").write_text("# A\n\n[one](docs/b.md#here) [two](docs/b.md#nowhere) [three](docs/c.md)\n")
@@ -45,13 +45,13 @@ def test_links_and_anchors_that_lead_nowhere_end_the_build(tmp_path: Path, monke
         build(tmp_path / "site", config)
 
 
-def test_what_pages_load_from_elsewhere_is_named(tmp_path: Path) -> None:
+def test_resources_from_other_hosts_are_listed(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text('<script src="https://cdn.test/x.js"></script><a href="https://fine.test">x</a>')
     (tmp_path / "b.css").write_text("@import url(//fonts.test/f.css); a { background: url(data:image/png;base64,AA) }")
     assert foreign_hosts(tmp_path) == [("a.html", "https://cdn.test/x.js"), ("b.css", "//fonts.test/f.css")]
 
 
-def test_links_and_fences_are_those_of_the_site(tmp_path: Path) -> None:
+def test_links_and_fences_are_converted_for_the_site(tmp_path: Path) -> None:
     staging.stage(tmp_path)
     pages = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "docs").glob("*.md")}
     assert "(language.md)" in pages["index.md"]
@@ -61,17 +61,17 @@ def test_links_and_fences_are_those_of_the_site(tmp_path: Path) -> None:
     assert "``` { .console .no-copy }" in pages["tutorial.md"]
 
 
-def _in_menu(entries: list[dict[str, Any]]) -> Iterator[str]:
+def _menu_pages(entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
-        for place in entry.values():
-            yield from _in_menu(place) if isinstance(place, list) else [place]
+        for page in entry.values():
+            yield from _menu_pages(page) if isinstance(page, list) else [page]
 
 
-def test_every_page_is_in_the_menu_or_below_one_that_is() -> None:
-    """Decisions have a page that lists them, and what was judged and finished one that leads to the rest."""
-    menu = set(_in_menu(tomllib.loads(staging.CONFIG.read_text(encoding="utf-8"))["project"]["nav"]))
+def test_every_page_is_in_the_menu_or_listed_by_a_page_in_the_menu() -> None:
+    """Decisions, judged runs and finished runs each have a page that lists them."""
+    menu = set(_menu_pages(tomllib.loads(staging.CONFIG.read_text(encoding="utf-8"))["project"]["nav"]))
     listed = {
-        place for place in staging.pages().values() if place.partition("/")[0] in ("decisions", "judged", "finished")
+        page for page in staging.pages().values() if page.partition("/")[0] in ("decisions", "judged", "finished")
     }
     assert sorted(set(staging.pages().values()) - menu - listed) == []
     assert sorted(menu - set(staging.pages().values()) - {staging.DECISIONS}) == []

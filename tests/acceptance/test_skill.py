@@ -1,4 +1,4 @@
-"""`skillrun skill`: the Agent Skill for authors, printed or written; nothing is written over."""
+"""`skillrun skill` prints or writes the Agent Skill for authors, and overwrites nothing."""
 
 import re
 from pathlib import Path
@@ -12,12 +12,12 @@ FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_it_is_printed_whole_and_by_its_parts(skillrun: Call) -> None:
+def test_the_skill_is_printed_in_full_or_by_part(skillrun: Call) -> None:
     out = skillrun("skill").out
     assert out.startswith("---\nname: skillrun-author\n")
     keys = skillrun("skill", "keys").out
@@ -28,10 +28,10 @@ def test_it_is_printed_whole_and_by_its_parts(skillrun: Call) -> None:
     assert (done.code, "did you mean `keys`?" in done.err) == (2, True)
 
 
-def test_it_is_written_and_nothing_is_written_over(place: Path, skillrun: Call) -> None:
+def test_the_skill_is_written_and_overwrites_nothing(folder: Path, skillrun: Call) -> None:
     done = skillrun("skill", "--to", ".claude/skills")
     assert (done.code, done.out) == (0, "wrote .claude/skills/skillrun-author\n")
-    main = place / ".claude" / "skills" / "skillrun-author" / "SKILL.md"
+    main = folder / ".claude" / "skills" / "skillrun-author" / "SKILL.md"
     assert main.read_text() == skillrun("skill").out
     (main.parent / "references" / "keys.md").unlink()
     assert skillrun("skill", "--to", ".claude/skills", "--json").json["made"] == ["skillrun-author/references/keys.md"]
@@ -41,25 +41,25 @@ def test_it_is_written_and_nothing_is_written_over(place: Path, skillrun: Call) 
     done = skillrun("skill", "--to", ".claude/skills")
     assert (done.code, "already exists with different content" in done.err) == (2, True)
     assert main.read_text() == "mine\n"
-    assert not (main.parent / "references" / "keys.md").exists(), "it is all or nothing"
+    assert not (main.parent / "references" / "keys.md").exists(), "all files are written, or none"
     assert skillrun("skill", "keys", "--to", "x").code == 2
 
 
 @pytest.mark.slow
-def test_what_it_shows_validates_and_its_case_holds(place: Path, skillrun: Call) -> None:
+def test_the_examples_of_the_skill_validate_and_their_case_passes(folder: Path, skillrun: Call) -> None:
     for name, text in FILE.findall(skillrun("skill").out):
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text, encoding="utf-8")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
     assert skillrun("validate").out.startswith("0 errors, 0 warnings")
     done = skillrun("test")
     assert (done.code, done.err) == (0, ""), done.out
 
 
-def test_a_finding_that_cannot_be_read_does_not_pass_its_gate(place: Path, skillrun: Call) -> None:
+def test_an_unreadable_finding_does_not_pass_its_gate(folder: Path, skillrun: Call) -> None:
     for name, text in FILE.findall(skillrun("skill").out):
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(text, encoding="utf-8")
-    case = place / "tests" / "announce" / "mended.md"
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    case = folder / "tests" / "announce" / "unreadable.md"
     case.write_text(
         case.read_text()
         .replace("severity: BLOCKING, ", "severity: HUGE, ")

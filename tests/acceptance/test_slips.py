@@ -1,4 +1,4 @@
-"""Typical slips in the shipped files are refused offline, in the file and at the line where they were made."""
+"""Typical slips in the shipped files are refused offline, in the file and on the line of the slip."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from skillrun.syntax.diagnostics import Problem
 from tests.acceptance.slips import File, Slip, changes_only_layout, read, slips, words
 
 MOST: Final = int(os.environ.get("SKILLRUN_EXAMPLES") or 1)  # slips of one kind in one file
-EVERY: Final = 1 if "SKILLRUN_EXAMPLES" in os.environ else 4  # a kind of slip is made in one of so many files
-REFUSED, WARNED, ELSEWHERE, MISSED = "refused", "warned of", "refused elsewhere", "missed"
+EVERY: Final = 1 if "SKILLRUN_EXAMPLES" in os.environ else 4  # each kind of slip is made in one of this many files
+REFUSED, WARNED, ELSEWHERE, MISSED = "refused", "warned of", "refused in another place", "missed"
 
-# Keys of other tools stand in roles and Agent Skills, and a project adds entries to a config: slips there are warnings.
+# Roles and Agent Skills can have keys of other tools, and projects add config entries, so slips there are warnings.
 ONLY_WARNED: Final = {"misspelt config key": ("config/",), "misspelt key": ("roles/", "skills/security-review/")}
 
-# A name that is misspelt where it is made is found by whoever reads it, or not at all.
+# A misspelt declaration is found only where the name is used, if at all.
 DECLARATION: Final = "misspelt declaration"
 
-# Nothing says which texts a config value or an input's list may hold.
+# The allowed texts of these values are not declared.
 UNKNOWABLE: Final = {
     "skills/protocols/perspectives.md": {"`light` → `lgiht`"},
     "skills/protocols/red-team.md": {"`CRITICAL` → `CIRTICAL`", "`MAJOR` → `MJAOR`", "`MINOR` → `MNIOR`"},
-    # What the flags of an earlier round held, and a free answer.
+    # Flags of an earlier round, and a free-text answer.
     "skills/refine/answers.md": {"`id` → `idd`", "`proceed` → `porceed`"},
-    # A phase that names a file while it runs may write any.
+    # A phase that names its files at run time can write any file.
     "workflows/refine.md": {"`PRD.md` → `PDR.md`"},
     "skills/plan/validation.md": {
         "`think-deep-assumptions.md` → `tihnk-deep-assumptions.md`",
         "`think-deep-second-order.md` → `tihnk-deep-second-order.md`",
     },
     "skills/refine/completion.md": {"`decisions-since.md` → `dceisions-since.md`", "`place` → `plac`"},
-    "skills/feature/requirements.md": {"`one` → `oen`"},  # a loop that counts alone
-    # Strategies and variants of roles are added by files.
+    "skills/feature/requirements.md": {"`one` → `oen`"},  # a loop that only counts
+    # Files can add strategies and variants of roles.
     "skills/plan/architecture.md": {"`quick` → `qiuck`"},
     "skills/plan/test-strategy.md": {"`quick` → `qiuck`"},
     "skills/plan/research.md": {"`domain` → `dmoain`"},
@@ -50,8 +50,8 @@ UNKNOWABLE: Final = {
         "`validation_decision` → `vlaidation_decision`",
         "`completion_rate` → `cmopletion_rate`",
     },
-    "skills/refine/prd.md": {"`Sources` → `Suorces`"},  # a heading of what is delivered
-    "skills/feature/brainstorming.md": {"`question` → `qeustion`"},  # a name that `pick` gives
+    "skills/refine/prd.md": {"`Sources` → `Suorces`"},  # a heading of the delivered document
+    "skills/feature/brainstorming.md": {"`question` → `qeustion`"},  # a name defined by `pick`
     "skills/refine/rounds-digest.md": {
         *("`analysis_mode` → `analysis_mod`", "`gaps` → `gpas`", "`id` → `idd`"),
         *("`completion_rate` → `cmopletion_rate`", "`completion_rate` → `completion_rat`"),
@@ -60,7 +60,7 @@ UNKNOWABLE: Final = {
 
 
 class Bench:
-    """A project over the shipped library, with slips in some of its files."""
+    """A project on top of the shipped library, with slips in some files."""
 
     def __init__(self, project: Path) -> None:
         self.project = project
@@ -73,7 +73,7 @@ class Bench:
         self.readers = self._readers()
 
     def _readers(self) -> dict[str, list[str]]:
-        """The workflows that read a file, where not all do."""
+        """The workflows that read each file, for files that not all workflows read."""
         found: dict[str, list[str]] = defaultdict(list)
         workflows = self.library.names("workflows")
         for name in workflows:
@@ -83,17 +83,17 @@ class Bench:
                 found[path].append(name)
         return {path: names for path, names in found.items() if len(names) < len(workflows)}
 
-    def problems(self, made: Iterable[Slip]) -> list[Problem]:
-        """What is wrong with these slips in their files; where it is one slip, in the workflows that read its file."""
-        made = list(made)
+    def problems(self, batch: Iterable[Slip]) -> list[Problem]:
+        """The problems that these slips cause; a single slip is checked only in the workflows that read its file."""
+        batch = list(batch)
         paths = []
-        for slip in made:
+        for slip in batch:
             path = self.project / slip.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(slip.text, encoding="utf-8")
             paths.append(path)
         library = Library(self.library.roots, self.library)
-        readers = self.readers.get(made[0].path) if len(made) == 1 else None
+        readers = self.readers.get(batch[0].path) if len(batch) == 1 else None
         for name in readers or ():
             check_workflow(library, name)
         if readers is None:
@@ -103,18 +103,22 @@ class Bench:
         return list(library.problems)
 
     def verdict(self, slip: Slip, problems: list[Problem]) -> str:
-        here = [one for one in problems if one.path == slip.path and (not slip.lines or one.line in slip.lines)]
-        if any(one.severity == "error" for one in (here if slip.lines else problems)):
+        local = [
+            problem
+            for problem in problems
+            if problem.path == slip.path and (not slip.lines or problem.line in slip.lines)
+        ]
+        if any(problem.severity == "error" for problem in (local if slip.lines else problems)):
             return REFUSED
-        return WARNED if here else ELSEWHERE if problems else MISSED
+        return WARNED if local else ELSEWHERE if problems else MISSED
 
     def verdicts(self) -> Iterator[tuple[Slip, str]]:
-        """One slip in each file at a time; what is not refused at its line in such company is tried alone."""
+        """Try one slip in each file at a time, and retry alone any slip that is not refused at its line."""
         chosen = _sample(self.files)
-        for together in zip_longest(*([(file, slip) for slip in made] for file, made in chosen)):
-            made = [pair for pair in together if pair is not None]
-            problems = self.problems(slip for _, slip in made)
-            for file, slip in made:
+        for together in zip_longest(*([(file, slip) for slip in pairs] for file, pairs in chosen)):
+            pairs = [pair for pair in together if pair is not None]
+            problems = self.problems(slip for _, slip in pairs)
+            for file, slip in pairs:
                 verdict = self.verdict(slip, problems) if slip.lines else ""
                 if verdict != REFUSED:
                     verdict = self.verdict(slip, self.problems([slip]))
@@ -122,7 +126,7 @@ class Bench:
                     yield slip, verdict
 
     def is_another_name(self, slip: Slip) -> bool:
-        """Whether the slip makes one name of the library into another, which may be right where it stands."""
+        """Whether the slip turns one name of the library into another, which may be valid there."""
         return (
             slip.kind.endswith("in an expression")
             and slip.what.rpartition("`")[0].rpartition("`")[2] in self.vocabulary
@@ -130,24 +134,24 @@ class Bench:
 
 
 def _sample(files: Iterable[File]) -> list[tuple[File, list[Slip]]]:
-    """Each file with its slips, thinned out evenly: of each kind a few, in one of `EVERY` files that can have it."""
+    """An even sample of slips by file: a few of each kind, in one of `EVERY` files that can have it."""
     by_kind: dict[str, list[tuple[File, list[Slip]]]] = defaultdict(list)
     for file in files:
         kinds: dict[str, list[Slip]] = defaultdict(list)
         for slip in slips(file):
             kinds[slip.kind].append(slip)
-        for kind, several in kinds.items():
-            by_kind[kind].append((file, several))
+        for kind, found in kinds.items():
+            by_kind[kind].append((file, found))
     chosen: dict[str, tuple[File, list[Slip]]] = {}
     for number, places in enumerate(by_kind.values()):
-        for file, several in places[number % EVERY :: EVERY] or places:
-            step = max(1, len(several) // (2 * MOST))
-            chosen.setdefault(file.path, (file, []))[1].extend(several[step // 2 :: step][:MOST])
+        for file, found in places[number % EVERY :: EVERY] or places:
+            step = max(1, len(found) // (2 * MOST))
+            chosen.setdefault(file.path, (file, []))[1].extend(found[step // 2 :: step][:MOST])
     return [*chosen.values()]
 
 
 def _is_description(slip: Slip) -> bool:
-    """Whether it is a colon in the description of a file that other tools read as well, where it may be."""
+    """Whether the slip is a colon in a description that other tools also read, where colons are allowed."""
     return slip.kind == "colon in a value" and (slip.path.startswith("roles/") or slip.path.endswith("/SKILL.md"))
 
 

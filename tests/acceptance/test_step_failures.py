@@ -1,4 +1,4 @@
-"""What a template gives and a step cannot use fails the step, with its place; it is never a bug."""
+"""A template value that a step cannot use fails the step with its position, never with an internal error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skillrun.syntax.diagnostics import render_problem
 
 pytestmark = pytest.mark.finding("FL3")
 
-V: Final = "{{ odd.data.box.value }}"  # nobody knows before the run what it is
+V: Final = "{{ odd.data.box.value }}"  # its type is unknown before the run
 FIRST: Final = "- {id: odd, agent: guide, output: {box: any}}"
 STEPS: Final = (
     f"say: '{V}'", f"say: 'so {V}'", f"say: so, level: '{V}'", "say: so, when: odd.data.box.value > 3",
@@ -72,7 +72,7 @@ phases:
 
 
 def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: str = "") -> tuple[Outcome, list[str]]:
-    """How a workflow of these steps ends, and what it said; `box` is what its first step is told."""
+    """Run a workflow of these steps; return its outcome and messages. `box` is the reply to its first step."""
     sections = "".join(f"\n## {name}\nso {V if name in ('w4', 'p5', 'a8') else ''}\n" for name in _prompted(steps))
     text = (
         f"---\nkind: phase\nsteps:\n  {FIRST}\n  {chr(10).join(steps).replace(chr(10), chr(10) + '  ')}\n{after}---\n"
@@ -90,22 +90,22 @@ def run(project: Path, steps: list[str], box: Any, *, phase: str = "", after: st
     assert program is not None
     assert models is not None
     assert not library.problems.has_errors, "\n".join(map(render_problem, library.problems))
-    said: list[str] = []
+    messages: list[str] = []
 
-    def heard(event: Event) -> None:
+    def record_message(event: Event) -> None:
         if isinstance(event, Said):
-            said.append(event.text)
+            messages.append(event.text)
 
-    async def process() -> Outcome:
+    async def execute() -> Outcome:
         gateway = ScriptedGateway([Rule("*/odd/*", data={"box": box})])
-        person = open_responder(unattended=True)
+        responder = open_responder(unattended=True)
         catalogue = Catalogue.from_config(models.data)
-        setting = Session(
-            program, catalogue, gateway, person, project=project, override="scripted:x", listeners=(heard,)
+        configuration = Session(
+            program, catalogue, gateway, responder, project=project, override="scripted:x", listeners=(record_message,)
         )
-        return await session.start_run(setting, {}, LocalStore(project / "runs"), "run")
+        return await session.start_run(configuration, {}, LocalStore(project / "runs"), "run")
 
-    return asyncio.run(process()), said
+    return asyncio.run(execute()), messages
 
 
 def _prompted(steps: list[str]) -> list[str]:
@@ -121,17 +121,17 @@ BOXES: Final[dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("box", BOXES.values(), ids=BOXES.keys())
-def test_whatever_a_step_is_given_its_stand_in_takes_over_or_it_goes_on(tmp_path: Path, box: Any) -> None:
+def test_a_step_with_an_unusable_value_uses_its_fallback_or_completes(tmp_path: Path, box: Any) -> None:
     steps = [f"- {{{step}, otherwise: {{say: 'instead {number}'}}}}" for number, step in enumerate(STEPS)]
-    outcome, said = run(tmp_path, steps, box)
+    outcome, messages = run(tmp_path, steps, box)
     assert (outcome.status, outcome.reason) == ("completed", "")
-    failed = {int(text.split()[1]) for text in said if text.startswith("instead ")}
+    failed = {int(text.split()[1]) for text in messages if text.startswith("instead ")}
     if box == {}:
         assert {0, 1, 2, 22, 24, 27, 31, 33, 36, 38, 39, 44} <= failed
-        assert "say: skills/trip/one.md:5:28: `odd.data.box.value` is absent" in "\n".join(said)
+        assert "say: skills/trip/one.md:5:28: `odd.data.box.value` is absent" in "\n".join(messages)
 
 
-def test_without_a_stand_in_the_run_fails_and_says_where_and_what_to_do(tmp_path: Path) -> None:
+def test_without_a_fallback_the_run_fails_with_the_position_and_advice(tmp_path: Path) -> None:
     outcome, _ = run(tmp_path, [f"- {{say: '{V}'}}"], {})
     assert (outcome.status, outcome.exit_code) == ("failed", 1)
     assert outcome.reason.startswith("one: skills/trip/one.md:5:28: `odd.data.box.value` is absent")
@@ -139,21 +139,21 @@ def test_without_a_stand_in_the_run_fails_and_says_where_and_what_to_do(tmp_path
     assert "skillrun resume run" in str(outcome.next_step)
 
 
-def test_what_an_output_cannot_use_fails_the_phase_which_may_have_a_stand_in(tmp_path: Path) -> None:
+def test_an_unusable_output_fails_the_phase_and_runs_its_fallback(tmp_path: Path) -> None:
     after = "outputs: {a: '{{ odd.data.box.value + 1 }}'}\n"
-    outcome, said = run(tmp_path, [], {}, phase=" {otherwise: {say: without it}}", after=after)
+    outcome, messages = run(tmp_path, [], {}, phase=" {otherwise: {say: without it}}", after=after)
     assert outcome.status == "completed"
-    assert "without it" in said
+    assert "without it" in messages
 
 
 @pytest.mark.finding("FL9")
-def test_a_text_that_names_no_breaker_is_no_cap(tmp_path: Path) -> None:
-    outcome, said = run(tmp_path, [f"- {{at_most: '{V}', repeat: [say: once more]}}"], {"value": "x"})
+def test_at_most_refuses_a_text_that_names_no_breaker(tmp_path: Path) -> None:
+    outcome, messages = run(tmp_path, [f"- {{at_most: '{V}', repeat: [say: once more]}}"], {"value": "x"})
     assert outcome.status == "failed"
     assert "`at_most` is `x`, which is neither a number nor a breaker" in outcome.reason
-    assert said == []
+    assert messages == []
 
 
-def test_what_is_said_is_printed_as_in_any_text(tmp_path: Path) -> None:
-    _, said = run(tmp_path, [f"- {{say: '{V}'}}"], {"value": [True, {"a": 1}]})
-    assert said == ['[true, {"a": 1}]']
+def test_say_formats_values_like_any_template(tmp_path: Path) -> None:
+    _, messages = run(tmp_path, [f"- {{say: '{V}'}}"], {"value": [True, {"a": 1}]})
+    assert messages == ['[true, {"a": 1}]']

@@ -1,4 +1,4 @@
-"""What people read on the terminal: plain statuses instead of keys, and a question once."""
+"""Terminal output for users: plain statuses instead of keys, and each question once."""
 
 import json
 import re
@@ -43,31 +43,31 @@ def cause(project: Call) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.finding("NC12")
-def test_people_read_plain_statuses_and_machines_their_keys(cause: Path, skillrun: Call) -> None:
+def test_users_see_plain_statuses_and_json_keeps_the_keys(cause: Path, skillrun: Call) -> None:
     started = skillrun("cause", "--name", "a", "--model", "scripted:default")
     assert started.code == 75
     assert "asking: waiting for your answer\n" in started.out
     assert started.out.count(MARK) == 1
     shown, logged = skillrun("show", "a").out, skillrun("logs", "a").out
     assert "asking  waiting for your answer" in shown
-    said = [started.out, started.err, shown, logged, skillrun("runs").out, skillrun("answers", "a").err]
+    outputs = [started.out, started.err, shown, logged, skillrun("runs").out, skillrun("answers", "a").err]
     skillrun("report", "a", "--output", "a.html")
     page = (cause / "a.html").read_text()
     assert "waiting for your answer" in page
     visible = page.partition("</style>")[2].partition("<script")[0]
-    assert not [key for key in KEYS for text in (*said, visible) if key in text]
+    assert not [key for key in KEYS for text in (*outputs, visible) if key in text]
     assert skillrun("show", "a", "--json").json["phases"][0]["status"] == "needs-user-input"
 
 
 @pytest.mark.finding("NC10")
-def test_times_of_models_and_of_waiting_are_apart(cause: Path, skillrun: Call) -> None:
+def test_model_time_and_waiting_time_are_separate(cause: Path, skillrun: Call) -> None:
     (cause / "answers.yaml").write_text("why: 'yes'\n")
     done = skillrun("cause", "--name", "a", "--model", "scripted:default", "--answers", "answers.yaml")
     assert done.code == 0, done.err
     transcript = cause / "runs" / "a" / ".run" / "transcript.ndjson"
     events = [json.loads(line) for line in transcript.read_text().splitlines()]
-    answered = next(at for at, event in enumerate(events) if event["event"] == "Answered")
-    for event in events[answered:]:  # as if a person had taken 27 seconds
+    first_answer = next(at for at, event in enumerate(events) if event["event"] == "Answered")
+    for event in events[first_answer:]:  # as if the user had taken 27 seconds
         event["at"] = (datetime.fromisoformat(event["at"]) + timedelta(seconds=27)).isoformat()
     transcript.write_text("".join(f"{json.dumps(event)}\n" for event in events))
     record = skillrun("show", "a", "--json").json

@@ -1,4 +1,4 @@
-"""`skillrun test`: cases of workflows on the scripted model, and what is said of those that miss or are broken."""
+"""`skillrun test`: cases of workflows on the scripted model, and reports of failed and broken cases."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ REPLIES = """replies:
 
 @pytest.fixture
 def review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """The project of the page about reviews, with the cases that are given by name."""
+    """The project of the how-to page about reviews, with the given cases."""
 
     def make(**cases: str) -> Path:
         folder = tmp_path / "project"
@@ -42,29 +42,29 @@ def case(expect: str, more: str = "", inputs: str = "{change: change.py, strict:
 
 
 def misses(done: Any) -> list[tuple[str, list[str]]]:
-    """The messages of a case's misses, with the difference of each."""
-    [told] = done.json["cases"]
-    return [(miss["message"], miss["difference"]) for miss in told["misses"]]
+    """The messages and differences of the failed expectations of the only case."""
+    [result] = done.json["cases"]
+    return [(miss["message"], miss["difference"]) for miss in result["misses"]]
 
 
 @pytest.mark.row("A3")
-def test_the_page_says_what_comes_of_its_case(review: Call, skillrun: Call) -> None:
+def test_the_testing_page_shows_the_actual_output(review: Call, skillrun: Call) -> None:
     folder, page = review(), (TOP / "docs" / "testing.md").read_text(encoding="utf-8")
     [(name, text)] = _FILE.findall(page)
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_text(text)
-    held, missed, _ = _CONSOLE.findall(page)
+    passed_output, failed_output, _ = _CONSOLE.findall(page)
     done = skillrun("test")
     assert done.code == 0, done.out
     figures = re.compile(r"\d+\.\d+")  # seconds, and dollars by today's prices
-    assert figures.sub("…", done.out) == held.removeprefix("$ skillrun test\n")
+    assert figures.sub("…", done.out) == passed_output.removeprefix("$ skillrun test\n")
     (folder / name).write_text(text.replace("what can be abused", "what can be harmed"))
     done = skillrun("test", "review", "blocked")
-    assert (done.code, done.out.split("\n\n")[0] + "\n") == (1, missed)
+    assert (done.code, done.out.split("\n\n")[0] + "\n") == (1, failed_output)
 
 
 @pytest.mark.row("A3")
-def test_a_case_that_holds_needs_no_key_and_leaves_nothing_behind(review: Call, skillrun: Call) -> None:
+def test_a_passing_case_needs_no_key_and_creates_no_files(review: Call, skillrun: Call) -> None:
     folder = review(blocked=case("  path: [reading]\n"))
     before = sorted(folder.rglob("*"))
     assert skillrun("test").code == 0
@@ -111,7 +111,7 @@ def test_a_case_that_holds_needs_no_key_and_leaves_nothing_behind(review: Call, 
         ("  prompts: {'*:safty/*': {at_most: 20}}\n", "no call matches `*:safty/*`", []),
     ],
 )
-def test_a_miss_says_what_was_expected_and_what_there_is(
+def test_a_failed_expectation_shows_expected_and_actual_values(
     review: Call, skillrun: Call, expect: str, message: str, difference: list[str]
 ) -> None:
     folder = review(blocked=case(expect))
@@ -119,8 +119,8 @@ def test_a_miss_says_what_was_expected_and_what_there_is(
     (folder / "tests" / "review" / "kept" / "findings.md").write_text("# Findings\n- MINOR: No lock\n")
     done = skillrun("test", "review", "blocked", "--json")
     assert done.code == 1
-    [(told, lines)] = misses(done)
-    assert message in told
+    [(text, lines)] = misses(done)
+    assert message in text
     assert all(any(line.startswith(part) for line in lines) for part in difference), lines
     assert done.json["cases"][0]["misses"][0]["line"] == 8
 
@@ -162,17 +162,17 @@ def rounds(expect: str) -> str:
         ),
     ],
 )
-def test_an_expectation_can_be_of_one_round(review: Call, skillrun: Call, expect: str, message: str) -> None:
+def test_an_expectation_can_refer_to_one_round(review: Call, skillrun: Call, expect: str, message: str) -> None:
     folder = review(again=rounds(expect))
     (folder / "skills" / "review" / "verdict.md").write_text(AGAIN)
     done = skillrun("test", "review", "again", "--json")
     assert done.code == (1 if message else 0), done.out
-    assert [told for told, _ in misses(done)] == ([message] if message else [])
+    assert [text for text, _ in misses(done)] == ([message] if message else [])
 
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_a_round_that_cannot_be_is_no_expectation(review: Call, skillrun: Call) -> None:
+def test_an_impossible_round_is_an_error(review: Call, skillrun: Call) -> None:
     folder = review(again=rounds("  prompts: {round-4/*: {lacks: x}}\n"))
     (folder / "skills" / "review" / "verdict.md").write_text(AGAIN)
     done = skillrun("validate", "tests/review/again.md")
@@ -181,7 +181,7 @@ def test_a_round_that_cannot_be_is_no_expectation(review: Call, skillrun: Call) 
 
 
 @pytest.mark.row("A3")
-def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(review: Call, skillrun: Call) -> None:
+def test_a_failed_run_fails_its_case_without_an_expected_outcome(review: Call, skillrun: Call) -> None:
     review(blocked=f"inputs: {{change: change.py, strict: true}}\n{REPLIES}expect: {{path: [reading]}}\n")
     done = skillrun("test", "--json")
     assert done.code == 1
@@ -190,7 +190,7 @@ def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(revi
 
 @pytest.mark.row("A3")
 @pytest.mark.parametrize(
-    ("broken", "place", "words"),
+    ("broken", "position", "message"),
     [
         (case("").replace("change:", "chang:"), "2:10", "`review` has no input `chang`"),
         (case("").replace("strict: true", "strict: maybe"), "2:29", "`strict` is `maybe`"),
@@ -210,20 +210,20 @@ def test_a_run_that_ends_otherwise_misses_also_where_no_outcome_is_expected(revi
         (case("").replace("outcome: failed", "outcome: fail"), "7:12", "did you mean `failed`?"),
     ],
 )
-def test_a_broken_case_is_shown_with_its_place_and_the_others_are_run(
-    review: Call, skillrun: Call, broken: str, place: str, words: str
+def test_a_broken_case_is_reported_with_its_position_and_other_cases_run(
+    review: Call, skillrun: Call, broken: str, position: str, message: str
 ) -> None:
     folder = review(broken=broken, blocked=case(""))
     (folder.parent / "outside.md").write_text("secret")
     done = skillrun("test")
     assert done.code == 2
-    assert f"tests/review/broken.md:{place}: error[" in done.out
-    assert words in done.out
+    assert f"tests/review/broken.md:{position}: error[" in done.out
+    assert message in done.out
     assert "review/blocked: passed" in done.out
 
 
 @pytest.mark.row("A3")
-def test_a_case_that_names_no_workflow_is_an_error_and_other_files_are_none(review: Call, skillrun: Call) -> None:
+def test_a_case_of_an_unknown_workflow_is_an_error_and_other_files_are_ignored(review: Call, skillrun: Call) -> None:
     folder = review(blocked=case(""))
     for name, text in {"reviw/x.md": "---\nexpect: {calls: 1}\n---\n", "unit/notes.md": "# Notes\n"}.items():
         (folder / "tests" / name).parent.mkdir()
@@ -237,22 +237,24 @@ def test_a_case_that_names_no_workflow_is_an_error_and_other_files_are_none(revi
 
 @pytest.mark.row("A3")
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (("reviw",), "did you mean `review`?"),
         (("review", "blockd"), "did you mean `blocked`?"),
         (("plan",), "`plan` has no cases in tests/plan/"),
     ],
 )
-def test_what_is_named_and_is_not_there(review: Call, skillrun: Call, arguments: tuple[str, ...], words: str) -> None:
+def test_unknown_workflows_and_cases_are_reported(
+    review: Call, skillrun: Call, arguments: tuple[str, ...], message: str
+) -> None:
     review(blocked=case(""))
     done = skillrun("test", *arguments)
     assert done.code == 2
-    assert words in done.err
+    assert message in done.err
 
 
 @pytest.mark.row("A3")
-def test_a_project_without_cases_is_told_how_to_begin(review: Call, skillrun: Call) -> None:
+def test_a_project_without_cases_gets_instructions(review: Call, skillrun: Call) -> None:
     review()
     done = skillrun("test")
     assert done.code == 2
@@ -273,7 +275,7 @@ def test_the_cases_of_a_workflow_with_problems_are_not_run(review: Call, skillru
 
 
 @pytest.mark.row("A3")
-def test_answers_lead_and_a_question_without_one_waits(project: Call, skillrun: Call) -> None:
+def test_prepared_answers_are_used_and_an_unanswered_question_waits(project: Call, skillrun: Call) -> None:
     folder = project("visit")
     (folder / "tests" / "visit").mkdir(parents=True)
     (folder / "tests" / "visit" / "lake.md").write_text(
@@ -287,7 +289,7 @@ def test_answers_lead_and_a_question_without_one_waits(project: Call, skillrun: 
 
 
 @pytest.mark.row("A3")
-def test_replies_and_answers_that_nobody_took_are_warned_of(review: Call, skillrun: Call) -> None:
+def test_unused_replies_and_answers_cause_warnings(review: Call, skillrun: Call) -> None:
     text = case("", more="answers: {size: large}\n").replace("*/reviewer:clarity/*", "*/reviewer:clarty/*")
     review(blocked=text)
     done = skillrun("test")
@@ -297,19 +299,19 @@ def test_replies_and_answers_that_nobody_took_are_warned_of(review: Call, skillr
 
 
 @pytest.mark.row("A4")
-def test_a_reply_that_does_not_fit_its_shape_is_warned_of(review: Call, skillrun: Call) -> None:
+def test_a_reply_that_does_not_match_its_schema_causes_a_warning(review: Call, skillrun: Call) -> None:
     text = case("").replace("severity: BLOCKING", "severity: HUGE")
     review(
         unfit=text, meant=text.replace("data: {findings: [{title", "text: '{findings: [{title").replace("}]}}", "}]}'}")
     )
-    told = skillrun("test", "review", "unfit").out
-    assert re.search(r"unfit.md:4:5: warning\[unfit\]: this reply does not match the schema of `\S+safety/1.1`:", told)
-    assert "reply as `text:`" in told
+    out = skillrun("test", "review", "unfit").out
+    assert re.search(r"unfit.md:4:5: warning\[unfit\]: this reply does not match the schema of `\S+safety/1.1`:", out)
+    assert "reply as `text:`" in out
     assert "[unfit]" not in skillrun("test", "review", "meant").out
 
 
 @pytest.mark.row("A4")
-def test_a_run_that_cannot_begin_is_told_alone(review: Call, skillrun: Call) -> None:
+def test_a_run_that_cannot_start_is_the_only_failure_reported(review: Call, skillrun: Call) -> None:
     folder = review(
         blocked=case("  path: [reading]\n  artifacts: {findings.md: {contains: x}}\n", "answers: {size: a}\n")
     )
@@ -324,7 +326,7 @@ def test_a_run_that_cannot_begin_is_told_alone(review: Call, skillrun: Call) -> 
 
 
 @pytest.mark.row("A4")
-def test_how_a_run_ended_is_told_first(review: Call, skillrun: Call) -> None:
+def test_the_outcome_is_reported_first(review: Call, skillrun: Call) -> None:
     review(
         blocked=case("  artifacts: {gone.md: {contains: x}}\n")
         .replace("outcome: failed", "")
@@ -335,29 +337,29 @@ def test_how_a_run_ended_is_told_first(review: Call, skillrun: Call) -> None:
 
 
 @pytest.mark.row("A3")
-def test_what_a_run_says_of_itself_is_the_case_s_and_the_machine_s_keys_do_not_count(
+def test_run_metadata_comes_from_the_case_and_local_keys_are_ignored(
     review: Call, skillrun: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-of-nobody")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-unused")
     folder = review()
     phase = folder / "skills" / "review" / "reading.md"
     strong = "{{ run.models.strong | default('none') }}"
-    said = f"# Findings\n{{{{ run.name }}}}, {{{{ run.started_at }}}}, {{{{ run.environment }}}}, {strong}"
-    phase.write_text(phase.read_text().replace("# Findings", said))
+    heading = f"# Findings\n{{{{ run.name }}}}, {{{{ run.started_at }}}}, {{{{ run.environment }}}}, {strong}"
+    phase.write_text(phase.read_text().replace("# Findings", heading))
     (folder / "tests" / "review").mkdir(parents=True)
-    for name, run, words in (
+    for name, run, expected in (
         ("plain", "{}", "run, 2026-01-01T00:00:00Z, terminal, anthropic:"),
         ("own", "{name: dark, started_at: today, environment: ci}", "dark, today, ci, anthropic:"),
     ):
-        text = case(f"  artifacts: {{findings.md: {{contains: '{words}'}}}}\n", more=f"run: {run}\n")
+        text = case(f"  artifacts: {{findings.md: {{contains: '{expected}'}}}}\n", more=f"run: {run}\n")
         (folder / "tests" / "review" / f"{name}.md").write_text(f"---\n{text}---\n")
     done = skillrun("test")
     assert done.code == 0, done.out
 
 
 @pytest.mark.row("A3")
-def test_a_case_can_bring_the_project_that_the_run_reads(review: Call, skillrun: Call) -> None:
+def test_a_case_can_provide_the_project_that_the_run_reads(review: Call, skillrun: Call) -> None:
     folder = review()
     (folder / "tests" / "review" / "shelf").mkdir(parents=True)
     (folder / "tests" / "review" / "shelf" / "new.py").write_text("lock.acquire()\n")
@@ -371,17 +373,17 @@ def test_a_case_can_bring_the_project_that_the_run_reads(review: Call, skillrun:
 
 @pytest.mark.slow
 @pytest.mark.row("A3")
-def test_many_cases_are_run_beside_one_another_and_told_in_their_order(review: Call, process: Call) -> None:
+def test_parallel_cases_are_reported_in_order(review: Call, process: Call) -> None:
     review(**{f"c{number:02}": case("  calls: 2\n" if number != 7 else "  calls: 3\n") for number in range(12)})
     done = process("test", "--jobs", "3", "--json")
     assert done.code == 1
-    assert [told["case"] for told in done.json["cases"]] == [f"c{number:02}" for number in range(12)]
-    assert {told["case"] for told in done.json["cases"] if told["status"] == "misses"} == {"c07"}
+    assert [result["case"] for result in done.json["cases"]] == [f"c{number:02}" for number in range(12)]
+    assert {result["case"] for result in done.json["cases"] if result["status"] == "misses"} == {"c07"}
     assert (done.json["holds"], done.json["misses"]) == (11, 1)
 
 
 @pytest.mark.row("A3")
-def test_a_report_for_ci_says_the_same_and_is_well_formed_whatever_a_text_holds(review: Call, skillrun: Call) -> None:
+def test_a_junit_report_has_the_same_results_and_is_well_formed_for_any_text(review: Call, skillrun: Call) -> None:
     folder = review(
         held=case(""),
         missed=case('  artifacts: {findings.md: {contains: "a<b>]]>\\u0001\\uFFFF&", lacks: No lock}}\n'),
@@ -402,11 +404,11 @@ def test_a_report_for_ci_says_the_same_and_is_well_formed_whatever_a_text_holds(
     error = cases["broken"].find("error")
     assert error is not None
     assert "did you mean `reading`?" in str(error.text)
-    assert skillrun("test", "--junit", "report.xml").code == 2  # a report is written anew
+    assert skillrun("test", "--junit", "report.xml").code == 2  # an earlier report is replaced
 
 
 @pytest.mark.row("A3")
-def test_a_report_takes_the_place_of_nothing_else(review: Call, skillrun: Call) -> None:
+def test_a_junit_report_replaces_only_junit_reports(review: Call, skillrun: Call) -> None:
     folder = review(held=case(""))
     done = skillrun("test", "--junit", "change.py")
     assert (done.code, done.out, (folder / "change.py").read_text()) == (2, "", "x = 1\n")
@@ -415,7 +417,7 @@ def test_a_report_takes_the_place_of_nothing_else(review: Call, skillrun: Call) 
 
 
 @pytest.mark.row("A3")
-def test_replies_can_stand_in_a_script_that_several_cases_share(review: Call, skillrun: Call) -> None:
+def test_cases_can_share_a_script_of_replies(review: Call, skillrun: Call) -> None:
     shared = case("  artifacts: {findings.md: {contains: No lock}}\n").replace(REPLIES, "replies: shared/script.yaml\n")
     folder = review(first=shared, gone=shared.replace("script.yaml", "gone.yaml"))
     script = folder / "tests" / "review" / "shared" / "script.yaml"
@@ -437,9 +439,9 @@ def test_validate_checks_the_cases_too(review: Call, skillrun: Call) -> None:
     review(good=case("  calls: 3\n"), key=case("", "expct: {}\n"), phase=case("  path: [idea]\n"))
     done = skillrun("validate", "--json")
     assert done.code == 1
-    told = {(problem["path"], problem["code"]) for problem in done.json["problems"]}
-    assert told == {("tests/review/key.md", "unknown-key"), ("tests/review/phase.md", "unknown-phase")}
-    one = skillrun("validate", "tests/review/phase.md")
-    assert (one.code, "`review` has no phase `idea`" in one.out) == (1, True)
-    assert "in 1 file" in one.out
+    problems = {(problem["path"], problem["code"]) for problem in done.json["problems"]}
+    assert problems == {("tests/review/key.md", "unknown-key"), ("tests/review/phase.md", "unknown-phase")}
+    single = skillrun("validate", "tests/review/phase.md")
+    assert (single.code, "`review` has no phase `idea`" in single.out) == (1, True)
+    assert "in 1 file" in single.out
     assert skillrun("validate", "tests/review/good.md").code == 0

@@ -1,4 +1,4 @@
-"""A command line that skillrun does not understand gets a hint with the command that was meant."""
+"""A command line that skillrun does not understand gets a hint with the intended command."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -37,7 +37,7 @@ Call = Callable[..., Any]
         ("xyzzy", "`skillrun --help` lists the workflows and commands"),
     ],
 )
-def test_an_unknown_command_names_the_one_to_type(project: Call, skillrun: Call, arguments: str, hint: str) -> None:
+def test_an_unknown_command_gets_a_hint(project: Call, skillrun: Call, arguments: str, hint: str) -> None:
     project("greeting")
     done = skillrun(*arguments.split())
     assert (done.code, done.out, done.err.splitlines()[1:]) == (2, "", [f"hint: {hint}"])
@@ -70,7 +70,7 @@ def test_an_unknown_command_names_the_one_to_type(project: Call, skillrun: Call,
         ),
     ],
 )
-def test_an_unknown_option_names_the_inputs_or_the_option_that_is_close(
+def test_an_unknown_option_gets_the_inputs_or_a_suggestion(
     project: Call, skillrun: Call, arguments: str, message: str, hint: str
 ) -> None:
     project("greeting")
@@ -79,8 +79,8 @@ def test_an_unknown_option_names_the_inputs_or_the_option_that_is_close(
 
 
 @pytest.mark.finding("NC11")
-def test_no_hint_stands_for_a_command_that_exists_or_names_one_that_does_not() -> None:
+def test_hints_are_for_unknown_commands_and_name_existing_ones() -> None:
     assert not OTHER_TOOLS.keys() & COMMANDS.keys()
     words = " ".join(OTHER_TOOLS.values()).replace("`", " ").split()
-    named = {after for word, after in pairwise(words) if word == "skillrun"}
+    named = {following for word, following in pairwise(words) if word == "skillrun"}
     assert {name for name in named if name.isalpha()} <= {*COMMANDS}

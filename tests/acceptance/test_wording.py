@@ -1,4 +1,4 @@
-"""What a message says next is what helps: the run that there is not, the reply that did not fit, the way on, once."""
+"""Messages name the missing run, show the invalid reply, and give the next command once."""
 
 import json
 import re
@@ -30,7 +30,7 @@ steps:
 
 @pytest.fixture
 def library(project: Call) -> Library:
-    """Makes a project with the workflow `ask`, whose only step is the one that is given, and more files."""
+    """Create a project with the workflow `ask`, whose only step is the given one, and more files."""
 
     def make(step: str, **more: str) -> Path:
         folder: Path = project()
@@ -49,7 +49,7 @@ def library(project: Call) -> Library:
 
 
 @pytest.mark.finding("FL17")
-def test_a_run_that_there_is_not_is_named(library: Library, skillrun: Call) -> None:
+def test_a_missing_run_is_named(library: Library, skillrun: Call) -> None:
     folder = library("{id: one, read: findings.md, from: storm}")
     (folder / "runs" / "storms").mkdir(parents=True)
     done = skillrun("ask", "x", "--unattended", "--name", "a")
@@ -68,7 +68,7 @@ def test_a_malformed_reply_is_shown(library: Library, skillrun: Call) -> None:
 
 
 @pytest.mark.finding("FL17")
-def test_the_way_on_is_said_once_where_a_workflow_inside_another_waits(library: Library, skillrun: Call) -> None:
+def test_the_resume_command_is_printed_once_when_an_inline_workflow_waits(library: Library, skillrun: Call) -> None:
     library(
         "{id: one, run: inner, with: {request: x}}",
         workflows__inner=WORKFLOW.format(name="inner"),
@@ -94,20 +94,18 @@ def test_a_subagents_description_may_have_colons(library: Library, skillrun: Cal
     done = skillrun("validate", "--strict")
     assert done.code == 0, done.out
     listed = skillrun("list", "--json").json
-    assert [one["description"] for one in listed["roles"] if one["name"] == "asker"] == [description]
+    assert [role["description"] for role in listed["roles"] if role["name"] == "asker"] == [description]
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FL17")
-def test_a_mistake_behind_such_a_description_has_its_place(library: Library, skillrun: Call) -> None:
+def test_a_mistake_after_such_a_description_has_its_position(library: Library, skillrun: Call) -> None:
     library("{id: one, agent: asker}", roles__asker=ROLE.format("Use: this\nmodel: stronk: no"))
     done = skillrun("validate")
     assert "roles/asker.md:4:14: error[yaml]: a value with `: ` in it must be quoted" in done.out
 
 
-def test_the_model_that_was_typed_holds_in_a_workflow_inside_another_after_resume(
-    library: Library, skillrun: Call
-) -> None:
+def test_the_model_option_applies_to_an_inline_workflow_after_resume(library: Library, skillrun: Call) -> None:
     folder = library(
         "{id: one, run: inner, with: {request: x}}",
         workflows__inner=WORKFLOW.format(name="inner"),
@@ -121,10 +119,10 @@ def test_the_model_that_was_typed_holds_in_a_workflow_inside_another_after_resum
     assert (done.code, json.loads(done.out)["models"]["opus"]) == (0, "scripted:default")
 
 
-def test_a_sentence_that_ends_in_a_value_with_a_full_stop_has_one(library: Library, skillrun: Call) -> None:
+def test_a_sentence_that_ends_with_a_value_has_one_full_stop(library: Library, skillrun: Call) -> None:
     library(
         '{ask: "It has {{ inputs.request }}. Now what?", default: go on}\n  - {say: "It has {{ inputs.request }}."}'
     )
-    told = skillrun("ask", "no clear owner.", "--model", "scripted:default", "--unattended").out
-    assert "ask: It has no clear owner.\n" in told
-    assert "It has no clear owner. Now what?" in told
+    out = skillrun("ask", "no clear owner.", "--model", "scripted:default", "--unattended").out
+    assert "ask: It has no clear owner.\n" in out
+    assert "It has no clear owner. Now what?" in out

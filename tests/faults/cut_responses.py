@@ -13,8 +13,8 @@ from skillrun.models.gateway import ModelGateway, open_gateway
 from skillrun.models.messages import ModelError
 from tests.faults.speaking import KEYS, PROTOCOLS
 from tests.servers.cut import response, serve_cut
-from tests.servers.wire import Asked
-from tests.unit.models.settings import catalogue, request, unheard
+from tests.servers.wire import WireRequest
+from tests.unit.models.settings import catalogue, request, ignore_progress
 
 FRAMINGS: Final = ("length", "chunks", "close")
 STREAMED: Final = 60_000  # tokens; replies with this limit are streamed
@@ -23,7 +23,7 @@ STREAMED: Final = 60_000  # tokens; replies with this limit are streamed
 def complete_response(name: str, framing: str) -> bytes:
     """All bytes of a response; those of `anthropic-stream` are events."""
     protocol = PROTOCOLS[name.removesuffix("-stream")]
-    answer = protocol.answer(Asked("", {}, {"stream": name.endswith("-stream"), "messages": name}))
+    answer = protocol.answer(WireRequest("", {}, {"stream": name.endswith("-stream"), "messages": name}))
     if isinstance(answer.body, str):
         return response(answer.body.encode(), framing, "text/event-stream")
     return response(json.dumps(answer.body).encode(), framing)
@@ -38,7 +38,7 @@ def cases(random: Random) -> Iterator[str]:
         yield f"{name} {framing} {random.randrange(size - _optional_bytes(name))}"
 
 
-def every(name: str, framing: str = "length") -> list[str]:
+def all_cases(name: str, framing: str = "length") -> list[str]:
     """A case for each byte after which a response may end, except optional bytes at the end."""
     return [f"{name} {framing} {size}" for size in range(len(complete_response(name, framing)) - _optional_bytes(name))]
 
@@ -62,7 +62,7 @@ async def _hold(cases: tuple[str, ...]) -> None:
             google={"base_url": f"{url}/v1"},
             local={"kind": "openai", "base_url": f"{url}/v1", "key": ""},
         )
-        gateway = open_gateway(known, KEYS, Path("unused"), unheard)
+        gateway = open_gateway(known, KEYS, Path("unused"), ignore_progress)
         try:
             for name in dict.fromkeys(case.split()[0] for case in cases):
                 sent = complete_response(name, "length")

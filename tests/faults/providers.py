@@ -12,7 +12,7 @@ from typing import Final, Self
 from tests.faults.processes import Forks
 from tests.faults.speaking import BAD, PROTOCOLS
 from tests.faults.world import BEGIN, World, assert_no_crash, assert_run_finishes, assert_status_is_true, recorded_calls
-from tests.servers.wire import Answer, Asked, Wire, serve
+from tests.servers.wire import Answer, Wire, WireRequest, serve
 
 CLOSED: Final = "closed-port"
 MOST_REQUESTS: Final = 6  # of one call, whatever the provider sends
@@ -38,7 +38,7 @@ class Providers:
         if name not in self._worlds:
             protocol = PROTOCOLS[name]
 
-            def answer(request: Asked) -> Answer:
+            def answer(request: WireRequest) -> Answer:
                 self.requests += 1
                 if self.bad is not None:
                     number, kind, lasting = self.bad

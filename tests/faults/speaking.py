@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from skillrun.types.samples import DEFAULT_LIMITS, sample
 from tests.servers import anthropic, google, openai
-from tests.servers.wire import Answer, Asked
+from tests.servers.wire import Answer, WireRequest
 
 KEYS: Final = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"), "sk-test-0123456789")
 HALF: Final = "A smile \ud83d in half"  # a lone surrogate
@@ -28,7 +28,7 @@ class Protocol:
     def environment(self, url: str) -> dict[str, str]:
         return {**KEYS, self.address: url} if self.address else {}
 
-    def answer(self, request: Asked) -> Answer:
+    def answer(self, request: WireRequest) -> Answer:
         """A good response, which depends only on the request."""
         seed = sha256(json.dumps([request.body.get(key) for key in ("messages", "input")]).encode()).hexdigest()
         schema = schema_of(request.body)
@@ -36,7 +36,7 @@ class Protocol:
             request, json.dumps(sample(schema, seed, DEFAULT_LIMITS)) if schema else f"Note {seed[:12]}, and more."
         )
 
-    def bad(self, kind: str, request: Asked) -> Answer:
+    def bad(self, kind: str, request: WireRequest) -> Answer:
         """A bad response of a kind."""
         if kind in COMMON:
             return COMMON[kind]
@@ -46,7 +46,7 @@ class Protocol:
             answer.body = _change_events(answer.body, change) if isinstance(answer.body, str) else change(answer.body)
         return answer
 
-    def _respond(self, request: Asked, words: str) -> Answer:
+    def _respond(self, request: WireRequest, words: str) -> Answer:
         return self.stream(words) if self.stream is not None and request.body.get("stream") else self.say(words)
 
 
@@ -153,7 +153,7 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
     ),
     "responses": Protocol(
         "openai:gpt-6.1-sol",
-        lambda words: openai.response(openai.said(words)),
+        lambda words: openai.response(openai.output_text(words)),
         "OPENAI_BASE_URL",
     ),
     "google": Protocol(

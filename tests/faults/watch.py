@@ -19,7 +19,7 @@ from typing import Any, Final
 from skillrun.extensions.workers.postgres.database import Database
 from skillrun.extensions.workers.postgres.stored_run import PostgresStore
 from tests.servers import openai
-from tests.servers.wire import Answer, Asked
+from tests.servers.wire import Answer, WireRequest
 
 NAME: Final = re.compile(r"run-\d{4}")
 NONCE: Final = re.compile(r"untrusted-[0-9a-f]{8}")  # derived from the text that it encloses
@@ -70,14 +70,14 @@ class Provider:
         self.log: list[tuple[float, str, str]] = []
         self._lock = threading.Lock()
 
-    def answer(self, request: Asked) -> Answer:
+    def answer(self, request: WireRequest) -> Answer:
         text = json.dumps([request.body.get(key) for key in ("instructions", "input")])
         name = NAME.search(text)
         assert name is not None, text
         key = sha256(NONCE.sub("untrusted", text.replace(name[0], PLAIN)).encode()).hexdigest()[:12]
         with self._lock:
             self.log.append((time.time(), name[0], key))
-        answer = openai.response(openai.said(f"Note {key}, and more."))
+        answer = openai.response(openai.output_text(f"Note {key}, and more."))
         answer.delay = self.seconds
         return answer
 

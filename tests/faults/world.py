@@ -190,7 +190,7 @@ def shown_status(world: World) -> str:
 def assert_status_is_true(
     world: World, result: CommandResult, before: str = "", *, torn: bool = False, same: bool = True
 ) -> None:
-    """Check that the shown_status status matches the last command, or is `before` if the command did not start the run.
+    """Check that the shown status matches the last command, or is `before` if the command did not start the run.
 
     `torn`: the state could not be written.
     """
@@ -248,7 +248,7 @@ def assert_no_extra_calls(world: World) -> None:
 
 
 def recorded_calls(world: World) -> set[tuple[str, str]]:
-    """The calls whose reply or failure is in the journal, which must be recorded_calls."""
+    """The calls whose reply or failure is in the journal, which must be readable."""
     try:
         return world.answered()
     except SkillrunError as error:

@@ -1,4 +1,4 @@
-"""Templates made to take time or memory, by name, and the names that they read."""
+"""Templates that would take too much time or memory, by name, and the names they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gives the property tests the shipped library, read and checked."""
+"""Provides the checked shipped library to property tests."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from tests.shipped import checked_library
 
 @pytest.fixture(scope="session")
 def shipped() -> Library:
-    """The shipped library, checked; one that has it as `earlier` reads only files that differ."""
+    """The checked shipped library. A library with it as `earlier` reads only files that differ."""
     return checked_library()

@@ -1,4 +1,4 @@
-"""Files with some slips, made of the shipped ones from a seed: what authors, and those who mean harm, would write."""
+"""Random mutants of the shipped_files files: mistakes of authors, and hostile input."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ SPLICED: Final = (
 )  # fmt: skip
 
 
-def shipped() -> list[str]:
-    """The files of the library, by their paths below it."""
+def shipped_files() -> list[str]:
+    """The relative paths of the files in the library."""
     found = (path for folder in FOLDERS for path in (LIBRARY / folder).rglob("*") if path.suffix in (".md", ".yaml"))
     return sorted(path.relative_to(LIBRARY).as_posix() for path in found if path.name != "README.md")
 
 
 def mutants(seed: int, count: int) -> Iterator[tuple[str, bytes]]:
-    """So many files, each with its path and what stands in it after a slip."""
+    """Yield `count` mutants of shipped_files files: the path and the content."""
     random = Random(seed)
-    paths = shipped()
+    paths = shipped_files()
     texts = {path: (LIBRARY / path).read_text(encoding="utf-8") for path in paths}
     for _ in range(count):
         path = random.choice(paths)
         text = texts[path]
         for _ in range(random.choice((1, 1, 1, 2, 5))):
-            text = _changed(text, random, texts[random.choice(paths)])
-        yield path, _encoded(text, random)
+            text = _mutate(text, random, texts[random.choice(paths)])
+        yield path, _encode(text, random)
 
 
-def _changed(text: str, random: Random, other: str) -> str:
+def _mutate(text: str, random: Random, other: str) -> str:
     start = random.randrange(len(text) + 1)
     end = min(len(text), start + random.choice((1, 1, 3, 20, 200)))
     lines = text.split("\n")
@@ -64,8 +64,8 @@ def _changed(text: str, random: Random, other: str) -> str:
     return text[:start] + text[start:end].swapcase()[::-1] + text[end:]
 
 
-def _encoded(text: str, random: Random) -> bytes:
-    """Nearly always UTF-8 with the line ends as they are."""
+def _encode(text: str, random: Random) -> bytes:
+    """Encode the text, nearly always as UTF-8 with unchanged line ends."""
     match random.randrange(40):
         case 0:
             return text.replace("\n", "\r\n").encode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Runs of generated workflows on the scripted model, and what a killed process leaves of them.
+"""Runs of generated workflows on the scripted model, and snapshots of them as killed processes leave them.
 
-A kill is a copy of the run folder: what is on the disk at a checkpoint is what the next process finds. Nothing of it is
-simulated but the moment; `tests/acceptance/test_crash.py` kills real processes.
+A kill is a copy of the run folder at a checkpoint, which is what the next process finds on disk.
+`tests/acceptance/test_crash.py` kills real processes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.property.workflows import Workflows
 
 NAME = "run"
 MOST_PROCESSES = 100
-LOCAL = ("lock", "owner.json", "transcript.ndjson")  # files of `.run` that belong to a process
+LOCAL = ("lock", "owner.json", "transcript.ndjson")  # files of `.run` that belong to one process
 
 Call = tuple[str, str]  # address and fingerprint
 Calls = Counter[Call]
@@ -50,14 +50,14 @@ Calls = Counter[Call]
 
 @contextmanager
 def folder() -> Iterator[Path]:
-    """A folder in memory where the system has one: these runs outlive no power cut."""
+    """A temporary folder, in memory if possible, because these runs need no durable files."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
         yield Path(name)
 
 
 class Model:
-    """The scripted model, taking a few turns of the event loop for a reply, so that calls overtake each other."""
+    """The scripted model, which replies after some turns of the event loop, so that replies change order."""
 
     def __init__(self, rules: list[dict[str, Any]], pauses: int) -> None:
         self.scripted = ScriptedGateway(Rule(**rule) for rule in rules)
@@ -81,8 +81,8 @@ class Model:
 
 
 @dataclass
-class Human:
-    """Answers by the question alone. One who is away lets some questions wait until the run is resumed."""
+class User:
+    """Gives answers that depend only on the question. A user who is away answers some questions only after a resume."""
 
     attended: bool
     away: bool
@@ -98,21 +98,21 @@ class Human:
         return False
 
     def skip_prepared_answers(self, question_set: QuestionSet) -> None:
-        """What was answered in an earlier process is no business of this one."""
+        """There are no prepared answers."""
 
     def mark_answers_used(self, address: str, questions: Sequence[Mapping[str, Any]]) -> None:
-        """Nothing is prepared here."""
+        """There are no prepared answers."""
 
     def note_late_answers(
         self, question_set: QuestionSet, records: Sequence[QuestionRecord], build_record: RecordBuilder
     ) -> None:
-        """Nothing is prepared here."""
+        """There are no prepared answers."""
 
     def _answer(self, question_set: QuestionSet, question: Mapping[str, Any]) -> Answer:
         if str(question["id"]).startswith("keep-"):
             return {"answer": question["default"]}
-        failed, again, number = question_set.key.partition(".retry-")
-        if again:  # up to so often, in whichever process: a failed run that is resumed puts the question anew
+        failed, is_retry, number = question_set.key.partition(".retry-")
+        if is_retry:  # refuse after a number of retries, because a resumed run asks again
             return {"answer": question["choices"][int(number) > _number(failed) % 3]}
         options = [*question.get("choices", ["blue", "green"]), question.get("default", "")]
         return {"answer": options[_number(f"{question_set.key} {question['id']}") % len(options)]}
@@ -123,24 +123,24 @@ def _number(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """A checkpoint of a process: what was on the disk there, and how many calls had been sent by then."""
+class Snapshot:
+    """A checkpoint of a process: the files on disk, if kept, and the number of calls sent before."""
 
     name: str
     sent: int
-    begun: bool
+    has_state: bool
     away: bool
     runs: Path | None
 
 
 @dataclass
-class Story:
-    """A run from its beginning, or from where a killed process left it, to where it leads nowhere any more."""
+class RunHistory:
+    """A run from its start, or from a snapshot, until no further process can change it."""
 
     runs: Path
     outcomes: list[Outcome] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    moments: list[Moment] = field(default_factory=list)
+    snapshots: list[Snapshot] = field(default_factory=list)
 
     @property
     def completed(self) -> bool:
@@ -148,91 +148,95 @@ class Story:
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Every artifact and summary, of all rounds."""
+        """The artifacts and summaries of all rounds."""
         root = self.runs / NAME
-        found = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.is_file()}
-        return {name: path.read_bytes() for name, path in found.items() if name != "state.md" and name[:5] != ".run/"}
+        paths = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.is_file()}
+        return {name: path.read_bytes() for name, path in paths.items() if name != "state.md" and name[:5] != ".run/"}
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state without the time when it began."""
+        """The state without the start time."""
         data, _ = from_frontmatter(self.runs / NAME / "state.md")
         return {key: value for key, value in data.items() if key != "started_at"}
 
 
-class Bench:
+class Project:
     """A project with a generated library, and runs of it."""
 
     def __init__(self, project: Path, case: Workflows) -> None:
         self.project, self.case = project, case
         case.write(project)
-        self.program = checked(project)
+        self.program = check_project(project)
         models = self.program.library.config("models")
         assert models is not None
         self.catalogue = Catalogue.from_config(models.data)
 
-    def begin(self, runs: Path, keep: Keep | None = None) -> Story:
-        return self._told(Story(runs), not self.case.patient, "begin", keep)
+    def start(self, runs: Path, keep: SnapshotPolicy | None = None) -> RunHistory:
+        return self._run(RunHistory(runs), not self.case.patient, "start", keep)
 
-    def go_on(self, moment: Moment, keep: Keep | None = None) -> Story:
-        """What a new process makes of what a dead one left: a run that has no state yet is begun again."""
-        assert moment.runs is not None
-        return self._told(Story(moment.runs), moment.away, "resume" if moment.begun else "begin", keep)
+    def resume(self, snapshot: Snapshot, keep: SnapshotPolicy | None = None) -> RunHistory:
+        """Continue the run of a killed process; a run without a state starts again."""
+        assert snapshot.runs is not None
+        command = "resume" if snapshot.has_state else "start"
+        return self._run(RunHistory(snapshot.runs), snapshot.away, command, keep)
 
-    def again(self, runs: Path, keep: Keep | None = None) -> Story:
-        """Everything evaluated from the first phase over the journal."""
-        return self._told(Story(runs), not self.case.patient, "again", keep)
+    def reevaluate(self, runs: Path) -> RunHistory:
+        """Evaluate everything from the first phase with the journal."""
+        return self._run(RunHistory(runs), not self.case.patient, "reevaluate", None)
 
-    def _told(self, story: Story, away: bool, how: str, keep: Keep | None) -> Story:
+    def _run(self, history: RunHistory, away: bool, command: str, keep: SnapshotPolicy | None) -> RunHistory:
         while True:
             model = Model(self.case.rules, self.case.pauses)
-            with _hooked(self._hook(story, model, away, keep)):
-                outcome = asyncio.run(self._process(how, story.runs, model, Human(self.case.attended, away)))
-            story.outcomes.append(outcome)
-            story.calls += model.calls
+            with _checkpoint_hook(self._hook(history, model, away, keep)):
+                outcome = asyncio.run(self._process(command, history.runs, model, User(self.case.attended, away)))
+            history.outcomes.append(outcome)
+            history.calls += model.calls
             if outcome.status == "completed":
-                return story
-            assert len(story.outcomes) < MOST_PROCESSES, "the run goes on for ever"
+                return history
+            assert len(history.outcomes) < MOST_PROCESSES, "the run never ends"
             if outcome.status == "waiting" and not away:
-                return story
-            if not model.calls and [one.status for one in story.outcomes[-2:]] == ["failed", "failed"]:
-                return story
+                return history
+            if not model.calls and [last.status for last in history.outcomes[-2:]] == ["failed", "failed"]:
+                return history
             away = away and outcome.status != "waiting"
-            how = "resume"
+            command = "resume"
 
-    async def _process(self, how: str, runs: Path, model: Model, human: Human) -> Outcome:
-        setting = Session(self.program, self.catalogue, model, human, project=self.project, override="scripted:x")
-        setting.reuse_reads = how != "again"
-        if how == "resume":
+    async def _process(self, command: str, runs: Path, model: Model, user: User) -> Outcome:
+        setting = Session(self.program, self.catalogue, model, user, project=self.project, override="scripted:x")
+        setting.reuse_reads = command != "reevaluate"
+        if command == "resume":
             return await session.resume_run(setting, LocalStore(runs).open_run(NAME))
-        if how == "begin":
+        if command == "start":
             inputs, _ = validate_inputs(self.program, {"request": "Paint it blue."})
             return await session.start_run(setting, inputs, LocalStore(runs), NAME)
         folder = LocalRun(runs / NAME)
         with folder.lease.hold(), closing(folder.open_journal()) as journal:
             return await session.reevaluate_run(setting, folder, journal, folder.state().inputs)
 
-    def _hook(self, story: Story, model: Model, away: bool, keep: Keep | None) -> Callable[[str], None]:
-        def reached(name: str) -> None:
-            there = None
-            if keep is not None and keep.wanted(len(story.moments), name):
-                there = keep.store / str(len(story.moments))
-                shutil.copytree(story.runs, there, ignore=shutil.ignore_patterns(*LOCAL))
-            begun = (story.runs / NAME / "state.md").exists()
-            story.moments.append(Moment(name, len(story.calls) + len(model.calls), begun, away, there))
+    def _hook(
+        self, history: RunHistory, model: Model, away: bool, keep: SnapshotPolicy | None
+    ) -> Callable[[str], None]:
+        def take_snapshot(name: str) -> None:
+            copy = None
+            if keep is not None and keep.is_kept(len(history.snapshots), name):
+                copy = keep.store / str(len(history.snapshots))
+                shutil.copytree(history.runs, copy, ignore=shutil.ignore_patterns(*LOCAL))
+            has_state = (history.runs / NAME / "state.md").exists()
+            sent = len(history.calls) + len(model.calls)
+            history.snapshots.append(Snapshot(name, sent, has_state, away, copy))
 
-        return reached
+        return take_snapshot
 
 
 @dataclass(frozen=True)
-class Keep:
-    """Which moments of a story are kept, and where."""
+class SnapshotPolicy:
+    """Which snapshots of a run are copied, and where."""
 
     store: Path
-    wanted: Callable[[int, str], bool] = lambda _number, name: not name.endswith("before")
+    is_kept: Callable[[int, str], bool] = lambda _number, name: not name.endswith("before")
 
 
-def checked(project: Path) -> Program:
+def check_project(project: Path) -> Program:
     library = Library(search_path(project))
     program = check_workflow(library, "w")
     errors = [render_problem(problem) for problem in library.problems if problem.severity == "error"]
@@ -242,7 +246,7 @@ def checked(project: Path) -> Program:
 
 
 @contextmanager
-def _hooked(hook: Callable[[str], None]) -> Iterator[None]:
+def _checkpoint_hook(hook: Callable[[str], None]) -> Iterator[None]:
     before = checkpoints.hook
     checkpoints.hook = hook
     try:
@@ -260,8 +264,8 @@ def journal_of(runs: Path) -> Iterator[Journal]:
         journal.close()
 
 
-def answered(runs: Path) -> Calls:
-    """The calls whose reply or failure the journal of a run holds."""
+def answered_calls(runs: Path) -> Calls:
+    """The calls whose reply or failure is in the journal of a run."""
     if not (runs / NAME / ".run" / "journal.db").exists():
         return Counter()
     with journal_of(runs) as journal:

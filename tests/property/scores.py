@@ -1,4 +1,4 @@
-"""Draws the steps of generated phases and protocols: every verb, with what its templates and conditions may read."""
+"""Draws the steps of generated phases and protocols: every verb, with readable names in templates and conditions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Step = dict[str, Any]
 
 
 @dataclass
-class Score:
-    """A file before it is written: frontmatter and sections."""
+class FileDraft:
+    """A file to be written: frontmatter and sections."""
 
     front: dict[str, Any]
     sections: dict[str, str] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Score:
 
 @dataclass
 class Writer:
-    """Draws steps one after the other; each may read what stands before it. `before` and `state` are other phases'."""
+    """Draws steps in order; each may read the results of earlier ones. `before` and `state` are from other phases."""
 
     draw: st.DrawFn
     prefix: str
@@ -65,7 +65,7 @@ class Writer:
         return f"s{self.ids}"
 
     def reads(self) -> list[str]:
-        """Templates that print something of what stands before."""
+        """Templates that print earlier results."""
         found = [f"{{{{ {text} or 'nothing' }}}}" for text in [*self.texts, *self.before]]
         found += [f"{{{{ state.{name} or 'no {name}' }}}}" for name in self.state]
         found += [f"{{{{ others({name}) | length }}}} others" for name in self.lists]
@@ -74,7 +74,7 @@ class Writer:
         return [*found, "{{ run.usage.calls }} calls", "round {{ run.round }}"]
 
     def material(self) -> dict[str, str]:
-        """All that stands before, as material."""
+        """All earlier results as material."""
         texts = {f"Text {at}": f"{{{{ {text} }}}}" for at, text in enumerate([*self.texts, *self.before])}
         return texts | {f"Replies {at}": f"{{{{ others({name}) }}}}" for at, name in enumerate(self.lists)}
 
@@ -90,8 +90,8 @@ class Writer:
         ]
         return str(self.one_of(*found))
 
-    def guarded(self, step: Step) -> None:
-        """Give it a condition, a breaker and something that stands in for it, now and then."""
+    def add_guards(self, step: Step) -> None:
+        """Sometimes add a condition, a breaker or a fallback."""
         if self.maybe(6):
             step["when"] = self.condition()
         if self.maybe(3):
@@ -107,7 +107,7 @@ class Writer:
 
 
 def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes: bool = True) -> Step:
-    """One member or several; `who` seats those of a protocol."""
+    """A step for one or several members; `who` names the seats of a protocol."""
     several = writer.maybe(2) if who is None else isinstance(who, list)
     name = writer.id()
     step: Step = {"id": name, "agent": who or writer.one_of(*MEMBERS)}
@@ -137,7 +137,7 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
         step["fresh"] = True
     if several and writer.maybe(3):
         step["at_least"] = writer.one_of(0, 1, 2)
-    writer.guarded(step)
+    writer.add_guards(step)
     writer.texts.append(f"{name}.text")
     writer.conditions += [f"{name}.text", f"{name}.degraded"]
     if several:
@@ -149,7 +149,7 @@ def agent(writer: Writer, who: Any = None, *, shaped: bool | None = None, writes
 
 
 def _attach(writer: Writer, step: Step, *, several: bool) -> None:
-    """Have a reply that is text come with a record, and answer points."""
+    """Sometimes add a record or points to a text reply."""
     if writer.maybe(3):
         step["record"] = writer.one_of("system/record", dict(NOTED), ["system/record", dict(NOTED)])
         if not several and step["record"] != "system/record":
@@ -169,7 +169,7 @@ def panel(writer: Writer) -> Step:
         step["output"] = dict(SHAPE)
     if writer.maybe(6):
         step["fresh"] = True
-    writer.guarded(step)
+    writer.add_guards(step)
     writer.texts.append(f"{name}.said")
     writer.conditions += [f"{name}.said", f"{name}.degraded"]
     return step
@@ -212,17 +212,17 @@ def repeat(writer: Writer) -> Step:
 
 
 def each(writer: Writer) -> Step:
-    """Steps for every item of a list that is written out, perhaps with an id that is there twice, or of a member's."""
+    """Steps for every item of a literal list, sometimes with a duplicate id, or of a list from a reply."""
     items: Any = writer.one_of(
         [{"id": "T-1", "what": "the roof"}, {"id": "T-2", "what": "the door"}],
         [{"id": "T-1", "what": "the roof"}, {"id": "T-1", "what": "the wall"}],
         ["red", "dark blue", "red"],
     )
     if writer.maybe(4):
-        made = writer.add(lambda w: agent(w, w.one_of(*MEMBERS), shaped=True))
+        source = writer.add(lambda w: agent(w, w.one_of(*MEMBERS), shaped=True))
         for key in ("when", "retry", "otherwise"):
-            made.pop(key, None)
-        items = f"{{{{ {made['id']}.data.points }}}}"
+            source.pop(key, None)
+        items = f"{{{{ {source['id']}.data.points }}}}"
     name, prefix = writer.id(), writer.prefix
     word = "{{ item.what }}" if isinstance(items[0], dict) else "{{ item }}"
     before = [list(known) for known in (writer.texts, writer.conditions, writer.lists)]
@@ -245,14 +245,14 @@ def each(writer: Writer) -> Step:
     step: Step = {"id": name, "each": items, "steps": inner, "at_once": writer.one_of(1, 2)}
     if writer.maybe(2):
         step["at_least"] = writer.one_of(0, 2)
-    writer.guarded(step)
+    writer.add_guards(step)
     writer.texts += [f"{name}.done | map(attribute='id') | join(' ')", f"{name}.done | map(attribute='{first}') | list"]
     writer.conditions += [f"{name}.failed", f"{name}.done | length > 1"]
     return step
 
 
 def assign(writer: Writer) -> Step:
-    """`set` of a local name."""
+    """Set a local name."""
     name = f"l{writer.id()}"
     step = {"set": {name: writer.one_of(*(f"{{{{ {text} or 'none' }}}}" for text in writer.texts), "plain")}}
     writer.texts.append(name)
@@ -261,10 +261,10 @@ def assign(writer: Writer) -> Step:
 
 
 def assign_state(writer: Writer, names: list[str]) -> Step:
-    """Count on, begin anew, or leave a variable of the workflow without a value."""
+    """Increase, reset or clear a variable of the workflow."""
     name = writer.one_of(*names)
-    counted = f"{{{{ (state.{name} or 0) + 1 }}}}"
-    step: Step = {"set": {name: writer.one_of(counted, 0, 7, "{{ run.round }}", "{{ history[0].round }}")}}
+    increased = f"{{{{ (state.{name} or 0) + 1 }}}}"
+    step: Step = {"set": {name: writer.one_of(increased, 0, 7, "{{ run.round }}", "{{ history[0].round }}")}}
     return step | ({"when": writer.condition()} if writer.maybe() else {})
 
 
@@ -294,7 +294,7 @@ def write(writer: Writer) -> Step:
 
 
 def read(writer: Writer) -> Step:
-    """What this phase may have written so far, or may write only later."""
+    """Read files that this phase may have written, or writes later."""
     name = writer.id()
     pattern = writer.one_of("*.md", "shared.md", "s2.md")
     step: Step = {"id": name, "read": writer.prefix + pattern, "otherwise": {"say": "There was nothing to read."}}
@@ -308,7 +308,7 @@ def read(writer: Writer) -> Step:
 
 
 def find(writer: Writer, step: Step) -> Step:
-    """What is in the repository, where the workflow has one, in place of a file that is read."""
+    """Find files in the repository instead of reading a file."""
     del step["read"]
     step["find"] = ["skills/w/bank.md", "none.md", ".env", "skills/*/*.md", f"{writer.prefix}s2.md"]
     writer.texts.append(f"{step['id']}.missing | length")
@@ -319,7 +319,7 @@ def find(writer: Writer, step: Step) -> Step:
 def run(writer: Writer) -> Step:
     name = writer.id()
     step: Step = {"id": name, "run": "inner", "with": {"topic": f"part {name}"}}
-    writer.guarded(step)
+    writer.add_guards(step)
     writer.texts.append(f"{name}.found")
     writer.conditions.append(f"{name}.found")
     return step
@@ -334,8 +334,8 @@ def stop(writer: Writer) -> Step:
     return {"stop": writer.one_of("failed", "completed"), "reason": "Enough.", "when": writer.condition()}
 
 
-def talk(draw: st.DrawFn) -> Score:
-    """A protocol for any members: they answer, perhaps hear each other, perhaps go over it again."""
+def talk(draw: st.DrawFn) -> FileDraft:
+    """A protocol for any members: they reply, may see each other's replies, and may repeat."""
     writer = Writer(draw, "talk-", history=False, conditions=["run.round == 1"])
     first = writer.add(lambda w: agent(w, ["{{ seats.members }}"], shaped=False, writes=False))
     first |= {"output": "task"} if writer.maybe(2) and not first.keys() & {"record", "points"} else {}
@@ -349,10 +349,10 @@ def talk(draw: st.DrawFn) -> Score:
         loop["repeat"][0].pop("writes", None)
     outputs = {"said": f"{{{{ {said} or 'silence' }}}}"}
     front = {"kind": "protocol", "seats": {"members": "1..3"}, "steps": writer.steps, "outputs": outputs}
-    return Score(front, writer.sections)
+    return FileDraft(front, writer.sections)
 
 
-def duel(draw: st.DrawFn) -> Score:
+def duel(draw: st.DrawFn) -> FileDraft:
     """A protocol with named seats."""
     writer = Writer(draw, "duel-", history=False, conditions=["run.round == 1"])
     for seat in ("first", "second", "first"):
@@ -363,4 +363,4 @@ def duel(draw: st.DrawFn) -> Score:
         writer.steps.append(step)
     outputs = {"said": f"{{{{ {writer.texts[-1]} or {writer.texts[0]} or 'silence' }}}}"}
     front = {"kind": "protocol", "seats": ["first", "second"], "steps": writer.steps, "outputs": outputs}
-    return Score(front, writer.sections)
+    return FileDraft(front, writer.sections)

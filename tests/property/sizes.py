@@ -1,6 +1,6 @@
-"""Files made to keep the checker busy, each about as large as it may be: by name, the files of a project.
+"""Projects that are expensive to check, each with a file of about the maximum size, by name.
 
-The largest have a quarter of that size unless SKILLRUN_EXAMPLES is set: their work grows with their size alone.
+The largest have a quarter of that size unless SKILLRUN_EXAMPLES is set, because their cost grows linearly.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def phase(steps: str, body: str = "") -> dict[str, str]:
 
 
 def section(body: str, above: str = "") -> dict[str, str]:
-    """The same with one section."""
+    """A project with one step and its section."""
     return phase("  - {id: a, agent: guide}", f"{above}## a\n{body}\n")
 
 
 def sets(count: int, written: str, first: str = "{{ 1 }}") -> dict[str, str]:
-    """A step for each of the names v0, v1, …; `@` stands for the name before."""
+    """A step for each of the names v0, v1, …; `@` is the previous name."""
     lines = [f"  - set: {{v{at}: {written.replace('@', f'v{at - 1}')}}}" for at in range(1, count)]
     return phase("\n".join([f'  - set: {{v0: "{first}"}}', *lines]))
 
@@ -51,8 +51,8 @@ def config(name: str, text: str) -> dict[str, str]:
     return {f"config/{name}.yaml": text}
 
 
-def of(count: int, line: str) -> str:
-    """Lines with `@` as their number."""
+def lines(count: int, line: str) -> str:
+    """Lines in which `@` is replaced by the line number."""
     return "\n".join(line.replace("@", str(at)) for at in range(count))
 
 
@@ -90,7 +90,7 @@ def types() -> Iterator[tuple[str, dict[str, str]]]:
         "a loop of nested records",
         phase(
             "  - at_most: 2\n    repeat:\n      - set: {v0: {x: 1}}\n"
-            + of(40, "      - set: {v0: {a: '{{ v0 }}', b: '{{ v0 }}', c@: 1}}")
+            + lines(40, "      - set: {v0: {a: '{{ v0 }}', b: '{{ v0 }}', c@: 1}}")
         ),
     )
     conditional = "1"
@@ -98,12 +98,12 @@ def types() -> Iterator[tuple[str, dict[str, str]]]:
         conditional = f"(x if {conditional} else x).a"
     yield "conditions inside conditions", section("{% set x={'a': 1} %}{{ " + conditional + " }}")
     yield "differences inside differences", section("{% set x=1 %}{{ " + "(" * 22 + "x" + " - x).a" * 22 + " }}")
-    yield "a thousand names", phase("  - set:\n" + of(990, "      v@: '{{ 1 }}'"))
+    yield "a thousand names", phase("  - set:\n" + lines(990, "      v@: '{{ 1 }}'"))
     yield (
-        "names that hang on one another",
+        "names that depend on each other",
         phase("  - set: {v0: 1}\n" + "\n".join(f"  - {{when: v{at - 1}, set: {{v{at}: 1}}}}" for at in range(1, 490))),
     )
-    yield "names that are all read", phase(of(900, "  - set: {v@: '{{ 1 }}'}"))
+    yield "names that are all read", phase(lines(900, "  - set: {v@: '{{ 1 }}'}"))
 
 
 def signs() -> Iterator[tuple[str, dict[str, str]]]:
@@ -123,21 +123,24 @@ def signs() -> Iterator[tuple[str, dict[str, str]]]:
     yield "one long comparison", section("{{ 1" + " < 1" * 20_000 + " }}")
     yield (
         "one long choice of conditions",
-        section("{% if inputs.a %}" + of(4_000, "{% elif inputs.a@ %}x") + "{% endif %}"),
+        section("{% if inputs.a %}" + lines(4_000, "{% elif inputs.a@ %}x") + "{% endif %}"),
     )
 
 
 def headings() -> Iterator[tuple[str, dict[str, str]]]:
     yield "one heading over and over", phase("  - {id: a, agent: guide}", "## x\n" * 38_000)
-    yield "headings that differ", phase("  - {id: a, agent: guide}", of(20_000, "## x@"))
+    yield "headings that differ", phase("  - {id: a, agent: guide}", lines(20_000, "## x@"))
     yield "escaped headings", section("\\## x\n" * 28_000)
     yield "fences", section("```\n~~~\n" * 24_000)
     yield "headings that end in signs", section("## " + "# " * 95_000 + "x")
     yield "headings that end in blanks", section("## " + " " * 190_000 + "x")
-    yield "steps without sections", phase(of(900, "  - {id: a@, agent: guide}"))
-    yield "steps and sections that differ", phase(of(900, "  - {id: alpha@, agent: guide}"), of(900, "## alpa@\nx"))
-    yield "more steps than may be", phase(of(5_000, "  - {id: a@, agent: guide}"))
-    yield "more names than may be", phase("  - set:\n" + of(9_000, "      v@: '{{ 1 }}'"))
+    yield "steps without sections", phase(lines(900, "  - {id: a@, agent: guide}"))
+    yield (
+        "steps and sections that differ",
+        phase(lines(900, "  - {id: alpha@, agent: guide}"), lines(900, "## alpa@\nx")),
+    )
+    yield "more steps than may be", phase(lines(5_000, "  - {id: a@, agent: guide}"))
+    yield "more names than may be", phase("  - set:\n" + lines(9_000, "      v@: '{{ 1 }}'"))
     yield (
         "blanks in a type",
         phase('  - id: a\n    agent: guide\n    output: {f: "string x' + " " * 150_000 + 'y"}', "## a\nx\n"),
@@ -146,50 +149,50 @@ def headings() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def banks() -> Iterator[tuple[str, dict[str, str]]]:
-    yield "questions before the first heading", bank(of(15_000, "- q @") + "\n## g\n- q\n")
-    yield "lines of no question", bank("## g\n" + of(15_000, "stray @"))
+    yield "questions before the first heading", bank(lines(15_000, "- q @") + "\n## g\n- q\n")
+    yield "lines of no question", bank("## g\n" + lines(15_000, "stray @"))
     yield "a long question", bank("## g\n- q\n" + "word\n" * 38_000)
-    yield "questions", bank("## g\n" + of(20_000, "- q @"))
-    yield "blanks behind a sign", bank("## g\n- " + " " * 190_000)
-    yield "groups", bank(of(13_000, "## g@\n- q"))
+    yield "questions", bank("## g\n" + lines(20_000, "- q @"))
+    yield "blanks after a dash", bank("## g\n- " + " " * 190_000)
+    yield "groups", bank(lines(13_000, "## g@\n- q"))
 
 
 def workflows() -> Iterator[tuple[str, dict[str, str]]]:
-    yield "more phases than may be", workflow(of(2_000, "  p@: {skill: trip/pack}") + "\n")
-    yield "phases in a row", workflow(of(500, "  p@: {skill: trip/pack}") + "\n")
-    yield "phases that nothing follows", workflow(of(500, "  p@: {skill: trip/pack, after: []}") + "\n")
-    yield "phases the wrong way round", workflow(of(500, "  p@: {skill: trip/pack, after: [p499]}") + "\n")
-    yield "phases without files", workflow(of(20_000, "  p@:") + "\n")
+    yield "more phases than may be", workflow(lines(2_000, "  p@: {skill: trip/pack}") + "\n")
+    yield "phases in a row", workflow(lines(500, "  p@: {skill: trip/pack}") + "\n")
+    yield "phases that nothing follows", workflow(lines(500, "  p@: {skill: trip/pack, after: []}") + "\n")
+    yield "phases the wrong way round", workflow(lines(500, "  p@: {skill: trip/pack, after: [p499]}") + "\n")
+    yield "phases without files", workflow(lines(20_000, "  p@:") + "\n")
     yield (
         "phases in a circle",
         workflow("".join(f"  p{at}: {{skill: trip/pack, after: [p{(at + 1) % 500}]}}\n" for at in range(500))),
     )
     yield "one that follows all", workflow(
         "  z: {skill: trip/pack, after: [" + ", ".join(f"p{at}" for at in range(499)) + "]}\n"
-        + of(499, "  p@: {skill: trip/pack, after: []}") + "\n"
+        + lines(499, "  p@: {skill: trip/pack, after: []}") + "\n"
     )  # fmt: skip
     inputs = (
-        "---\nname: trip\ndescription: A trip.\ninputs:\n" + of(11_000, "  i@: string") + "\nphases:\n  pack:\n---\n"
+        "---\nname: trip\ndescription: A trip.\ninputs:\n" + lines(11_000, "  i@: string") + "\nphases:\n  pack:\n---\n"
     )
     yield "inputs", {**phase('  - {say: "x"}'), "workflows/trip.md": inputs}
 
 
 def yaml() -> Iterator[tuple[str, dict[str, str]]]:
-    yield "unknown keys of models", config("models", of(80_000 // SHARE, "k@: 1"))
-    yield "new entries of models", config("models", "aliases:\n" + of(60_000 // SHARE, "  k@: fast"))
-    yield "new tiers", config("models", "tiers:\n" + of(60_000 // SHARE, "  k@: fast"))
-    yield "a separate config", config("own", of(80_000 // SHARE, "k@: 1"))
+    yield "unknown keys of models", config("models", lines(80_000 // SHARE, "k@: 1"))
+    yield "new entries of models", config("models", "aliases:\n" + lines(60_000 // SHARE, "  k@: fast"))
+    yield "new tiers", config("models", "tiers:\n" + lines(60_000 // SHARE, "  k@: fast"))
+    yield "a separate config", config("own", lines(80_000 // SHARE, "k@: 1"))
     yield (
-        "records with keys of their own",
+        "records with different keys",
         {
             **phase("  - {say: '{{ config.a | length }}'}"),
-            "config/own.yaml": "a:\n" + of(60_000 // SHARE, "  - k@: 1"),
+            "config/own.yaml": "a:\n" + lines(60_000 // SHARE, "  - k@: 1"),
             "workflows/trip.md": "---\nname: trip\ndescription: A trip.\nconfig: own\nphases:\n  pack:\n---\n",
         },
     )
     yield "equal keys", {"skills/trip/pack.md": "---\n" + "a:\n" * 63_000 + "---\n"}
-    yield "keys of a role", {"roles/guide.md": "---\nname: guide\n" + of(10_000, "descriptio@: 1") + "\n---\n"}
-    yield "keys of a step", phase("  - say: x\n" + of(15_000, "    k@: 1"))
+    yield "keys of a role", {"roles/guide.md": "---\nname: guide\n" + lines(10_000, "descriptio@: 1") + "\n---\n"}
+    yield "keys of a step", phase("  - say: x\n" + lines(15_000, "    k@: 1"))
     yield "brackets", {"skills/trip/pack.md": "---\na: " + "[" * 190_000 + "\n---\n"}
     yield "braces of YAML", config("own", "a: " + "{a: " * 200_000)
     yield "dashes", config("own", "- " * 450_000)
@@ -200,15 +203,15 @@ def yaml() -> Iterator[tuple[str, dict[str, str]]]:
     yield "closing lines", {"skills/trip/pack.md": "---\n" + " ---\n" * 38_000}
     yield (
         "wide inputs of a shape",
-        phase("  - id: a\n    agent: guide\n    output:\n" + of(9_000, "      f@: string"), "## a\nx\n"),
+        phase("  - id: a\n    agent: guide\n    output:\n" + lines(9_000, "      f@: string"), "## a\nx\n"),
     )
     yield (
         "values of an enum",
-        phase("  - id: a\n    agent: guide\n    output:\n      f(enum): [" + of(22_000, "v@,") + "]", "## a\nx\n"),
+        phase("  - id: a\n    agent: guide\n    output:\n      f(enum): [" + lines(22_000, "v@,") + "]", "## a\nx\n"),
     )
     yield "rows of a decision", phase(
         "  - id: a\n    order: [" + ", ".join(f"v{at}" for at in range(5_000)) + "]\n    decide:\n"
-        + of(900, "      - {then: v@}")
+        + lines(900, "      - {then: v@}")
     )  # fmt: skip
     yield (
         "choices of a question",

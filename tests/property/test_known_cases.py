@@ -1,7 +1,7 @@
-"""Replay where it is easy to get wrong: one small workflow for each way, killed at any moment.
+"""Error-prone cases of replay: small workflows, killed at any checkpoint.
 
-What `test_replay.py` finds only with luck stands here, by hand. Of many moments a sample is tried;
-`SKILLRUN_CRASH_ALL=1` tries all.
+They are cases that `test_replay.py` finds only by chance. A sample of the checkpoints is tested;
+`SKILLRUN_CRASH_ALL=1` tests all.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any
 
 import pytest
 
-from tests.property.runs import Keep
-from tests.property.scores import Score
-from tests.property.test_replay import assert_goes_on, bench, kept
+from tests.property.runs import SnapshotPolicy
+from tests.property.scores import FileDraft
+from tests.property.test_replay import assert_resumes_exactly, kept_snapshots, open_project
 from tests.property.workflows import Workflows
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))
-MOST = 10  # moments of a case, or nearly twice as many, where not all are tried
+MOST = 10  # snapshots of a case, or nearly twice as many, if not all are tested
 Step = dict[str, Any]
 SAY = {"say": "Something stood in."}
 
 
 @dataclass
 class Case:
-    """Phases with their steps; the sections are the prompts of the steps that want one."""
+    """Phases with their steps; `prompts` are the sections of steps, which have a default."""
 
     phases: Mapping[str, list[Step]]
     prompts: Mapping[str, str] = field(default_factory=dict)
     uses: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     rules: list[dict[str, Any]] = field(default_factory=list)
-    others: Mapping[str, Score] = field(default_factory=dict)
+    others: Mapping[str, FileDraft] = field(default_factory=dict)
     parallel: bool = True
     pauses: int = 0
     patient: bool = True
@@ -49,41 +49,42 @@ class Case:
             "phases": {name: self.uses.get(name) for name in self.phases},
         }
         phases = {
-            name: Score({"kind": "phase", "steps": steps}, self._sections(steps)) for name, steps in self.phases.items()
+            name: FileDraft({"kind": "phase", "steps": steps}, self._sections(steps))
+            for name, steps in self.phases.items()
         }
         breakers = {"twice": {"limit": 2, "then": "fall back"}, "queue": {"limit": 1, "then": "sequential"}}
         return Workflows(front, phases, dict(self.others), breakers, self.rules, self.pauses, False, self.patient)
 
     def _sections(self, steps: list[Step]) -> dict[str, str]:
-        inner = [one for step in steps for one in (*step.get("repeat", []), *step.get("steps", []))]
+        inner = [child for step in steps for child in (*step.get("repeat", []), *step.get("steps", []))]
         named = [step["id"] for step in [*steps, *inner] if {"agent", "write", "panel"} & step.keys()]
         return {name: self.prompts.get(name, f"Do {name}.") for name in named}
 
 
 AGENT: Step = {"id": "last", "agent": "lead"}
 INNER = {
-    "workflows/inner": Score(
+    "workflows/inner": FileDraft(
         {"name": "inner", "config": "w", "outputs": {"found": "{{ phases.one.outputs.o }}"}, "phases": {"one": None}}
     ),
-    "skills/inner/one": Score(
+    "skills/inner/one": FileDraft(
         {"kind": "phase", "steps": [{"id": "deep", "agent": "critic"}], "outputs": {"o": "{{ deep.text }}"}},
         {"deep": "Go deep."},
     ),
 }
 
 CASES: dict[str, Case] = {
-    "a value that a later phase has set outlives going back": Case(
+    "a value set by a later phase survives a goto": Case(
         {
             "p0": [{"set": {"alpha": 1}}],
             "p1": [{"id": "s1", "agent": "lead"}, {"set": {"alpha": 7}}, {"goto": "p1", "at_most": 1}],
         },
         {"s1": "Alpha is {{ state.alpha }}."},
     ),
-    "a value that was taken away stays away": Case(
+    "a cleared value stays cleared": Case(
         {"p0": [{"set": {"alpha": 7}}], "p1": [{"set": {"alpha": "{{ history[0].round }}"}}], "p2": [AGENT]},
         {"last": "Alpha is {{ state.alpha or 'nothing' }}."},
     ),
-    "of two ways back the earlier counts and the other is forgotten": Case(
+    "of two gotos the one with the earlier target wins": Case(
         {
             "p0": [AGENT],
             "a": [AGENT],
@@ -94,7 +95,7 @@ CASES: dict[str, Case] = {
         {"last": "Round {{ run.round }}."},
         {"a": {"after": ["p0"]}, "b": {"after": ["p0"]}, "c": {"after": ["a"]}, "d": {"after": ["b"]}},
     ),
-    "going back waits for the phase beside it": Case(
+    "a goto waits for the parallel phase": Case(
         {
             "p0": [AGENT],
             "a": [{"goto": "p0", "at_most": 1}],
@@ -104,7 +105,7 @@ CASES: dict[str, Case] = {
         {"a": {"after": ["p0"]}, "b": {"after": ["p0"]}},
         pauses=3,
     ),
-    "questions of earlier rounds are not asked again": Case(
+    "questions of earlier rounds are not repeated": Case(
         {
             "p0": [
                 {"id": "q", "ask": "{{ bank('w/bank', 'any', 1) }}", "default": ""},
@@ -114,12 +115,12 @@ CASES: dict[str, Case] = {
         },
         {"last": "They said {{ q.answers | map(attribute='text') | join }}."},
     ),
-    "members of one step all see the same use of tokens": Case(
+    "members of one step see the same token usage": Case(
         {"p0": [{"id": "s1", "agent": ["lead", "critic", "scribe:bold"], "otherwise": SAY}, AGENT]},
         {"s1": "{{ run.usage.calls }} calls, {{ run.usage.input }} tokens."},
         pauses=2,
     ),
-    "a file that was missing is missing again": Case(
+    "a missing file is missing again": Case(
         {
             "p0": [
                 {
@@ -135,7 +136,7 @@ CASES: dict[str, Case] = {
         },
         {"s1": "There is {{ r.text or 'nothing' }}."},
     ),
-    "what failed in a later round is forgiven in that round": Case(
+    "a failure in a later round is retried in that round": Case(
         {
             "p0": [
                 {"id": "s1", "agent": "lead", "otherwise": SAY},
@@ -148,7 +149,7 @@ CASES: dict[str, Case] = {
         rules=[{"address": "*/s1/*.[12]", "fail": "other"}, {"address": "*/s2/*.[12]", "stop": "length"}],
         ends=("failed", "completed"),
     ),
-    "a phase that writes over what it has read reads the same again": Case(
+    "a phase that overwrites a file reads the same content again": Case(
         {
             "p0": [{"id": "s1", "agent": "lead", "writes": "x.md"}],
             "p1": [
@@ -159,23 +160,23 @@ CASES: dict[str, Case] = {
         },
         {"s2": "Improve {{ phases.p0.artifacts['x.md'] }}", "s3": "Look at {{ phases.p0.artifacts['x.md'] }}"},
     ),
-    "an inline workflow that failed is asked again": Case(
+    "a failed inline workflow is retried": Case(
         {"p0": [{"id": "s1", "run": "inner", "retry": "twice"}, AGENT]},
         rules=[{"address": "*/deep/*.[12]", "fail": "timeout"}],
         others=INNER,
     ),
-    "an inline workflow that failed for good is asked again after a resume": Case(
+    "an inline workflow that failed permanently is retried after a resume": Case(
         {"p0": [{"id": "s1", "run": "inner"}, AGENT]},
         rules=[{"address": "*/deep/*.[12]", "fail": "timeout"}],
         others=INNER,
         ends=("failed", "completed"),
     ),
-    "an inline workflow that was stood in for is not asked again": Case(
+    "an inline workflow with a fallback is not retried": Case(
         {"p0": [{"id": "s1", "run": "inner", "otherwise": SAY}, AGENT, {"id": "s3", "agent": "scribe:bold"}]},
         rules=[{"address": "*/deep/*.[12]", "fail": "timeout"}],
         others=INNER,
     ),
-    "a member with a conversation that answered is not asked again for another": Case(
+    "a member with a session is not called again when another member fails": Case(
         {
             "p0": [
                 {"id": "s1", "agent": ["lead", "critic"], "session": "persistent"},
@@ -185,16 +186,16 @@ CASES: dict[str, Case] = {
         },
         rules=[{"address": "*/s2/critic/*.1", "fail": "overloaded"}],
     ),
-    "a pattern sees nothing of an earlier evaluation": Case(
+    "a pattern does not match files of an earlier evaluation": Case(
         {"p0": [{"id": "r", "read": "p0-*.md", "otherwise": SAY}, {"id": "s1", "agent": "lead", "writes": "p0-s1.md"}]},
         {"s1": "There is {{ r.text or 'nothing' }}."},
     ),
-    "only the member that failed is asked again": Case(
+    "only the failed member is called again": Case(
         {"p0": [{"id": "s1", "agent": ["lead", "critic"], "at_least": 2}, AGENT]},
         rules=[{"address": "*/s1/lead/*.1", "fail": "other"}, {"address": "*/s1/critic/*.[12]", "fail": "other"}],
         ends=("failed", "completed"),
     ),
-    "a breaker counts in each phase for itself": Case(
+    "a breaker counts separately in each phase": Case(
         {
             "p0": [AGENT],
             "a": [{"id": "s1", "agent": "lead", "retry": "twice"}, {"id": "s2", "agent": "lead"}],
@@ -206,7 +207,7 @@ CASES: dict[str, Case] = {
         rules=[{"address": "w/[abc]/*/*.1", "stop": "refusal"}],
         pauses=2,
     ),
-    "phases that fail beside each other are tried one after the other": Case(
+    "parallel phases that fail are retried sequentially": Case(
         {"p0": [AGENT], "a": [{"id": "s1", "agent": "lead"}], "b": [{"id": "s1", "agent": "critic"}], "c": [AGENT]},
         {},
         {
@@ -217,7 +218,7 @@ CASES: dict[str, Case] = {
         rules=[{"address": "w/[ab]/*/*.[12]", "fail": "other"}],
         pauses=2,
     ),
-    "one branch waits for a person while the other goes on": Case(
+    "one branch waits for the user while the other continues": Case(
         {
             "p0": [AGENT],
             "a": [{"id": f"q{number}", "ask": f"Really, {number}?"} for number in range(4)] + [AGENT],
@@ -230,7 +231,7 @@ CASES: dict[str, Case] = {
         pauses=1,
         ends=("waiting", "completed"),
     ),
-    "items overtake each other, fail, count for themselves and are tried again": Case(
+    "items change order, fail, count separately and are retried": Case(
         {
             "p0": [
                 {
@@ -258,7 +259,7 @@ CASES: dict[str, Case] = {
         ],
         pauses=3,
     ),
-    "a person is asked about some of the items, which wait while the others go on": Case(
+    "some items wait for the user while the others continue": Case(
         {
             "p0": [
                 {
@@ -280,7 +281,7 @@ CASES: dict[str, Case] = {
         others=INNER,
         pauses=2,
     ),
-    "a summary that the fast model could not give is not asked for twice": Case(
+    "a summary that the fast model failed to give is not requested twice": Case(
         {"p0": [AGENT], "p1": [AGENT]},
         rules=[{"address": "w/p0/summary/*", "text": "This is no JSON."}],
     ),
@@ -290,16 +291,16 @@ CASES: dict[str, Case] = {
 @pytest.mark.slow
 @pytest.mark.row("X4")
 @pytest.mark.parametrize("name", CASES)
-def test_killed_at_any_moment_it_goes_on_exactly(name: str) -> None:
+def test_a_run_killed_at_any_checkpoint_resumes_exactly(name: str) -> None:
     case = CASES[name]
-    with bench(case.workflows) as (made, here):
-        whole = made.begin(here / "runs", Keep(here / "kept"))
-        assert tuple(outcome.status for outcome in whole.outcomes) == case.ends
-        moments = kept(whole)
-        for moment in moments[:: 1 if ALL else max(1, len(moments) // MOST)]:
-            assert_goes_on(made, whole, whole.calls[: moment.sent], moment)
-        before, state = whole.files, whole.state
-        again = made.again(here / "runs")
-        assert again.calls == []
-        assert again.files == before
-        assert again.state == state
+    with open_project(case.workflows) as (project, root):
+        original = project.start(root / "runs", SnapshotPolicy(root / "kept"))
+        assert tuple(outcome.status for outcome in original.outcomes) == case.ends
+        snapshots = kept_snapshots(original)
+        for snapshot in snapshots[:: 1 if ALL else max(1, len(snapshots) // MOST)]:
+            assert_resumes_exactly(project, original, original.calls[: snapshot.sent], snapshot)
+        files, state = original.files, original.state
+        repeated = project.reevaluate(root / "runs")
+        assert repeated.calls == []
+        assert repeated.files == files
+        assert repeated.state == state

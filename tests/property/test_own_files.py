@@ -1,7 +1,6 @@
-"""Whatever stands in a `models.yaml`, a script or prepared answers, nothing but problems comes out.
+"""Any content of a `models.yaml`, a script or prepared answers gives problems, never a crash.
 
-Each value of a sound file, one at a time, becomes some of the values that nobody would write, and the file the bytes of
-one that some editor saved.
+Each value of a valid file is replaced by hostile values, one at a time, and the file by bytes in other encodings.
 """
 
 from __future__ import annotations
@@ -75,26 +74,26 @@ BYTES: Final = (
 
 
 class Raw(str):
-    """YAML that is written as it stands."""
+    """YAML that is written unchanged."""
 
     __slots__ = ()
 
 
-def spoilt(value: Any) -> Iterator[Callable[[Raw], Any]]:
-    """For each place in a value: what makes the value with something else there."""
+def replacements(value: Any) -> Iterator[Callable[[Raw], Any]]:
+    """For each path in a value, a function that returns the value with that path replaced."""
     yield lambda raw: raw
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for place, part in parts:
-        for inner in spoilt(part):
-            yield partial(_put, value, place, inner)
+    for path, part in parts:
+        for inner in replacements(part):
+            yield partial(_put, value, path, inner)
     if isinstance(value, dict):
         yield lambda raw: {**value, raw: "x"}
 
 
-def _put(value: Any, place: Any, inner: Callable[[Raw], Any], raw: Raw) -> Any:
+def _put(value: Any, path: Any, inner: Callable[[Raw], Any], raw: Raw) -> Any:
     if isinstance(value, dict):
-        return {**value, place: inner(raw)}
-    return [*value[:place], inner(raw), *value[place + 1 :]]
+        return {**value, path: inner(raw)}
+    return [*value[:path], inner(raw), *value[path + 1 :]]
 
 
 def yaml(value: Any) -> str:
@@ -113,14 +112,14 @@ SHIPPED.config("models")
 
 
 def check_models(path: Path) -> bool:
-    """Whether the file could be used."""
+    """Whether the file is valid."""
     library = Library([Root(path.parent.parent, "", "user"), *SHIPPED.roots], SHIPPED)
-    found = library.config("models")
+    config = library.config("models")
     for problem in library.problems:
         render_problem(problem)
-    if found is None or library.problems.has_errors:
+    if config is None or library.problems.has_errors:
         return False
-    catalogue = Catalogue.from_config(found.data, origins(found))
+    catalogue = Catalogue.from_config(config.data, origins(config))
     for symbol in ("strong", "fast", "critic", "quick", "latest o"):
         for environ in ({}, {"OPENAI_API_KEY": "k"}, {"O_API_KEY": "k"}):
             with suppress(SkillrunError):
@@ -165,7 +164,7 @@ FILES: Final = {
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def path(tmp_path: Path) -> Path:
     path = tmp_path / "config" / "models.yaml"
     path.parent.mkdir()
     return path
@@ -174,41 +173,43 @@ def place(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.finding("FL1")
 @pytest.mark.parametrize("name", FILES)
-def test_no_value_at_any_place_gets_past_the_reader(name: str, place: Path) -> None:
-    sound, check = FILES[name]
-    place.write_text(yaml(sound), encoding="utf-8")
-    assert check(place)
+def test_a_hostile_value_at_any_place_is_read_or_reported(name: str, path: Path) -> None:
+    valid, check = FILES[name]
+    path.write_text(yaml(valid), encoding="utf-8")
+    assert check(path)
     step = max(1, 6 // TIMES)
-    for number, spoil in enumerate(spoilt(sound)):
+    for number, replace in enumerate(replacements(valid)):
         for raw in HOSTILE[number % step :: step]:
-            place.write_text(yaml(spoil(Raw(raw))), encoding="utf-8", errors="surrogatepass")
-            check(place)
+            path.write_text(yaml(replace(Raw(raw))), encoding="utf-8", errors="surrogatepass")
+            check(path)
 
 
 @pytest.mark.finding("FL1")
 @pytest.mark.parametrize("name", FILES)
-def test_no_bytes_get_past_the_reader(name: str, place: Path) -> None:
-    sound, check = FILES[name]
-    for spoil in BYTES:
-        place.write_bytes(spoil(yaml(sound).replace("}, ", "},\n ")))
-        check(place)
-    place.write_bytes(b"a: [" * 200_000)
-    check(place)
-    place.write_bytes(b"- a\n" * 200)
-    check(place)
+def test_hostile_bytes_are_read_or_reported(name: str, path: Path) -> None:
+    valid, check = FILES[name]
+    for encode in BYTES:
+        path.write_bytes(encode(yaml(valid).replace("}, ", "},\n ")))
+        check(path)
+    path.write_bytes(b"a: [" * 200_000)
+    check(path)
+    path.write_bytes(b"- a\n" * 200)
+    check(path)
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FL1")
 @pytest.mark.parametrize("name", FILES)
 @given(data=st.data())
-def test_no_text_gets_past_the_reader(name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    sound, check = FILES[name]
-    text = yaml(sound)
+def test_random_text_in_a_file_is_read_or_reported(
+    name: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    valid, check = FILES[name]
+    text = yaml(valid)
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(text))] * 2)))
-    put = data.draw(st.text(max_size=8) | st.sampled_from(HOSTILE))
+    inserted = data.draw(st.text(max_size=8) | st.sampled_from(HOSTILE))
     folder = tmp_path_factory.mktemp("own")
     (folder / "config").mkdir()
     path = folder / "config" / "models.yaml"
-    path.write_text(text[:start] + put + text[end:], encoding="utf-8", errors="surrogatepass")
+    path.write_text(text[:start] + inserted + text[end:], encoding="utf-8", errors="surrogatepass")
     check(path)

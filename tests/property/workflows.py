@@ -1,6 +1,6 @@
-"""Generated workflow libraries: files in the language, valid for the checker, with every verb and kind of failure.
+"""Generates valid workflow libraries with every verb and kind of failure.
 
-A library is drawn as plain data first, so that a test can change one section or file and write it again.
+A library is drawn as plain data, so that a test can change a section or file and write it again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 from hypothesis import strategies as st
 
 from tests.property import scores
-from tests.property.scores import BREAKERS, VARIANTS, Score, Step, Writer
+from tests.property.scores import BREAKERS, VARIANTS, FileDraft, Step, Writer
 
 ROLES = ("lead", "critic", "scribe")
 VARIABLES = ("alpha", "beta", "gamma")
@@ -27,11 +27,11 @@ KINDS = (
 
 @dataclass
 class Workflows:
-    """The library of one workflow and what it uses, how its scripted models misbehave, and who is there to answer."""
+    """The library of a workflow, the failures of its scripted models, and the behaviour of its user."""
 
     workflow: dict[str, Any]
-    phases: dict[str, Score]
-    others: dict[str, Score]
+    phases: dict[str, FileDraft]
+    others: dict[str, FileDraft]
     breakers: dict[str, dict[str, Any]]
     rules: list[dict[str, Any]]
     pauses: int
@@ -39,15 +39,15 @@ class Workflows:
     patient: bool
 
     def files(self) -> dict[str, str]:
-        """Every file's text by its path in the project."""
+        """The text of every file, by its path in the project."""
         role = {"model": "strong", "variants": VARIANTS}
         return {
-            "workflows/w.md": Score(self.workflow, {"Preamble": "You plan together."}).text,
+            "workflows/w.md": FileDraft(self.workflow, {"Preamble": "You plan together."}).text,
             **{f"skills/w/{name}.md": phase.text for name, phase in self.phases.items()},
             **{f"{name}.md": score.text for name, score in self.others.items()},
-            "skills/w/bank.md": Score({"kind": "questions"}, {"any": BANK}).text,
+            "skills/w/bank.md": FileDraft({"kind": "questions"}, {"any": BANK}).text,
             "config/w.yaml": yaml.safe_dump({"breakers": self.breakers}, sort_keys=False),
-            **{f"roles/{name}.md": Score({"name": name, **role}).text + f"You are {name}.\n" for name in ROLES},
+            **{f"roles/{name}.md": FileDraft({"name": name, **role}).text + f"You are {name}.\n" for name in ROLES},
         }
 
     def write(self, project: Path) -> None:
@@ -57,10 +57,10 @@ class Workflows:
             path.write_text(text, encoding="utf-8")
 
     def __repr__(self) -> str:
-        """The files, for whoever has to understand a failing example."""
-        shown = "\n".join(f"=== {name}\n{text}" for name, text in self.files().items() if not name.startswith("roles"))
+        """The files, to explain a failing example."""
+        texts = "\n".join(f"=== {name}\n{text}" for name, text in self.files().items() if not name.startswith("roles"))
         rules = "\n".join(json.dumps(rule) for rule in self.rules)
-        return f"\n{shown}\nrules:\n{rules}\npauses {self.pauses}, attended {self.attended}, patient {self.patient}\n"
+        return f"\n{texts}\nrules:\n{rules}\npauses {self.pauses}, attended {self.attended}, patient {self.patient}\n"
 
 
 @st.composite
@@ -96,17 +96,17 @@ def workflows(draw: st.DrawFn, *, gotos: bool = True, most: int = 4) -> Workflow
 
 
 class _Graph:
-    """The phases: what each follows, reads and sets. Keeps to what the checker allows unordered phases."""
+    """The phases, with what each follows, reads and sets. Parallel phases follow the rules of the checker."""
 
     def __init__(self, draw: st.DrawFn, names: list[str], *, gotos: bool) -> None:
         self.draw, self.names, self.gotos = draw, names, gotos
         self.after: dict[str, list[str]] = {}
         self.uses: dict[str, Any] = {}
-        self.phases: dict[str, Score] = {}
-        self.others: dict[str, Score] = {}
+        self.phases: dict[str, FileDraft] = {}
+        self.others: dict[str, FileDraft] = {}
         self.written: dict[str, list[str]] = {}
         self.sets: dict[str, set[str]] = {name: set() for name in VARIABLES}
-        self.looks: dict[str, set[str]] = {name: set() for name in VARIABLES}
+        self.readers: dict[str, set[str]] = {name: set() for name in VARIABLES}
         self.runs: set[str] = set()
         self.protocols: tuple[str, ...] = ()
         if draw(st.booleans()):
@@ -116,7 +116,7 @@ class _Graph:
             self.others |= _inner(draw)
 
     def add(self, name: str) -> None:
-        use = self._placed(name)
+        use = self._draw_order(name)
         above = self._ancestors(name)
         readable = [variable for variable in VARIABLES if self.sets[variable] <= above]
         writer = Writer(self.draw, f"{name}-", self._before(above), readable, self.protocols)
@@ -125,25 +125,25 @@ class _Graph:
         if writer.maybe(3):
             self._improve(writer, above)
         outputs = writer.outputs()
-        self.phases[name] = Score({"kind": "phase", "steps": writer.steps, "outputs": outputs}, writer.sections)
+        self.phases[name] = FileDraft({"kind": "phase", "steps": writer.steps, "outputs": outputs}, writer.sections)
         self.written[name] = writer.artifacts
         if above and writer.maybe(5):
             use["when"] = writer.one_of(*writer.before, *(f"state.{variable} >= 0" for variable in readable), "history")
         if writer.maybe(3):
             use["retry"] = writer.one_of(*BREAKERS)
         if writer.maybe(5):
-            asked = {"ask": f"What instead of {name}?", "default": "go on"}
-            use["otherwise"] = writer.one_of({"say": f"{name} has failed."}, asked)
+            question = {"ask": f"What instead of {name}?", "default": "go on"}
+            use["otherwise"] = writer.one_of({"say": f"{name} has failed."}, question)
         self.uses[name] = use or None
         text = json.dumps([use, self.phases[name].front, writer.sections])
         for variable in VARIABLES:
             if f"state.{variable}" in text:
-                self.looks[variable].add(name)
+                self.readers[variable].add(name)
             if any(variable in step.get("set", {}) for step in writer.steps):
                 self.sets[variable].add(name)
 
-    def _placed(self, name: str) -> dict[str, Any]:
-        """What the phase follows: the one above, or one or two of those."""
+    def _draw_order(self, name: str) -> dict[str, Any]:
+        """Draw what the phase follows: the previous phase, or one or two of the earlier ones."""
         index = self.names.index(name)
         self.after[name] = self.names[max(index - 1, 0) : index]
         if index and self.draw(st.booleans()):
@@ -167,7 +167,7 @@ class _Graph:
         return found
 
     def _step(self, writer: Writer, name: str, above: set[str]) -> None:
-        settable = [variable for variable in writer.state if self.looks[variable] <= above]
+        settable = [variable for variable in writer.state if self.readers[variable] <= above]
         kinds: list[Any] = list(KINDS)
         if self.protocols:
             kinds += [scores.panel, scores.panel]
@@ -185,31 +185,31 @@ class _Graph:
             writer.add(scores.stop)
 
     def _improve(self, writer: Writer, above: set[str]) -> None:
-        """A member writes an earlier phase's artifact anew, unless a phase beside this one does."""
-        earlier = sorted({path for one in above for path in self.written[one]})
-        beside = {path for one in self.phases.keys() - above for path in self.written[one]}
-        own = [path for path in earlier if path not in beside]
+        """Let a member rewrite an artifact of an earlier phase, unless a parallel phase rewrites it."""
+        earlier = sorted({path for phase in above for path in self.written[phase]})
+        parallel = {path for phase in self.phases.keys() - above for path in self.written[phase]}
+        own = [path for path in earlier if path not in parallel]
         if own:
             step = writer.add(lambda w: scores.agent(w, "scribe:calm", writes=False))
             step["writes"] = writer.one_of(*own)
             writer.artifacts.append(step["writes"])
 
 
-def _inner(draw: st.DrawFn) -> dict[str, Score]:
-    """A small workflow that the others run inline: two phases, perhaps with a way back."""
-    found: dict[str, Score] = {}
+def _inner(draw: st.DrawFn) -> dict[str, FileDraft]:
+    """A small workflow that others run inline: two phases, sometimes with a goto."""
+    found: dict[str, FileDraft] = {}
     for name in ("one", "two"):
         before = ["phases.one.outputs.o1"] if name == "two" else []
         writer = Writer(draw, f"inner-{name}-", before, ["turns"], texts=["inputs.topic"])
         for _ in range(draw(st.integers(1, 2))):
             writer.add(writer.one_of(scores.agent, scores.ask, scores.write, scores.read))
         if name == "two":
-            counted: Step = {"set": {"turns": "{{ state.turns + 1 }}"}}
-            writer.steps.append(counted)
+            increase: Step = {"set": {"turns": "{{ state.turns + 1 }}"}}
+            writer.steps.append(increase)
         if name == "two" and writer.maybe(2):
             writer.add(lambda w: scores.goto(w, ["one", "two"]))
         front = {"kind": "phase", "steps": writer.steps, "outputs": {"o1": "{{ inputs.topic }}", **writer.outputs()}}
-        found[f"skills/inner/{name}"] = Score(front, writer.sections)
+        found[f"skills/inner/{name}"] = FileDraft(front, writer.sections)
     front = {
         "name": "inner",
         "inputs": {"topic": "string"},
@@ -218,7 +218,7 @@ def _inner(draw: st.DrawFn) -> dict[str, Score]:
         "outputs": {"found": "{{ phases.two.outputs.o1 or 'nothing' }}", "turns": "{{ state.turns }}"},
         "phases": {"one": None, "two": None},
     }
-    return {**found, "workflows/inner": Score(front)}
+    return {**found, "workflows/inner": FileDraft(front)}
 
 
 FAULTS: tuple[dict[str, Any], ...] = (
@@ -234,7 +234,7 @@ FAULTS: tuple[dict[str, Any], ...] = (
 
 
 def _rules(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
-    """A fault of some steps or members in their first attempts. It ends, so that a run that is resumed ends too."""
+    """Draw a fault of some steps or members in their first attempts, so that resumed runs end."""
     places = [
         *(f"w/{name}/*" for name in names),
         *(f"*/s{n}/*" for n in (1, 2, 3)),

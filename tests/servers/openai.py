@@ -64,12 +64,12 @@ def response(*output: dict[str, Any], status: str = "completed", incomplete: str
     )
 
 
-def said(words: str) -> dict[str, Any]:
+def output_text(words: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": words, "annotations": []}]
     return {"type": "message", "id": "msg_01", "role": "assistant", "status": "completed", "content": content}
 
 
-def refused(words: str) -> dict[str, Any]:
+def refusal(words: str) -> dict[str, Any]:
     content = [{"type": "refusal", "refusal": words}]
     return {"type": "message", "id": "msg_01", "role": "assistant", "status": "completed", "content": content}
 

@@ -24,7 +24,7 @@ class Answer:
 
 
 @dataclass
-class Asked:
+class WireRequest:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
@@ -33,15 +33,15 @@ class Asked:
 class Wire:
     """`answers` are sent in order, the last one repeatedly; `most` is the highest number of concurrent calls."""
 
-    def __init__(self, answers: list[Answer] | Callable[[Asked], Answer]) -> None:
+    def __init__(self, answers: list[Answer] | Callable[[WireRequest], Answer]) -> None:
         self.answers = answers
-        self.asked: list[Asked] = []
+        self.asked: list[WireRequest] = []
         self.most = 0
         self._now = 0
         self._lock = threading.Lock()
         self.url = ""
 
-    def answer(self, asked: Asked) -> Answer:
+    def answer(self, asked: WireRequest) -> Answer:
         with self._lock:
             self.asked.append(asked)
             self._now += 1
@@ -57,7 +57,7 @@ class Wire:
 
 
 @contextmanager
-def serve(answers: list[Answer] | Callable[[Asked], Answer]) -> Iterator[Wire]:
+def serve(answers: list[Answer] | Callable[[WireRequest], Answer]) -> Iterator[Wire]:
     wire = Wire(answers)
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,7 +75,7 @@ def serve(answers: list[Answer] | Callable[[Asked], Answer]) -> Iterator[Wire]:
             self._respond({})
 
         def _respond(self, body: dict[str, Any]) -> None:
-            answer = wire.answer(Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            answer = wire.answer(WireRequest(self.path, {k.lower(): v for k, v in self.headers.items()}, body))
             try:
                 time.sleep(answer.delay)
                 if answer.hang_up:

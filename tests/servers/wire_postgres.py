@@ -16,7 +16,7 @@ def _message(kind: bytes, body: bytes) -> bytes:
 
 
 @contextmanager
-def speaking(version: str, words: str) -> Iterator[str]:
+def fake_postgres(version: str, words: str) -> Iterator[str]:
     """The URL of a server with this `server_version`, whose `version()` returns these words."""
     ready = _message(b"Z", b"I")
     greeting = _message(b"R", struct.pack("!i", 0))
@@ -45,13 +45,13 @@ def speaking(version: str, words: str) -> Iterator[str]:
 
 
 @contextmanager
-def another_protocol(said: bytes = b"HTTP/1.1 400 Bad Request\r\n\r\n") -> Iterator[str]:
+def another_protocol(greeting: bytes = b"HTTP/1.1 400 Bad Request\r\n\r\n") -> Iterator[str]:
     """The URL of a server that does not speak Postgres's protocol."""
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             self.request.recv(1024)
-            self.wfile.write(said)
+            self.wfile.write(greeting)
 
     with _served(Handler) as port:
         yield f"postgresql://skillrun@127.0.0.1:{port}/x"

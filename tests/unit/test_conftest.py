@@ -66,7 +66,7 @@ def test_fast(): pass
 def test_a_row_whose_tests_are_all_slow_stops_the_run(tmp_path: Path) -> None:
     run = run_pytest(tmp_path, ROWS)
     assert run.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "every test of these rows is marked `slow`, so `make test` tries none: P1\n" in run.stdout + run.stderr
+    assert "every test of these rows is marked `slow`, so `make test` runs none: P1\n" in run.stdout + run.stderr
 
 
 BURN = """

@@ -1,4 +1,4 @@
-"""The shipped `brainstorm` and `feature` on the scripted model, with answers that are prepared, or typed at a pipe."""
+"""Runs the shipped `brainstorm` and `feature` on the scripted model, with prepared answers or simulated keys."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def question(text: str, priority: int = 2, **more: Any) -> dict[str, Any]:
     return {"text": text, "priority": priority, **more}
 
 
-def asks(member: str, *questions: Any) -> Rule:
-    """What an inquisitor asks."""
+def inquisitor(member: str, *questions: Any) -> Rule:
+    """The questions of an inquisitor."""
     return {"address": f"*/inquisitors/{member}/*", "data": {"questions": list(questions)}}
 
 
@@ -48,9 +48,9 @@ STORY: Rule = {
     "record": {"unsettled": ["How long may one keep a tool?"]},
 }
 ASKING: Sequence[Rule] = (
-    asks(UX, question(WHO, 3), question(PAYS, 1)),
-    asks(TECHNICAL, question(WHERE)),
-    asks(EDGES, question(TWICE, 4)),
+    inquisitor(UX, question(WHO, 3), question(PAYS, 1)),
+    inquisitor(TECHNICAL, question(WHERE)),
+    inquisitor(EDGES, question(TWICE, 4)),
     {"address": "*/own/*", "data": {"questions": [question(NEXT, angle="people")]}},
     STORY,
 )
@@ -65,9 +65,9 @@ class Scene:
     name: str = "tools"
 
     def run(self, workflow: str, *flags: str, rules: Sequence[Rule] = ASKING, **answers: Any) -> Done:
-        """A run of it; keywords are prepared answers, with `_` for `-`."""
-        told = {key.replace("_", "-"): value for key, value in answers.items()}
-        (self.project / "answers.yaml").write_text(json.dumps(told))
+        """Run a workflow; keywords are prepared answers, with `_` for `-`."""
+        prepared = {key.replace("_", "-"): value for key, value in answers.items()}
+        (self.project / "answers.yaml").write_text(json.dumps(prepared))
         (self.project / "replies.yaml").write_text(json.dumps([*rules]))
         self.done = self.call(workflow, *flags, "--script", "replies.yaml", "--answers", "answers.yaml")
         return self.done
@@ -108,7 +108,7 @@ class Scene:
 
     @property
     def calls(self) -> list[tuple[str, str]]:
-        """Address and whole prompt of each call, in the order sent."""
+        """The address and full prompt of each call, in the order sent."""
         with closing(SqliteJournal.open(self.folder)) as journal:
             return [(entry.address, _prompt(entry.body)) for entry in journal.entries("sent")]
 
@@ -116,8 +116,8 @@ class Scene:
         return [prompt for address, prompt in self.calls if fnmatchcase(address, pattern)]
 
     @contextmanager
-    def typed(self, keys: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-        """Somebody at the terminal, who types these keys."""
+    def type_keys(self, keys: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """A terminal in which the user types these keys."""
 
         class Piped(terminal.Terminal):
             def __init__(self, *more: Any, **named: Any) -> None:
@@ -137,7 +137,7 @@ def _prompt(request: Mapping[str, Any]) -> str:
 
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """A project of its own, in which nothing has run yet."""
+    """An empty project."""
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)

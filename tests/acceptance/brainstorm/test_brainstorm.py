@@ -1,4 +1,4 @@
-"""brainstorm: who asks, what is asked in which order, how it ends and what it leaves behind."""
+"""brainstorm: its questions and their order, how it ends, and its output."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from tests.acceptance.brainstorm.conftest import (
     WHERE,
     WHO,
     Scene,
-    asks,
+    inquisitor,
     question,
 )
 
-FOUR = ["It depends", {"answer": "The borrower", "confidence": "likely"}, "A list", "Whoever was first"]
+FOUR = ["It depends", {"answer": "The borrower", "confidence": "likely"}, "A list", "The first in line"]
 ENTER, ENOUGH, HOW_SURE, CTRL_C, BACK = "\r", "\x07", "\x14", "\x03", "\x1b[Z"
 
 
 @pytest.mark.row("B3", "B6", "B7", "B8", "B9", "B10")
-def test_angles_ask_by_priority_and_the_interviewer_goes_on(scene: Scene) -> None:
+def test_angles_ask_by_priority_and_the_interviewer_continues(scene: Scene) -> None:
     done = scene.brainstorm(questions=[*FOUR, "Two streets"], more="keep grilling")
     assert done.code == 0, done.out + done.err
     assert scene.pairs() == [
         (1, "ux", PAYS, "It depends"),
         (1, "technical", WHERE, "The borrower"),
         (1, "ux", WHO, "A list"),
-        (1, "edge-cases", TWICE, "Whoever was first"),
+        (1, "edge-cases", TWICE, "The first in line"),
         (2, "people", NEXT, "Two streets"),
     ]
     context = scene.context()
@@ -54,24 +54,24 @@ def test_angles_ask_by_priority_and_the_interviewer_goes_on(scene: Scene) -> Non
     assert context["qa_pairs"][1]["confidence"] == "likely"
     assert all(one["asked_at"] >= context["created_at"] for one in context["qa_pairs"])
     jsonschema.validate(context, scene.call("schema", "brainstorm/context", "--json").json)
-    assert {member for member, _ in (scene_member(one) for one, _ in scene.calls)} >= {UX, TECHNICAL, EDGES}
+    assert {member for member, _ in (member_and_turn(one) for one, _ in scene.calls)} >= {UX, TECHNICAL, EDGES}
     (prompt,) = scene.prompts("*/own/*")
     inside = prompt[prompt.index("<untrusted") : prompt.rindex("</untrusted")]
-    assert all(answer in inside for answer in ("It depends", "The borrower", "A list", "Whoever was first"))
-    assert "Whoever was first" in scene.prompts("*/story/*")[0]
+    assert all(answer in inside for answer in ("It depends", "The borrower", "A list", "The first in line"))
+    assert "The first in line" in scene.prompts("*/story/*")[0]
     assert "Tools are shared." in scene.text("00-brainstorming.md")
     assert f"**{WHERE}** (technical, round 1, likely)\nThe borrower" in scene.text("00-brainstorming.md")
     replies = json.dumps(scene.events("Called") or scene.events("Replied"))
     assert WHO in replies or WHO in scene.text(".run/transcript.ndjson")
 
 
-def scene_member(address: str) -> tuple[str, str]:
+def member_and_turn(address: str) -> tuple[str, str]:
     *_, member, turn = address.split("/")
     return member, turn
 
 
 @pytest.mark.row("B1")
-def test_options_are_within_their_ranges(scene: Scene) -> None:
+def test_options_outside_their_range_are_rejected(scene: Scene) -> None:
     for flag, value, words in (("rounds", "11", "1 to 10"), ("rounds", "0", "1 to 10"), ("agents", "4", "0 to 3")):
         done = scene.call("brainstorm", TOPIC, f"--{flag}", value)
         assert (done.code, words in done.err) == (2, True), done.err
@@ -79,7 +79,7 @@ def test_options_are_within_their_ranges(scene: Scene) -> None:
 
 @pytest.mark.row("B1", "B3")
 @pytest.mark.parametrize(("agents", "members"), [(0, []), (1, [UX]), (2, [UX, TECHNICAL])])
-def test_fewer_inquisitors_are_dropped_from_the_end(scene: Scene, agents: int, members: list[str]) -> None:
+def test_fewer_agents_drop_inquisitors_from_the_end(scene: Scene, agents: int, members: list[str]) -> None:
     done = scene.brainstorm("--agents", str(agents), "--rounds", "1", questions="Yes")
     assert done.code == 0, done.err
     assert [one.split("/")[-2] for one, _ in scene.calls if "/inquisitors/" in one] == members
@@ -88,7 +88,7 @@ def test_fewer_inquisitors_are_dropped_from_the_end(scene: Scene, agents: int, m
 
 
 @pytest.mark.row("B2")
-def test_nobody_there_is_refused_before_anything_is_spent(scene: Scene) -> None:
+def test_an_unattended_run_without_answers_is_rejected_before_any_call(scene: Scene) -> None:
     done = scene.call("brainstorm", TOPIC, "--unattended", "--model", "scripted:x")
     assert done.code == 1
     assert "asks the user" in done.err
@@ -125,10 +125,10 @@ def test_partial_replies_add_up_and_each_inquisitor_has_a_status(scene: Scene) -
 
 
 @pytest.mark.row("B3", "B5", "B10")
-def test_without_a_question_the_interviewer_asks_alone(scene: Scene) -> None:
+def test_without_questions_of_inquisitors_the_interviewer_asks_alone(scene: Scene) -> None:
     rules = [
         {"address": f"*/inquisitors/{UX}/*", "fail": "timeout"},
-        asks(TECHNICAL),
+        inquisitor(TECHNICAL),
         {"address": f"*/inquisitors/{EDGES}/*", "text": "Not a word of JSON."},
         {"address": "*/rounds#1/own/*", "data": {"questions": [question(WHO, angle="people")]}},
         *ASKING,
@@ -144,19 +144,19 @@ def test_without_a_question_the_interviewer_asks_alone(scene: Scene) -> None:
         in (done.out)
     )
     assert "Not a word of JSON." in scene.text(".run/transcript.ndjson")
-    gone = [{"address": "*/inquisitors/*", "fail": "timeout"}, *ASKING]
-    assert scene.brainstorm("--rounds", "1", name="gone", rules=gone, questions="Anna").code == 0
+    failing = [{"address": "*/inquisitors/*", "fail": "timeout"}, *ASKING]
+    assert scene.brainstorm("--rounds", "1", name="gone", rules=failing, questions="Anna").code == 0
     assert scene.pairs() == [(1, "people", NEXT, "Anna")]
 
 
 @pytest.mark.row("B6")
-def test_a_round_has_eight_questions_none_of_them_twice(scene: Scene) -> None:
+def test_a_round_has_at_most_eight_distinct_questions(scene: Scene) -> None:
     words = ["ladder", "saw", "drill", "hammer", "wrench", "chisel", "plane", "spade", "rake"]
     many = [question(f"{one} {one}s {one}ing?", 5) for one in words]
     rules = [
-        asks(UX, *many[:6]),
-        asks(TECHNICAL, *many[6:], question(WHERE, 1)),
-        asks(EDGES, question("Where does it say who has the ladder just now?", 2), question(TWICE, 1)),
+        inquisitor(UX, *many[:6]),
+        inquisitor(TECHNICAL, *many[6:], question(WHERE, 1)),
+        inquisitor(EDGES, question("Where does it say who has the ladder just now?", 2), question(TWICE, 1)),
         {"address": "*/own/*", "data": {"questions": [question(WHERE, angle="again"), question(NEXT, angle="people")]}},
         STORY,
     ]
@@ -166,15 +166,15 @@ def test_a_round_has_eight_questions_none_of_them_twice(scene: Scene) -> None:
     assert first[:2] == [WHERE, TWICE]
     assert "Where does it say who has the ladder just now?" not in first
     assert [text for number, _, text, _ in scene.pairs() if number == 2] == [NEXT]
-    passed_over = scene.prompts("*/own/*")[0].partition("# Questions that others had and that were not put")[2]
-    put = [text for number, _, text, _ in scene.pairs() if number == 1]
-    assert passed_over.count("text: ") == 1, passed_over
-    assert not [text for text in put if text in passed_over.partition("# Current task")[0]]
+    unused = scene.prompts("*/own/*")[0].partition("# Questions that others had and that were not put")[2]
+    asked_texts = [text for number, _, text, _ in scene.pairs() if number == 1]
+    assert unused.count("text: ") == 1, unused
+    assert not [text for text in asked_texts if text in unused.partition("# Current task")[0]]
 
 
 @pytest.mark.slow
 @pytest.mark.row("B8")
-def test_the_person_ends_it_after_a_round_or_in_the_middle(scene: Scene) -> None:
+def test_the_user_may_end_a_session_after_or_during_a_round(scene: Scene) -> None:
     scene.brainstorm(questions=FOUR, more="summarise")
     assert (scene.context()["rounds_completed"], len(scene.pairs())) == (1, 4)
     scene.brainstorm(name="middle", questions=["It depends", "summarise now"])
@@ -187,19 +187,19 @@ def test_the_person_ends_it_after_a_round_or_in_the_middle(scene: Scene) -> None
 
 @pytest.mark.slow
 @pytest.mark.row("B6", "B8", "X4")
-def test_in_a_terminal_it_goes_one_by_one_and_nothing_is_lost(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_asks_one_by_one_and_loses_no_answer(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     (scene.project / "replies.yaml").write_text(json.dumps([*ASKING]))
-    with scene.typed("Depends" + HOW_SURE + ENTER + ENTER + "On the fri" + CTRL_C, monkeypatch):
+    with scene.type_keys("Depends" + HOW_SURE + ENTER + ENTER + "On the fri" + CTRL_C, monkeypatch):
         done = scene.call("brainstorm", TOPIC, "--name", "tools", "--script", "replies.yaml")
     assert done.code == 130, done.out + done.err
     calls = len(scene.calls)
-    with scene.typed("dge" + ENTER + "half an ans" + ENOUGH, monkeypatch):
+    with scene.type_keys("dge" + ENTER + "half an ans" + ENOUGH, monkeypatch):
         done = scene.call("brainstorm", "--resume", "tools", "--script", "replies.yaml")
     assert done.code == 0, done.out + done.err
     found = scene.context()["qa_pairs"]
     assert [one.get("answer") for one in found] == ["Depends", None, "On the fridge", "half an ans"]
     assert [one.get("confidence") for one in found] == ["certain", None, None, None]
-    assert len(scene.calls) == calls + 1, "only the story is told"
+    assert len(scene.calls) == calls + 1, "only the story is new"
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Another run's folder is exchanged for a link while it is read: what lies elsewhere is never taken for it."""
+"""Another run's folder is swapped with a link while it is read: files outside the project are never read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAME = "00-brainstorming.context.md"
 @pytest.mark.row("B12", "Z3")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
 @pytest.mark.parametrize("entry", ["runs", "runs/other", f"runs/other/{NAME}"])
-def test_no_entry_leads_elsewhere_while_it_is_exchanged(tmp_path: Path, entry: str) -> None:
+def test_swapping_an_entry_with_a_link_never_exposes_files_outside(tmp_path: Path, entry: str) -> None:
     for folder, text in (("runs/mine", b"mine"), ("runs/other", b"theirs"), ("away/other", b"CANARY")):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / NAME).write_bytes(text)
@@ -40,7 +40,7 @@ def test_no_entry_leads_elsewhere_while_it_is_exchanged(tmp_path: Path, entry: s
 
 
 @pytest.mark.row("B12")
-def test_a_link_beside_a_run_is_none_of_its_siblings(tmp_path: Path) -> None:
+def test_a_link_next_to_a_run_is_not_a_sibling(tmp_path: Path) -> None:
     (tmp_path / "runs" / "mine").mkdir(parents=True)
     (tmp_path / "away").mkdir()
     (tmp_path / "runs" / "other").symlink_to(tmp_path / "away")

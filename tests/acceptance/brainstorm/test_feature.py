@@ -1,4 +1,4 @@
-"""feature: where it begins, what it hands on, what code checks, and what it does without a person."""
+"""feature: its input, its documents, the checks by code, and unattended runs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, PAYS, Rule, Scene
-from tests.acceptance.plan.test_windows import in_window
+from tests.acceptance.plan.test_windows import set_window
 
 DOCUMENTS = ["01-brainstorming.md", "02-requirements.md", "03-research.md", "04-design.md", "05-tasks.md", "summary.md"]
 RECORD = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
-WANTED = """# Requirements
+REQUIREMENTS = """# Requirements
 
 ## Requirements
 
 ### FR-1: It says who has a tool
 
-- AC-1: given a tool that is out, when somebody looks, then it says who has it
+- AC-1: given a tool that is out, when a user looks, then it says who has it
 
 ### FR-2: It says until when
 
-- AC-2: given a tool that is out, when somebody looks, then it says until when
+- AC-2: given a tool that is out, when a user looks, then it says until when
 """
 DESIGN = "# Design\n\n## Structure\n\n- `list.py` serves FR-1 and FR-2.\n\nAC-1 and AC-2 have tests.\n"
 TASKS = "# Tasks\n\n## TASK-1: The list\n\n- Serves: FR-1, FR-2, AC-1, AC-2\n- Needs: nothing\n"
 
 
-def straight(**texts: str) -> list[Rule]:
-    """Replies with which nothing is sent back; keywords are other texts of the drafts."""
-    found = {"requirements": WANTED, "research": "# Research\n", "design": DESIGN, "tasks": TASKS, **texts}
+def happy_path(**texts: str) -> list[Rule]:
+    """Replies that cause no rework; keywords replace texts of the drafts."""
+    found = {"requirements": REQUIREMENTS, "research": "# Research\n", "design": DESIGN, "tasks": TASKS, **texts}
     return [
         {"address": "feature/brainstorming/sketch/*", "text": "## Who and when\n\nNeighbours.", "record": {}},
         {"address": "feature/requirements/draft/*", "text": found["requirements"], "record": RECORD},
@@ -45,10 +45,10 @@ def straight(**texts: str) -> list[Rule]:
 
 @pytest.mark.slow
 @pytest.mark.row("B11")
-def test_from_a_brainstorm_it_takes_what_was_said_and_points_there(scene: Scene) -> None:
+def test_a_feature_uses_the_answers_of_a_brainstorm_and_refers_to_it(scene: Scene) -> None:
     scene.brainstorm(questions=["It depends", "", "A list", "summarise now"])
-    wanted = WANTED + "\n## Open questions\n\n- How long may one keep a tool? (B-1) Gone on with: a day.\n"
-    done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=straight(requirements=wanted))
+    requirements = REQUIREMENTS + "\n## Open questions\n\n- How long may one keep a tool? (B-1) Assumed: a day.\n"
+    done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=happy_path(requirements=requirements))
     assert done.code == 0, done.out + done.err
     assert [one for one in DOCUMENTS if (scene.folder / one).is_file()] == DOCUMENTS
     pointer = scene.text("01-brainstorming.md")
@@ -65,7 +65,7 @@ def test_from_a_brainstorm_it_takes_what_was_said_and_points_there(scene: Scene)
 
 @pytest.mark.slow
 @pytest.mark.row("B11", "B12")
-def test_a_brainstorm_that_cannot_be_used_ends_it_before_anything_is_asked(scene: Scene, tmp_path: Path) -> None:
+def test_an_unusable_brainstorm_ends_the_run_before_any_call(scene: Scene, tmp_path: Path) -> None:
     scene.brainstorm(questions="Yes", more="summarise")
     good, runs = scene.folder, scene.project / "runs"
 
@@ -95,7 +95,7 @@ def test_a_brainstorm_that_cannot_be_used_ends_it_before_anything_is_asked(scene
         "artifact-link": "has no `00-brainstorming.context.md` that can be read",
         "slug-link": "is no finished brainstorm",
     }.items():
-        done = scene.feature("--from-brainstorm", name, "--unattended", rules=straight(), name=f"from-{name}")
+        done = scene.feature("--from-brainstorm", name, "--unattended", rules=happy_path(), name=f"from-{name}")
         assert (done.code, words in done.out, "CANARY" in done.out) == (1, True, False), (name, done.out, done.err)
         assert not scene.calls, name
         assert not (scene.folder / "02-requirements.md").exists()
@@ -105,36 +105,36 @@ def test_a_brainstorm_that_cannot_be_used_ends_it_before_anything_is_asked(scene
 
 
 @pytest.mark.row("B12")
-def test_the_folder_of_runs_may_not_lead_out_of_the_project(scene: Scene, tmp_path: Path) -> None:
+def test_the_runs_folder_must_be_inside_the_project(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (scene.project / "runs").symlink_to(tmp_path / "elsewhere")
     for words in (("brainstorm", "x"), ("brainstorm", "--resume", "x"), ("feature", "x", "--from-brainstorm", "y")):
         done = scene.call(*words)
-        assert (done.code, "leads out of the project" in done.err) == (2, True), done.err
+        assert (done.code, "is a link to outside the project" in done.err) == (2, True), done.err
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
 @pytest.mark.slow
 @pytest.mark.row("B11", "B2")
-def test_a_deep_brainstorm_is_held_inside_the_run(scene: Scene) -> None:
+def test_a_deep_brainstorm_runs_inside_the_feature(scene: Scene) -> None:
     done = scene.call("feature", "A list", "--deep-brainstorm", "--unattended", "--model", "scripted:x")
     assert (done.code, "brainstorming/deep/questioning" in done.err) == (1, True)
     flags = ("--deep-brainstorm", "--rounds", "2", "--agents", "1")
-    done = scene.feature(*flags, rules=straight(), questions=["It depends", "summarise now"])
+    done = scene.feature(*flags, rules=happy_path(), questions=["It depends", "summarise now"])
     assert done.code == 0, done.out + done.err
     assert [one for one in DOCUMENTS if (scene.folder / one).is_file()] == DOCUMENTS
     context = scene.front("01-brainstorming.context.md")
     assert (context["source_path"], context["agents_n"]) == ("01-brainstorming.md", 1)
     assert "It depends" in scene.prompts("feature/requirements/draft/*")[0]
     assert not scene.prompts("*/sketch/*")
-    assert next(iter(scene.front("state.md")["inputs"])) == "request", "the outer run's state stands"
-    done = scene.feature("--deep-brainstorm", "--from-brainstorm", "tools", rules=straight(), name="both")
+    assert next(iter(scene.front("state.md")["inputs"])) == "request", "the state of the outer run is unchanged"
+    done = scene.feature("--deep-brainstorm", "--from-brainstorm", "tools", rules=happy_path(), name="both")
     assert (done.code, "type one of them" in done.out) == (1, True)
 
 
 @pytest.mark.slow
 @pytest.mark.row("B11", "B2", "X6")
-def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
+def test_without_a_brainstorm_it_sketches_and_asks_decisive_questions(scene: Scene) -> None:
     sketch = {
         "address": "feature/brainstorming/sketch/*",
         "text": "## Who and when\n\nNeighbours.",
@@ -144,7 +144,7 @@ def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
         {"id": "REQ-1", "question": "For how long?", "priority": "HIGH", "candidates": ["A day"]},
         {"id": "REQ-2", "question": "In which colour?", "priority": "LOW"},
     ]}  # fmt: skip
-    asking = {"address": "feature/requirements/draft/*", "text": WANTED, "record": open_question}
+    draft = {"address": "feature/requirements/draft/*", "text": REQUIREMENTS, "record": open_question}
     decided = {
         "id": "REQ-3",
         "decision": "For a week.",
@@ -152,27 +152,27 @@ def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
         "confidence": "HIGH",
         "resolves": ["REQ-1"],
     }
-    anew = {
+    new_record = {
         **RECORD,
         "key_decisions": [decided],
         "open_questions": open_question["open_questions"][1:],
         "answers": [{"id": "P-1", "done": "changed", "how": "FR-1."}],
     }
-    mended = {"address": "feature/requirements/mended/*", "text": WANTED, "record": anew}
-    rules = [sketch, asking, mended, *straight()]
+    rewrite = {"address": "feature/requirements/mended/*", "text": REQUIREMENTS, "record": new_record}
+    rules = [sketch, draft, rewrite, *happy_path()]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
     assert "**For whom?**\nNo answer." in scene.text("01-brainstorming.md")
     points = scene.prompts("feature/requirements/mended/*")[0]
     assert "B-1 was left open, and is named nowhere" in points
-    assert "- B-1: For whom?" in scene.text("summary.md"), "their author says that it is dealt with, and it is not"
+    assert "- B-1: For whom?" in scene.text("summary.md"), "the author wrongly claims that it is handled"
     done = scene.feature(rules=rules, name="asked", asked_1="Members", asked_2="Two streets", REQ_1="A week")
     assert done.code == 0, done.out + done.err
     assert "Members" in scene.prompts("feature/requirements/draft/*")[0]
     (points,) = scene.prompts("feature/requirements/mended/*")
     assert 'The person has decided REQ-1, "For how long?": A week.' in points
-    assert "A week" in scene.prompts("feature/research/findings/*")[0], "it is settled before anything rests on it"
-    assert "For a week." not in scene.text("summary.md"), "what the person decided stands there once"
+    assert "A week" in scene.prompts("feature/research/findings/*")[0], "it is settled before later phases use it"
+    assert "For a week." not in scene.text("summary.md"), "the user's decision is listed once"
     assert "By the person: For how long? A week" in scene.text("summary.md")
     assert "REQ-1" not in scene.text("summary.md").partition("## Open")[2]
     assert "In which colour?" in scene.text("summary.md")
@@ -180,24 +180,24 @@ def test_alone_it_sketches_and_asks_what_decides_much(scene: Scene) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("B11", "Q2", "Q3")
-def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene) -> None:
+def test_findings_of_code_and_reviewers_go_to_the_author_once(scene: Scene) -> None:
     (scene.project / "src").mkdir()
     (scene.project / "src" / "list.py").write_text("LIST = []\n")
-    mended = {"summary": "Mended.", "key_decisions": [], "open_questions": [], "risks_identified": []}
+    rewrite = {"summary": "Fixed.", "key_decisions": [], "open_questions": [], "risks_identified": []}
     rules = [
         {"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": [
-            {"finding": "Nobody clears the list.", "evidence": "FR-2", "weight": "MAJOR"},
+            {"finding": "The list is never cleared.", "evidence": "FR-2", "weight": "MAJOR"},
             {"finding": "The name is long.", "evidence": "Structure", "weight": "MINOR"},
         ]}},
         {"address": "feature/tasks/walk/*", "data": {"stops": [
             {"stop": "TASK-1 takes what nothing gives.", "evidence": "TASK-1"},
         ]}},
-        {"address": "feature/*/mended/*", "text": "# Mended\n", "record": {**mended, "answers": [
+        {"address": "feature/*/mended/*", "text": "# Fixed\n", "record": {**rewrite, "answers": [
             {"id": "P-1", "done": "kept", "how": "It is wanted so."},
         ]}},
-        *straight(
-            requirements=WANTED.replace("- AC-2: given", "Given") + "\nIt is user-friendly.\n",
-            research="# Research\n\nIt stands in `src/list.py` and `src/gone.py`.\n",
+        *happy_path(
+            requirements=REQUIREMENTS.replace("- AC-2: given", "Given") + "\nIt is user-friendly.\n",
+            research="# Research\n\nIt is in `src/list.py` and `src/gone.py`.\n",
             design=DESIGN.replace(" and FR-2", "").replace("AC-2", "AC-7"),
             tasks=TASKS.replace("AC-2", "AC-9") + "\n- Files: `src/none.py`, new `src/fresh.py`\n",
         ),
@@ -211,13 +211,13 @@ def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene)
     assert "FR-2 has no criterion" in points("requirements")
     assert "user-friendly" in points("requirements")
     assert "src/gone.py" in points("research")
-    for words in ("AC-7 is cited", "Nobody clears the list."):
+    for words in ("AC-7 is cited", "The list is never cleared."):
         assert words in points("design")
-    assert points("design").index("Nobody clears") < points("design").index("The name is long.")
+    assert points("design").index("The list is never") < points("design").index("The name is long.")
     assert "TASK-1 takes what nothing gives." in points("tasks")
     assert "`src/none.py` is not there" in points("tasks")
     assert "src/fresh.py` is not there" not in points("tasks")
-    assert scene.text("02-requirements.md") == "# Mended\n"
+    assert scene.text("02-requirements.md") == "# Fixed\n"
     summary = scene.text("summary.md")
     assert "Kept, because: It is wanted so." in summary
     assert "Minor remarks" not in summary, "they went to the author with the others"
@@ -225,7 +225,7 @@ def test_what_code_and_reviewers_find_goes_back_to_the_author_once(scene: Scene)
 
 @pytest.mark.row("B11", "Q2", "Q3")
 @pytest.mark.parametrize("tasks", [TASKS, TASKS.replace("Serves: ", "Serves: DEC-1, ")])
-def test_what_the_person_decides_before_the_design_is_in_some_task(scene: Scene, tasks: str) -> None:
+def test_a_user_decision_before_the_design_must_be_in_a_task(scene: Scene, tasks: str) -> None:
     question = {"id": "RES-1", "question": "On the phones?", "priority": "HIGH"}
     decision = {
         "id": "DEC-1",
@@ -238,19 +238,19 @@ def test_what_the_person_decides_before_the_design_is_in_some_task(scene: Scene,
     rules = [
         {"address": "feature/research/*", "text": "# Research\n", "record": {**RECORD, "open_questions": [question]}},
         {"address": "feature/design/draft/*", "text": design, "record": {**RECORD, "key_decisions": [decision]}},
-        *straight(tasks=tasks),
+        *happy_path(tasks=tasks),
     ]
     done = scene.feature("--unattended", rules=rules, RES_1="No")
     assert done.code == 0, done.out + done.err
     points = "".join(scene.prompts("feature/tasks/mended/*"))
-    lost = "DEC-1 is what the person decided, and is in no task: On paper."
-    assert (lost in points) == (tasks == TASKS)
+    missing = "DEC-1 is what the person decided, and is in no task: On paper."
+    assert (missing in points) == (tasks == TASKS)
 
 
 @pytest.mark.row("B11", "Q2", "Q7")
-def test_slight_remarks_alone_are_no_reason_for_a_call(scene: Scene) -> None:
+def test_minor_remarks_alone_cause_no_call(scene: Scene) -> None:
     slight = {"finding": "The name is long.", "evidence": "Structure", "weight": "MINOR"}
-    rules = [{"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": [slight]}}, *straight()]
+    rules = [{"address": "feature/design/attack/simplicity-reviewer/*", "data": {"findings": [slight]}}, *happy_path()]
     done = scene.feature("--unattended", rules=rules)
     assert done.code == 0, done.out + done.err
     assert not scene.prompts("feature/*/mended/*")
@@ -258,7 +258,7 @@ def test_slight_remarks_alone_are_no_reason_for_a_call(scene: Scene) -> None:
 
 
 @pytest.mark.row("B11", "Q8")
-def test_what_it_costs_from_a_brainstorm_is_foretold(scene: Scene) -> None:
+def test_a_dry_run_estimates_a_feature_from_a_brainstorm(scene: Scene) -> None:
     scene.brainstorm(questions="Yes", more="summarise")
     done = scene.call("feature", "A list", "--from-brainstorm", "tools", "--dry-run", "--json")
     assert done.code == 0, done.out + done.err
@@ -278,20 +278,20 @@ LONG = "\n\n".join(
 @pytest.mark.slow
 @pytest.mark.row("Q1", "X5", "B11")
 @pytest.mark.parametrize("window", [4_096, 128_000])
-def test_long_documents_fit_into_any_window(scene: Scene, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    in_window(monkeypatch, window)
+def test_long_documents_fit_any_window(scene: Scene, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    set_window(monkeypatch, window)
     scene.brainstorm(questions=["It depends " * 300, "summarise now"])
     rules = [{"address": f"feature/{place}/*", "text": LONG} for place in ("*/draft", "*/findings", "*/mended")]
     done = scene.feature("--from-brainstorm", "tools", "--unattended", rules=[*rules, *ASKING])
     assert done.code == 0, done.out + done.err
-    told = scene.text("summaries/tasks.md")
-    assert ("left_out" in told) == (window < 8_192), told
+    summary = scene.text("summaries/tasks.md")
+    assert ("left_out" in summary) == (window < 8_192), summary
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.row("B4", "B11")
-def test_whatever_members_say_it_ends_well(scene: Scene, seed: int) -> None:
+def test_a_run_completes_on_random_replies(scene: Scene, seed: int) -> None:
     (scene.project / "answers.yaml").write_text("questions: Yes\nmore: keep grilling\nasked: Yes\n")
     flags = ("--model", f"scripted:noise-{seed}", "--answers", "answers.yaml", "--unattended", "--rounds", "3")
     done = scene.call("feature", "A list", "--deep-brainstorm", *flags)

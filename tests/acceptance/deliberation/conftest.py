@@ -1,4 +1,4 @@
-"""The three workflows of deliberation on the scripted model: what specialists and chair say, and what came of it."""
+"""Runs the three deliberation workflows on the scripted model and inspects the results."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ PHASES = {
 
 
 def answer(position: str, *reasons: Any, level: str = "HIGH", concerns: Sequence[str] = ()) -> dict[str, Any]:
-    """What a specialist answers."""
+    """The answer of a specialist."""
     listed = [one if isinstance(one, Mapping) else {"reason": one} for one in reasons]
-    sure = {"level": level, "because": f"{level} because of it.", "would_change": "A measurement."}
-    return {"position": position, "reasons": listed, "concerns": list(concerns), "confidence": sure}
+    confidence = {"level": level, "because": f"{level} because of it.", "would_change": "A measurement."}
+    return {"position": position, "reasons": listed, "concerns": list(concerns), "confidence": confidence}
 
 
 def conflict(by: str = SECURITY, against: str = ARCHITECT, name: str = "C-1") -> dict[str, Any]:
@@ -42,25 +42,23 @@ def conflict(by: str = SECURITY, against: str = ARCHITECT, name: str = "C-1") ->
     return {"id": name, "topic": "Where sessions live", "raised_by": by, "concern": concern, "parties": [proposed]}
 
 
-def found(*conflicts: Any, consensus: Sequence[str] = ("Sessions end after a day.",)) -> dict[str, Any]:
-    """What the chair finds in the answers."""
+def findings(*conflicts: Any, consensus: Sequence[str] = ("Sessions end after a day.",)) -> dict[str, Any]:
+    """The chair's findings in the answers."""
     return {"consensus": list(consensus), "conflicts": list(conflicts), "gaps": []}
 
 
 COOKIE = answer(
     "Keep sessions in a signed cookie.", "No server has to share any state then, so that each can be replaced."
 )
-TABLE_ROW = answer("Keep sessions in a table of the database.", "They can be ended at once when somebody leaves.")
-TESTS = answer(
-    "Keep sessions in a table of the database.", "A test can put a row there and look at it.", level="MEDIUM"
-)
+TABLE_ROW = answer("Keep sessions in a table of the database.", "They can be ended at once when someone leaves.")
+TESTS = answer("Keep sessions in a table of the database.", "A test can put a row there and check it.", level="MEDIUM")
 FIRST: Sequence[Rule] = (
     {"address": f"*/first/{ARCHITECT}/*", "data": COOKIE},
     {"address": f"*/first/{SECURITY}/*", "data": TABLE_ROW},
     {"address": f"*/first/{TESTER}/*", "data": TESTS},
 )
-CALM: Rule = {"address": "*/findings/*", "data": found()}
-CLASH: Rule = {"address": "*/findings/*", "data": found(conflict())}
+CALM: Rule = {"address": "*/findings/*", "data": findings()}
+CLASH: Rule = {"address": "*/findings/*", "data": findings(conflict())}
 RECORD: Rule = {
     "address": "*/record/decision/*",
     "data": {
@@ -101,7 +99,7 @@ class Session:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """What the run's record says of the deliberation."""
+        """The deliberation in the run's record."""
         phase = PHASES[self.workflow].partition("/")[0]
         return dict(self.summary(phase)["outputs"]["deliberation"])
 
@@ -111,14 +109,14 @@ class Session:
         with closing(SqliteJournal.open(self.folder)) as journal:
             return {entry.address: _prompt(entry.body) for entry in journal.entries("sent")}
 
-    def asked(self, step: str) -> list[str]:
-        """Who was asked in a step of the protocol, in the order of the panel."""
+    def called_members(self, step: str) -> list[str]:
+        """The members called in a step of the protocol, in the order of the panel."""
         start = f"{self.workflow}/{PHASES[self.workflow]}/{step}/"
-        found = (one.removeprefix(start).split("/")[0] for one in self.calls if one.startswith(start))
-        return list(dict.fromkeys(found))
+        members = (one.removeprefix(start).split("/")[0] for one in self.calls if one.startswith(start))
+        return list(dict.fromkeys(members))
 
     def prompt(self, pattern: str) -> str:
-        """The last message of the first call that fits."""
+        """The last message of the first matching call."""
         return next(text for address, text in self.calls.items() if fnmatchcase(address, pattern))
 
 
@@ -140,12 +138,12 @@ Hold = Callable[..., Session]
 
 @pytest.fixture
 def hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hold:
-    """Holds a session in a project of its own: the `rules` come before the first answers and the finished record."""
+    """Holds a session in a new project; `rules` come before the default answers and the final record."""
 
     def run(
         *rules: Rule,
         workflow: str = "design-session",
-        about: str = "Where do sessions live?",
+        subject: str = "Where do sessions live?",
         table: str | None = TABLE,
         files: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
@@ -155,15 +153,15 @@ def hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hold:
     ) -> Session:
         monkeypatch.chdir(tmp_path)
         script = [*rules, *FIRST, CALM, RULING, RECORD]
-        given = dict(files or {}) | {"replies.yaml": json.dumps(script)}
-        given |= {"config/deliberation.yaml": json.dumps(config)} if config else {}
-        given |= {"answers.yaml": json.dumps(answers)} if answers else {}
-        for path, text in given.items():
+        contents = dict(files or {}) | {"replies.yaml": json.dumps(script)}
+        contents |= {"config/deliberation.yaml": json.dumps(config)} if config else {}
+        contents |= {"answers.yaml": json.dumps(answers)} if answers else {}
+        for path, text in contents.items():
             (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_text(text, encoding="utf-8")
         more = ["--answers", "answers.yaml"] if answers else []
         more += ["--specialists", table] if table else []
-        done = skillrun(workflow, about, "--script", "replies.yaml", "--name", "run", "--unattended", *more, *flags)
+        done = skillrun(workflow, subject, "--script", "replies.yaml", "--name", "run", "--unattended", *more, *flags)
         assert done.code == code, done.out + done.err
         out = flags[flags.index("--out") + 1] if "--out" in flags else "runs"
         return Session(workflow, tmp_path / out / "run", done)

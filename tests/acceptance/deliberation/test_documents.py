@@ -1,4 +1,4 @@
-"""What comes out: a decision record, a plan for one issue, a review of a plan; each with what was looked at."""
+"""The documents: a decision record, a plan for one issue, a review of a plan; each lists the files read."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PLAN = "# Plan: #12 Login fails\n\n## Steps\n\n### Step 1: a test\n\nChange `src
 
 
 def reads(member: str, *ranges: tuple[str, int, int]) -> Rule:
-    """A specialist that reads before it answers."""
+    """A specialist that reads files before it answers."""
     calls = [{"name": "Read", "arguments": {"path": path, "offset": first, "limit": n}} for path, first, n in ranges]
     return {"address": f"*/first/{member}/1.1", "calls": calls}
 
 
 @pytest.mark.row("D10")
-def test_a_decision_record_says_what_why_who_against_and_what_would_change_it(hold: Hold) -> None:
+def test_a_decision_record_has_decision_reasons_dissent_and_conditions_for_change(hold: Hold) -> None:
     text = hold(CLASH).artifact("decision-record.md")
     heads = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     assert heads == [
@@ -58,7 +58,7 @@ def test_a_decision_record_says_what_why_who_against_and_what_would_change_it(ho
 
 
 @pytest.mark.row("D10")
-def test_a_specialist_that_the_record_forgets_stands_in_it_all_the_same(hold: Hold) -> None:
+def test_a_specialist_that_the_record_omits_is_added(hold: Hold) -> None:
     data: dict[str, Any] = {**RECORD["data"], "dissents": [], "options": [], "open": [], "next": [], "costs": []}
     text = hold({"address": "*/record/decision/*", "data": data}).artifact("decision-record.md")
     for member in (ARCHITECT, SECURITY, TESTER):
@@ -71,17 +71,17 @@ def test_a_specialist_that_the_record_forgets_stands_in_it_all_the_same(hold: Ho
 def test_each_document_names_the_files_and_lines_that_each_specialist_read(hold: Hold, workflow: str) -> None:
     rules = [reads(SECURITY, ("src/login.py", 3, 4), ("src/login.py", 20, 2), ("src/app.py", 1, 1))]
     files = {**CODE, "plan.md": PLAN}
-    run = hold(*rules, workflow=workflow, about="plan.md", files=files, flags=["--repo", "."])
+    run = hold(*rules, workflow=workflow, subject="plan.md", files=files, flags=["--repo", "."])
     (path,) = [one for one in ("decision-record.md", "plan.md", "plan-review.md") if (run.folder / one).exists()]
-    looked = run.artifact(path).partition("## What was looked at\n")[2]
-    assert f"- {SECURITY}: `src/app.py` 1–1; `src/login.py` 3–6, 20–21\n" in looked
-    assert f"- {TESTER}: opened no file\n" in looked
+    section = run.artifact(path).partition("## What was looked at\n")[2]
+    assert f"- {SECURITY}: `src/app.py` 1–1; `src/login.py` 3–6, 20–21\n" in section
+    assert f"- {TESTER}: opened no file\n" in section
 
 
 @pytest.mark.row("D10")
-def test_an_issue_comes_as_what_github_prints(hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_issue_is_read_as_github_prints_it(hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(ISSUE).encode())))
-    run = hold({"address": "*/draft/*", "text": PLAN}, workflow="plan-issue", about="-")
+    run = hold({"address": "*/draft/*", "text": PLAN}, workflow="plan-issue", subject="-")
     prompt = run.prompt(f"*/first/{SECURITY}/*")
     assert "title: 'Login fails: twice'\nbody: |-\n  Steps:\n\n  1. open the page\n  2. type a `ß`\n" in prompt
     assert "login: ann\n  body: Only with long names." in prompt
@@ -90,17 +90,17 @@ def test_an_issue_comes_as_what_github_prints(hold: Hold, monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 @pytest.mark.row("D10")
-def test_what_code_finds_in_a_plan_is_mended_once_or_said(hold: Hold) -> None:
+def test_findings_of_code_in_a_plan_are_fixed_once_or_reported(hold: Hold) -> None:
     draft = PLAN + "\n### Step 2\n\nChange `src/gone.py`, and create `src/fresh.py`. The rest is TBD.\n"
     look = {"name": "Read", "arguments": {"path": "src/app.py"}}
     draw = {"address": "*/draft/*/[2-9].*", "text": draft}
     looks = {"address": "*/draft/*", "calls": [look]}
-    mended = {
+    rewrite = {
         "address": "*/mended/*",
         "text": PLAN,
         "record": {"answers": [{"id": f"P-{n}", "done": "changed", "how": "So."} for n in (1, 2)]},
     }
-    run = hold(draw, looks, mended, workflow="plan-issue", files=CODE, flags=["--repo", "."])
+    run = hold(draw, looks, rewrite, workflow="plan-issue", files=CODE, flags=["--repo", "."])
     prompt = run.prompt("*/mended/*")
     assert "The file src/gone.py is not in the repository" in prompt
     assert "src/fresh.py is not" not in prompt
@@ -109,9 +109,9 @@ def test_what_code_finds_in_a_plan_is_mended_once_or_said(hold: Hold) -> None:
     assert "Found and not mended" not in run.artifact("plan.md")
     assert "- the author: `src/app.py` 1–1\n" in run.artifact("plan.md")
     lost: Rule = {"address": "*/mended/*", "fail": "overloaded"}
-    left = hold(draw, looks, lost, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "others"])
-    assert "## Found and not mended\n\n- The file src/gone.py" in left.artifact("plan.md")
-    assert left.summary("plan")["flags"]["unmended"] == 2
+    unfixed = hold(draw, looks, lost, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "others"])
+    assert "## Found and not mended\n\n- The file src/gone.py" in unfixed.artifact("plan.md")
+    assert unfixed.summary("plan")["flags"]["unmended"] == 2
     sound = hold(
         {"address": "*/draft/*", "text": PLAN}, workflow="plan-issue", files=CODE, flags=["--repo", ".", "--out", "c"]
     )
@@ -123,11 +123,11 @@ TARGET = f"# Plan\n\n{QUOTE} AC-7 holds. Change `src/login.py` and `src/gone.py`
 
 
 def challenge(severity: str, title: str, **more: str) -> dict[str, Any]:
-    found = {"title": title, "severity": severity, "consequence": "It is stolen.", "change": f"Change {title}."}
-    return {**found, "raised_by": [{"member": SECURITY}, {"member": SECURITY}], **more}
+    fields = {"title": title, "severity": severity, "consequence": "It is stolen.", "change": f"Change {title}."}
+    return {**fields, "raised_by": [{"member": SECURITY}, {"member": SECURITY}], **more}
 
 
-def weighed(*challenges: dict[str, Any], **more: Any) -> Rule:
+def weighing(*challenges: dict[str, Any], **more: Any) -> Rule:
     data = {"challenges": list(challenges), "refuted": [], "holds": [], "why": "It is short.", **more}
     return {"address": "*/weighed/*", "data": data}
 
@@ -153,36 +153,36 @@ def weighed(*challenges: dict[str, Any], **more: Any) -> Rule:
         ),
     ],
 )
-def test_the_verdict_follows_from_what_stands_with_evidence(
+def test_the_verdict_depends_on_the_challenges_with_evidence(
     hold: Hold, challenges: list[dict[str, Any]], verdict: str
 ) -> None:
     files = {**CODE, "target.md": TARGET}
-    run = hold(weighed(*challenges), workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
+    run = hold(weighing(*challenges), workflow="review-plan", subject="target.md", files=files, flags=["--repo", "."])
     text = run.artifact("plan-review.md")
     assert text.startswith(f"# Review of target.md\n\n**{verdict.capitalize()}** (")
     assert run.summary("verdict")["outputs"]["verdict"] == verdict
     unproved = text.partition("## Raised without evidence")[2]
     for one in challenges:
-        stands = f"### {one['severity']}: {one['title']}" in text
-        assert stands is (one["title"] not in ("Invented", "Nothing shown", "No such place", "Anywhere"))
-        assert stands or one["title"] in unproved
+        is_listed = f"### {one['severity']}: {one['title']}" in text
+        assert is_listed is (one["title"] not in ("Invented", "Nothing shown", "No such place", "Anywhere"))
+        assert is_listed or one["title"] in unproved
 
 
 @pytest.mark.row("D10")
 @pytest.mark.parametrize("title", [" Stolen ", "Stolen\nat night", "Stolen\n"])
-def test_a_challenge_stands_however_its_title_is_written(hold: Hold, title: str) -> None:
-    rule = weighed(challenge("CRITICAL", title, quote=QUOTE))
-    run = hold(rule, workflow="review-plan", about="target.md", files={**CODE, "target.md": TARGET})
+def test_a_challenge_counts_whatever_the_whitespace_of_its_title(hold: Hold, title: str) -> None:
+    rule = weighing(challenge("CRITICAL", title, quote=QUOTE))
+    run = hold(rule, workflow="review-plan", subject="target.md", files={**CODE, "target.md": TARGET})
     assert run.summary("verdict")["outputs"]["verdict"] == "not ready"
 
 
 @pytest.mark.row("D4", "D10")
-def test_a_review_hears_what_nobody_answered_and_leaves_the_sources_of_a_plan_alone(hold: Hold) -> None:
+def test_a_review_gets_open_gaps_and_ignores_the_sources_of_a_plan(hold: Hold) -> None:
     gap = {"id": "G-1", "question": "Who ends a session?", "priority": "HIGH", "candidates": []}
-    many = weighed(*(challenge("MAJOR", title, quote=QUOTE) for title in ("One", "Two", "Three")))
+    many = weighing(*(challenge("MAJOR", title, quote=QUOTE) for title in ("One", "Two", "Three")))
     quiet = {"address": "*/findings/*", "data": {"consensus": [], "conflicts": [], "gaps": [gap]}}
     files = {**CODE, "target.md": f"{TARGET}\n## Sources\n\n- `PLAN-ada`: `planning/PLAN-ada.md`, the base\n"}
-    run = hold(many, quiet, workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
+    run = hold(many, quiet, workflow="review-plan", subject="target.md", files=files, flags=["--repo", "."])
     assert "Who ends a session?" in run.prompt("*/weighed/*").partition("# What nobody has answered")[2]
     text = run.artifact("plan-review.md")
     assert "`src/gone.py` is not in the repository" in text
@@ -193,8 +193,8 @@ def test_a_review_hears_what_nobody_answered_and_leaves_the_sources_of_a_plan_al
 
 @pytest.mark.slow
 @pytest.mark.row("D10")
-def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refuted(hold: Hold) -> None:
-    rule = weighed(
+def test_a_review_has_challenges_required_changes_and_refuted_points(hold: Hold) -> None:
+    rule = weighing(
         challenge("MAJOR", "Slow", where="src/login.py 3–8"),
         challenge("CRITICAL", "Stolen", quote=QUOTE),
         challenge("MINOR", "Odd", quote=QUOTE),
@@ -207,7 +207,7 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
         {"address": f"*/first/{TESTER}/*", "data": answer("Not so.", {"reason": "Why", "quote": QUOTE})},
     ]
     files = {**CODE, "target.md": TARGET, "spec.md": "- AC-7: it holds\n"}
-    run = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=["--repo", "."])
+    run = hold(*rules, workflow="review-plan", subject="target.md", files=files, flags=["--repo", "."])
     text = run.artifact("plan-review.md")
     assert "## What would have to change\n\n1. Stolen: Change Stolen.\n2. Slow: Change Slow.\n" in text
     assert f"### CRITICAL: Stolen\n\n> {QUOTE}\n\nIt is stolen.\n\n*Raised by {SECURITY}.*" in text
@@ -219,9 +219,9 @@ def test_a_review_holds_challenges_what_would_have_to_change_and_what_was_refute
     assert "AC-7 is cited and stands nowhere" in text
     assert "put off (line 5): - Limits: TBD" in text
     for step in ("first", "findings"):
-        assert "AC-7 is cited" in run.prompt(f"*/{step}/*"), "what code has found stands before all of them"
-    given = ["--repo", ".", "--request", "spec.md", "--out", "others"]
-    known = hold(*rules, workflow="review-plan", about="target.md", files=files, flags=given)
+        assert "AC-7 is cited" in run.prompt(f"*/{step}/*"), "every member sees the findings of code"
+    arguments = ["--repo", ".", "--request", "spec.md", "--out", "others"]
+    known = hold(*rules, workflow="review-plan", subject="target.md", files=files, flags=arguments)
     assert "AC-7 is cited and stands nowhere" not in known.artifact("plan-review.md")
     assert "it holds" in known.prompt("*/first/*")
     assert "what the plan has to do stands under `What the plan is for`" in known.prompt("*/first/*")

@@ -1,4 +1,4 @@
-"""Who is asked in which round, who counts as engaged, and how what is in conflict ends."""
+"""Which members each round calls, which ones count as engaged, and how conflicts end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.acceptance.deliberation.conftest import (
     Rule,
     answer,
     conflict,
-    found,
+    findings,
     skillrun,
 )
 
@@ -28,15 +28,15 @@ NEW = "The cookie carries a number that is raised for everybody of that person, 
 STAYS = COOKIE["position"]
 
 
-def second(member: str, *said: Any) -> Rule:
-    """What a member answers when it is asked again; nothing where nothing is said."""
-    if not said:
+def second(member: str, *position_and_reasons: Any) -> Rule:
+    """A member's answer in the second round; without arguments it does not answer."""
+    if not position_and_reasons:
         return {"address": f"*/second/{member}/*", "fail": "timeout"}
-    return {"address": f"*/second/{member}/*", "data": answer(*said)}
+    return {"address": f"*/second/{member}/*", "data": answer(*position_and_reasons)}
 
 
-def reading(*engaged: str, question: str = "", settled: tuple[str, ...] = ()) -> Rule:
-    """What the chair makes of the second answers."""
+def assessment(*engaged: str, question: str = "", settled: tuple[str, ...] = ()) -> Rule:
+    """The chair's assessment of the second answers."""
     data: dict[str, Any] = {
         "engaged": [{"member": one, "new": "Something."} for one in engaged],
         "settled": [{"conflict": one, "holds": "Rows and numbers."} for one in settled],
@@ -48,12 +48,12 @@ QUIET = second(SECURITY, TABLE_ROW["position"], *(one["reason"] for one in TABLE
 
 
 @pytest.mark.row("D2", "D3", "D4")
-def test_without_a_high_pair_there_is_one_round_whatever_is_in_conflict(hold: Hold) -> None:
+def test_without_a_high_pair_conflicts_cause_no_second_round(hold: Hold) -> None:
     low = {"deliberation": {"conflict_overrides": [{"agent_a": SECURITY, "agent_b": TESTER, "level": "MEDIUM"}]}}
     run = hold(CLASH, config=low)
-    assert run.asked("first") == ALL
-    assert (run.asked("second"), run.asked("third")) == ([], [])
-    assert run.asked("resolution") == ["chair"]
+    assert run.called_members("first") == ALL
+    assert (run.called_members("second"), run.called_members("third")) == ([], [])
+    assert run.called_members("resolution") == ["chair"]
     assert run.record["rounds"] == 1
     assert run.record["high_pairs"] == []
     assert run.record["conflicts"] == [
@@ -73,16 +73,16 @@ def test_a_pair_is_named_by_role_or_member_in_any_order(hold: Hold, override: tu
 
 
 @pytest.mark.row("D2")
-def test_one_specialist_is_a_session_without_chair_between(hold: Hold) -> None:
+def test_a_session_of_one_specialist_needs_no_findings_of_the_chair(hold: Hold) -> None:
     run = hold(table=SECURITY)
-    assert run.asked("first") == [SECURITY]
-    assert run.asked("findings") == []
+    assert run.called_members("first") == [SECURITY]
+    assert run.called_members("findings") == []
     assert run.record["rounds"] == 1
     assert "Sessions are rows of a table" in run.artifact("decision-record.md")
 
 
 @pytest.mark.row("D2")
-def test_what_is_wrong_with_overrides_is_said_at_their_place(hold: Hold) -> None:
+def test_an_invalid_override_is_reported(hold: Hold) -> None:
     config = {"deliberation": {"conflict_overrides": [{"agent_a": SECURITY, "agent_b": TESTER, "level": "HUGE"}]}}
     run = hold(config=config, code=1)
     assert "each of `conflict_overrides` has `agent_a`, `agent_b` and a `level`" in run.done.err
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_overrides_is_said_at_their_place(hold: Hold) -> None
 
 
 @pytest.mark.row("D1")
-def test_more_than_three_rounds_or_four_specialists_there_are_not(hold: Hold) -> None:
+def test_more_than_three_rounds_or_four_specialists_are_rejected(hold: Hold) -> None:
     assert "`rounds` is 4; there are one to three" in hold(config={"deliberation": {"rounds": 4}}, code=1).done.err
     five = f"{','.join(ALL)},operator,implementer"
     run = hold(table=five, code=2, config={"deliberation": {"rounds": 3}})
@@ -100,52 +100,52 @@ def test_more_than_three_rounds_or_four_specialists_there_are_not(hold: Hold) ->
 
 
 @pytest.mark.row("D3", "D4")
-def test_everybody_answers_alone_and_without_conflict_nobody_is_asked_again(hold: Hold) -> None:
+def test_members_answer_independently_and_without_conflict_there_is_one_round(hold: Hold) -> None:
     run = hold()
     for member in ALL:
         prompt = run.prompt(f"*/first/{member}/*")
         assert "Where do sessions live?" in prompt
         assert "`confidence`, last" in prompt
         assert STAYS not in prompt
-    assert run.asked("findings") == ["chair"]
-    assert (run.asked("second"), run.asked("resolution")) == ([], [])
+    assert run.called_members("findings") == ["chair"]
+    assert (run.called_members("second"), run.called_members("resolution")) == ([], [])
     assert "Sessions end after a day." in run.prompt("*/record/decision/*")
-    assert run.record["high_pairs"], "they might have been"
+    assert run.record["high_pairs"], "a second round was possible"
 
 
 @pytest.mark.row("D4")
-def test_what_nobody_has_answered_stays_open(hold: Hold) -> None:
+def test_gaps_become_open_questions(hold: Hold) -> None:
     gap = {"id": "G-1", "question": "Who deletes old rows?", "priority": "HIGH", "candidates": ["A job."]}
-    run = hold({"address": "*/findings/*", "data": {**found(), "gaps": [gap]}})
+    run = hold({"address": "*/findings/*", "data": {**findings(), "gaps": [gap]}})
     assert run.summary("deliberation")["open_questions"] == [gap]
     assert "Who deletes old rows?" in run.prompt("*/record/decision/*")
 
 
 @pytest.mark.row("D3")
-def test_who_does_not_answer_is_left_out(hold: Hold) -> None:
+def test_a_member_that_does_not_reply_is_left_out(hold: Hold) -> None:
     run = hold({"address": f"*/first/{TESTER}/*", "fail": "overloaded"})
     assert TESTER not in run.prompt("*/findings/*").replace(f"{TESTER} did not answer", "")
     assert run.record["answered"] == [2, 0, 0]
     assert run.record["dispatched"] == [3, 0, 0]
     assert f"- {TESTER}: did not answer" in run.artifact("decision-record.md")
     assert run.summary("deliberation")["flags"]["degraded"] is True
-    gone = hold({"address": "*/first/*", "fail": "overloaded"}, flags=["--out", "others"], code=1)
-    assert "`first` was not answered" in gone.done.out
+    failed = hold({"address": "*/first/*", "fail": "overloaded"}, flags=["--out", "others"], code=1)
+    assert "`first` was not answered" in failed.done.out
 
 
 @pytest.mark.row("D5")
-def test_only_those_in_conflict_answer_again_and_know_whose_concern_it_is(hold: Hold) -> None:
-    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, reading(ARCHITECT))
-    assert sorted(run.asked("second")) == sorted([ARCHITECT, SECURITY])
-    hit, own = run.prompt(f"*/second/{ARCHITECT}/*"), run.prompt(f"*/second/{SECURITY}/*")
-    assert f"C-1: {SECURITY} raised this concern: A stolen cookie cannot be taken back." in hit
-    assert f"You had proposed: {STAYS}" in hit
-    assert "C-1: this concern is yours: A stolen cookie cannot be taken back." in own
-    assert f"what {ARCHITECT} proposed: {STAYS}" in own
-    for prompt, member in ((hit, COOKIE), (own, TABLE_ROW)):
-        assert member["reasons"][0]["reason"] in prompt, "what they said themselves"
-    assert TABLE_ROW["reasons"][0]["reason"] not in hit, "what others said goes to the chair alone"
-    assert TESTER not in hit
+def test_only_members_in_conflict_answer_again_and_see_who_raised_the_concern(hold: Hold) -> None:
+    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, assessment(ARCHITECT))
+    assert sorted(run.called_members("second")) == sorted([ARCHITECT, SECURITY])
+    proposer, critic = run.prompt(f"*/second/{ARCHITECT}/*"), run.prompt(f"*/second/{SECURITY}/*")
+    assert f"C-1: {SECURITY} raised this concern: A stolen cookie cannot be taken back." in proposer
+    assert f"You had proposed: {STAYS}" in proposer
+    assert "C-1: this concern is yours: A stolen cookie cannot be taken back." in critic
+    assert f"what {ARCHITECT} proposed: {STAYS}" in critic
+    for prompt, member in ((proposer, COOKIE), (critic, TABLE_ROW)):
+        assert member["reasons"][0]["reason"] in prompt, "each member sees its own reasons"
+    assert TABLE_ROW["reasons"][0]["reason"] not in proposer, "only the chair sees the reasons of others"
+    assert TESTER not in proposer
 
 
 SAME = COOKIE["reasons"][0]["reason"]
@@ -167,19 +167,19 @@ ENGAGEMENT = {
 
 @pytest.mark.row("D6")
 @pytest.mark.parametrize("case", ENGAGEMENT)
-def test_engaged_is_who_brings_something_new(hold: Hold, case: str) -> None:
-    said, outcome = ENGAGEMENT[case]
+def test_a_member_with_something_new_is_engaged(hold: Hold, case: str) -> None:
+    reply, outcome = ENGAGEMENT[case]
     third = {"address": "*/third/*", "data": answer("A row after all.", "It is what it costs.", level="HIGH")}
-    run = hold(CLASH, said, QUIET, reading(ARCHITECT, question="What does a lookup cost?"), third)
+    run = hold(CLASH, reply, QUIET, assessment(ARCHITECT, question="What does a lookup cost?"), third)
     assert run.record["answered"][1] == (1 if outcome == "silent" else 2)
     assert f"{SECURITY}: repeats or dismisses" in run.record["not_engaged"]
     if outcome == "engaged":
         assert run.record["engaged"] == [ARCHITECT]
-        assert run.asked("third") == [ARCHITECT], "who has not engaged is not asked again"
+        assert run.called_members("third") == [ARCHITECT], "only engaged members are called"
     else:
         assert f"{ARCHITECT}: {outcome}" in run.record["not_engaged"]
-        assert run.asked("reading") == [], "a model is asked only of what might be new"
-        assert (run.record["engaged"], run.asked("third"), run.record["rounds"]) == ([], [], 2)
+        assert run.called_members("reading") == [], "the chair assesses only possibly new reasons"
+        assert (run.record["engaged"], run.called_members("third"), run.record["rounds"]) == ([], [], 2)
         final = run.prompt("*/resolution/*")
         assert SAME in final, "the first position is final"
         assert "repeats" not in final
@@ -187,50 +187,50 @@ def test_engaged_is_who_brings_something_new(hold: Hold, case: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("D6")
-def test_the_same_in_other_words_is_for_the_chair_to_see(hold: Hold) -> None:
+def test_the_chair_detects_a_rephrased_repetition(hold: Hold) -> None:
     other = "Stateless machines may be exchanged freely because nothing about visitors is remembered between them."
-    run = hold(CLASH, second(ARCHITECT, STAYS, other), QUIET, reading(question="What does it cost?"))
-    assert run.asked("reading") == ["chair"]
+    run = hold(CLASH, second(ARCHITECT, STAYS, other), QUIET, assessment(question="What does it cost?"))
+    assert run.called_members("reading") == ["chair"]
     assert f"{ARCHITECT}: nothing new in substance" in run.record["not_engaged"]
-    assert run.asked("third") == []
+    assert run.called_members("third") == []
     (final,) = [one for one in run.summary("deliberation")["outputs"]["positions"] if one["member"] == ARCHITECT]
     assert final["data"] == COOKIE
-    lost = hold(
+    without_chair = hold(
         CLASH,
         second(ARCHITECT, STAYS, NEW),
         QUIET,
         {"address": "*/reading/*", "fail": "overloaded"},
         flags=["--out", "o"],
     )
-    assert lost.record["engaged"] == [ARCHITECT], "where the chair cannot be reached, the words alone say it"
+    assert without_chair.record["engaged"] == [ARCHITECT], "without the chair, the wording decides"
 
 
 @pytest.mark.row("D6", "D7")
-def test_what_is_settled_in_the_second_round_wants_no_third(hold: Hold) -> None:
-    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, reading(ARCHITECT, question="Why?", settled=("C-1",)))
-    assert (run.asked("third"), run.asked("resolution")) == ([], [])
+def test_a_conflict_settled_in_the_second_round_needs_no_third(hold: Hold) -> None:
+    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, assessment(ARCHITECT, question="Why?", settled=("C-1",)))
+    assert (run.called_members("third"), run.called_members("resolution")) == ([], [])
     assert run.record["conflicts"] == ["C-1 (Where sessions live): consensus: Rows and numbers."]
     assert "Rows and numbers." in run.artifact("decision-record.md")
 
 
 @pytest.mark.row("D1", "D7")
-def test_the_third_round_has_one_question_and_behind_it_the_chair_decides(hold: Hold) -> None:
+def test_the_third_round_has_one_question_and_then_the_chair_decides(hold: Hold) -> None:
     third = {
         "address": "*/third/*",
         "data": answer("A cookie with a number.", "One lookup in memory takes a microsecond."),
     }
     run = hold(
-        CLASH, second(ARCHITECT, STAYS, NEW), QUIET, reading(ARCHITECT, question="What does a lookup cost?"), third
+        CLASH, second(ARCHITECT, STAYS, NEW), QUIET, assessment(ARCHITECT, question="What does a lookup cost?"), third
     )
     prompt = run.prompt("*/third/*")
     assert "# The question that is left\n" in prompt
     assert "What does a lookup cost?" in prompt
     assert f"One question is left, for {ARCHITECT}: What does a lookup cost?" in run.done.out
     assert f"Asked again: {SECURITY}, {ARCHITECT}." in run.done.out
-    assert NEW in prompt, "what the member had answered itself"
-    assert run.asked("resolution") == ["chair"]
+    assert NEW in prompt, "the member sees its own answer"
+    assert run.called_members("resolution") == ["chair"]
     assert "One lookup in memory takes a microsecond." in run.prompt("*/resolution/*")
-    assert all(text in run.prompt("*/record/decision/*") for text in (SAME, NEW)), "nothing that counts is lost"
+    assert all(text in run.prompt("*/record/decision/*") for text in (SAME, NEW)), "no relevant reason is lost"
     assert (run.record["rounds"], run.record["of"]) == (3, 3)
     assert run.record["dispatched"] == [3, 2, 1]
     assert run.record["answered"] == [3, 2, 1]
@@ -239,12 +239,12 @@ def test_the_third_round_has_one_question_and_behind_it_the_chair_decides(hold: 
 @pytest.mark.row("D1")
 def test_prompts_get_shorter_and_narrower(hold: Hold) -> None:
     third = {"address": "*/third/*", "data": answer("A cookie with a number.", "It takes a microsecond.")}
-    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, reading(ARCHITECT, question="What does it cost?"), third)
-    most = [
+    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, assessment(ARCHITECT, question="What does it cost?"), third)
+    limits = [
         int(run.prompt(f"*/{step}/{ARCHITECT}/*").split("at most ")[-1].split()[0].strip(","))
         for step in ("first", "second", "third")
     ]
-    assert most == [4, 3, 2]
+    assert limits == [4, 3, 2]
     tasks = {
         step: run.prompt(f"*/{step}/chair/*").split("# Current task")[1].split("# Your role")[0]
         for step in ("findings", "reading", "resolution")
@@ -255,7 +255,7 @@ def test_prompts_get_shorter_and_narrower(hold: Hold) -> None:
     assert TESTS_REASON not in run.prompt("*/reading/*") + run.prompt("*/resolution/*")
 
 
-TESTS_REASON = "A test can put a row there and look at it."
+TESTS_REASON = "A test can put a row there and check it."
 
 
 @pytest.mark.row("D7")
@@ -268,25 +268,25 @@ TESTS_REASON = "A test can put a row there and look at it."
         ("MEDIUM", "HIGH", "the proposal holds"),
     ],
 )
-def test_between_sides_confidence_counts(hold: Hold, by: str, against: str, says: str) -> None:
+def test_confidence_decides_between_sides(hold: Hold, by: str, against: str, says: str) -> None:
     rules = [
         {"address": f"*/first/{SECURITY}/*", "data": answer("A table.", "Ended at once.", level=by)},
         {"address": f"*/first/{ARCHITECT}/*", "data": answer(STAYS, SAME, level=against)},
     ]
-    lost: Rule = {"address": "*/resolution/*", "fail": "overloaded"}
-    run = hold(*rules, CLASH, second(SECURITY), second(ARCHITECT), lost)
+    without_chair: Rule = {"address": "*/resolution/*", "fail": "overloaded"}
+    run = hold(*rules, CLASH, second(SECURITY), second(ARCHITECT), without_chair)
     line = f"C-1: {SECURITY} is {by}, the other side {against}; by confidence {says}"
     assert line in run.prompt("*/resolution/*")
-    assert line in run.prompt("*/record/decision/*"), "the rule holds also where the chair cannot be reached"
+    assert line in run.prompt("*/record/decision/*"), "the rule also applies without the chair"
     assert run.record["conflicts"] == ["C-1 (Where sessions live): by confidence alone"]
 
 
 @pytest.mark.row("D7")
-def test_a_side_is_as_sure_as_the_surest_of_it(hold: Hold) -> None:
+def test_a_side_has_the_confidence_of_its_most_confident_member(hold: Hold) -> None:
     both = conflict()
     both["parties"].append({"member": TESTER, "proposed": "The same."})
     guess = {"address": f"*/first/{ARCHITECT}/*", "data": answer(STAYS, SAME, level="LOW")}
-    run = hold(guess, {"address": "*/findings/*", "data": found(both)}, config={"deliberation": {"rounds": 1}})
+    run = hold(guess, {"address": "*/findings/*", "data": findings(both)}, config={"deliberation": {"rounds": 1}})
     assert f"{SECURITY} is HIGH, the other side MEDIUM; by confidence the concern holds" in run.prompt("*/resolution/*")
 
 
@@ -296,7 +296,7 @@ UNSURE: list[Rule] = [
 
 
 @pytest.mark.row("D7")
-def test_what_nobody_is_sure_of_a_person_decides(hold: Hold) -> None:
+def test_the_user_decides_when_every_member_is_unsure(hold: Hold) -> None:
     run = hold(*UNSURE, code=75)
     assert "Nobody at the table is sure of an answer." in run.done.out
     assert not (run.folder / "decision-record.md").exists()
@@ -313,7 +313,7 @@ def test_what_nobody_is_sure_of_a_person_decides(hold: Hold) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("D7")
-def test_the_person_may_leave_it_to_the_chair_and_one_who_is_sure_is_enough(hold: Hold) -> None:
+def test_the_user_may_let_the_chair_decide_and_one_confident_member_is_enough(hold: Hold) -> None:
     run = hold(*UNSURE, answers={"verdict": "let the chair decide"})
     assert "A person decided" not in run.artifact("decision-record.md")
     assert run.record["escalated"] is True
@@ -321,39 +321,39 @@ def test_the_person_may_leave_it_to_the_chair_and_one_who_is_sure_is_enough(hold
     assert sure.done.code == 0
 
 
-LONG = "---\nname: security-analyst\ndescription: Long.\n---\n" + "You look at one more thing.\n" * 100
+LONG = "---\nname: security-analyst\ndescription: Long.\n---\n" + "You check one more problem.\n" * 100
 
 
 @pytest.mark.row("D8")
-def test_long_roles_keep_their_conversation_where_several_rounds_may_come(hold: Hold) -> None:
-    rules = (CLASH, second(ARCHITECT, STAYS, NEW), {**QUIET, "cached": 400}, reading(ARCHITECT))
+def test_long_roles_keep_their_conversation_when_several_rounds_are_possible(hold: Hold) -> None:
+    rules = (CLASH, second(ARCHITECT, STAYS, NEW), {**QUIET, "cached": 400}, assessment(ARCHITECT))
     run = hold(*rules, files={"roles/security-analyst.md": LONG})
     assert (run.record["session"], run.record["saved"]) == ("persistent", 400)
     prompt = run.prompt(f"*/second/{SECURITY}/*")
     assert "this concern is yours" in prompt
-    assert "Answer the design question" not in prompt, "it stands in the conversation"
-    assert "You look at one more thing." not in prompt
+    assert "Answer the design question" not in prompt, "it is already in the conversation"
+    assert "You check one more problem." not in prompt
     assert TABLE_ROW["reasons"][0]["reason"] not in prompt
 
 
 @pytest.mark.slow
 @pytest.mark.row("D8")
-def test_otherwise_each_round_stands_alone_and_one_may_say_what_it_shall_be(hold: Hold) -> None:
+def test_otherwise_each_round_is_fresh_and_a_flag_overrides_it(hold: Hold) -> None:
     short = hold(CLASH, QUIET, second(ARCHITECT))
     assert short.record["session"] == "fresh"
     assert "Answer the design question" in short.prompt(f"*/second/{SECURITY}/*")
     none: dict[str, Any] = {"deliberation": {"conflict_overrides": []}}
     one_round = hold(config=none, files={"roles/security-analyst.md": LONG}, flags=["--out", "b"])
     assert "one round is expected" in one_round.done.out
-    asked = hold(
+    persistent = hold(
         CLASH, QUIET, second(ARCHITECT), flags=["--out", "c", "--session", "persistent"], config={"breakers": {}}
     )
-    assert "persistent (asked for)" in asked.done.out
+    assert "persistent (asked for)" in persistent.done.out
 
 
 @pytest.mark.slow
 @pytest.mark.row("D8")
-def test_a_conversation_that_cannot_be_kept_is_given_up_with_a_warning(hold: Hold) -> None:
+def test_a_conversation_that_no_longer_fits_is_dropped_with_a_warning(hold: Hold) -> None:
     small = 'models: {"openai:small": {window: 4000, max_output: 600}}\n'
     rules = (
         CLASH,
@@ -370,8 +370,8 @@ def test_a_conversation_that_cannot_be_kept_is_given_up_with_a_warning(hold: Hol
 
 
 @pytest.mark.row("D9")
-def test_the_record_says_how_it_went_and_the_document_does_not(hold: Hold) -> None:
-    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, reading(ARCHITECT, settled=("C-1",)))
+def test_the_record_describes_the_process_and_the_document_does_not(hold: Hold) -> None:
+    run = hold(CLASH, second(ARCHITECT, STAYS, NEW), QUIET, assessment(ARCHITECT, settled=("C-1",)))
     assert run.record == {
         "rounds": 2,
         "of": 3,
@@ -402,15 +402,15 @@ def test_the_three_workflows_share_the_protocol_and_its_config(hold: Hold) -> No
             second(ARCHITECT, STAYS, SAME),
             QUIET,
             workflow=workflow,
-            about="plan.md",
+            subject="plan.md",
             files=files,
             flags=["--out", f"r{number}"],
         )
         assert run.done.code == 0
 
 
-def test_two_conflicts_are_told_apart(hold: Hold) -> None:
-    both = found(conflict(), conflict(TESTER, ARCHITECT, "C-2"))
+def test_two_conflicts_are_resolved_separately(hold: Hold) -> None:
+    both = findings(conflict(), conflict(TESTER, ARCHITECT, "C-2"))
     config = {"deliberation": {"rounds": 1}}
     run = hold({"address": "*/findings/*", "data": both}, config=config)
     assert run.record["conflicts"] == [

@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.dev.conftest import SCRIPT, Watch, edit
 from tests.servers import openai
-from tests.servers.wire import Answer, Asked, Wire, serve
+from tests.servers.wire import Answer, Wire, WireRequest, serve
 
 WATCHING = "\nwatching for changes, Ctrl-C quits\n"
 
@@ -138,7 +138,7 @@ def configure_prices(folder: Path, wire: Wire, price: str) -> None:
     )
 
 
-def reply_with_score(_: Asked) -> Answer:
+def reply_with_score(_: WireRequest) -> Answer:
     return openai.completion(json.dumps({"score": 1, "remark": "so"}))
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the language server share: a server as a process, and an editor that speaks with it."""
+"""Fixtures for the language server: a server process, and an editor connected to it."""
 
 import asyncio
 import os
@@ -18,39 +18,39 @@ from pytest_lsp import ClientServerConfig, LanguageClient, client_capabilities
 from pytest_lsp.client import DEFAULT_CLIENT_FEATURES, register_lsp_features
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "valid"
-_FIRST_VERSIONS = count(1, 1000)  # what was told of a file in an earlier test is not what is told now
+_FIRST_VERSIONS = count(1, 1000)  # keeps diagnostics of earlier tests apart
 PATIENCE = 30  # seconds until a test gives up
 
 
-def surroundings() -> dict[str, str]:
-    """The environment of a server: a home without anything."""
+def server_environment() -> dict[str, str]:
+    """The environment of a server, with an empty home."""
     home = tempfile.mkdtemp(prefix="home-")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-    return {**kept, "HOME": home}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    return {**variables, "HOME": home}
 
 
 class Client(LanguageClient):
-    """A client that keeps what the server has told last of each file, with the version that it is about."""
+    """A client that keeps the latest diagnostics of each file, with its version."""
 
     def __init__(self) -> None:
         super().__init__(converter_factory=default_converter)
-        self.told: dict[str, types.PublishDiagnosticsParams] = {}
-        self.news = asyncio.Event()
+        self.latest: dict[str, types.PublishDiagnosticsParams] = {}
+        self.update = asyncio.Event()
         self.registered: list[str] = []
         own = {
-            types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS: _published,
-            types.CLIENT_REGISTER_CAPABILITY: _registered,
+            types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS: _on_diagnostics,
+            types.CLIENT_REGISTER_CAPABILITY: _on_registration,
         }
         register_lsp_features(self, {**DEFAULT_CLIENT_FEATURES, **own})
 
 
-def _registered(client: Client, params: types.RegistrationParams) -> None:
+def _on_registration(client: Client, params: types.RegistrationParams) -> None:
     client.registered += [each.method for each in params.registrations]
 
 
-def _published(client: Client, params: types.PublishDiagnosticsParams) -> None:
-    client.told[params.uri] = params
-    client.news.set()
+def _on_diagnostics(client: Client, params: types.PublishDiagnosticsParams) -> None:
+    client.latest[params.uri] = params
+    client.update.set()
 
 
 @dataclass
@@ -68,12 +68,12 @@ class Editor:
         return (self.folder / name).read_text(encoding="utf-8")
 
     def write(self, name: str, text: str) -> None:
-        """Write a file past the editor."""
+        """Write a file outside the editor."""
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
         (self.folder / name).write_text(text, encoding="utf-8")
 
     async def open(self, name: str, text: str | None = None) -> Sequence[types.Diagnostic]:
-        """Open a file, with its text or another one; its problems."""
+        """Open a file, with its text or another one; returns its problems."""
         uri = self.uri(name)
         self.versions[uri] = next(_FIRST_VERSIONS)
         text = self.text(name) if text is None else text
@@ -82,11 +82,11 @@ class Editor:
         return await self.problems(name)
 
     async def type(self, name: str, text: str) -> Sequence[types.Diagnostic]:
-        """Give an open file another text; its problems."""
-        self.give(name, text)
+        """Change the text of an open file; returns its problems."""
+        self.change(name, text)
         return await self.problems(name)
 
-    def give(self, name: str, text: str) -> None:
+    def change(self, name: str, text: str) -> None:
         uri = self.uri(name)
         self.versions[uri] += 1
         document = types.VersionedTextDocumentIdentifier(self.versions[uri], uri)
@@ -98,25 +98,25 @@ class Editor:
         self.client.text_document_did_close(types.DidCloseTextDocumentParams(document))
 
     async def actions(self, name: str, problem: types.Diagnostic) -> list[types.CodeAction]:
-        """What the server offers to do about a problem."""
+        """The code actions that the server offers for a problem."""
         document, context = types.TextDocumentIdentifier(self.uri(name)), types.CodeActionContext([problem])
         params = types.CodeActionParams(document, problem.range, context)
         actions = await self.client.text_document_code_action_async(params)
         return [action for action in actions or () if isinstance(action, types.CodeAction)]
 
     async def problems(self, name: str) -> Sequence[types.Diagnostic]:
-        """What the server says of the newest text of an open file."""
+        """The problems of the newest text of an open file."""
         uri = self.uri(name)
-        return await self.heard(uri, lambda params: params.version == self.versions[uri])
+        return await self.wait_for(uri, lambda params: params.version == self.versions[uri])
 
-    async def heard(
-        self, uri: str, enough: Callable[[types.PublishDiagnosticsParams], bool]
+    async def wait_for(
+        self, uri: str, condition: Callable[[types.PublishDiagnosticsParams], bool]
     ) -> Sequence[types.Diagnostic]:
         async with asyncio.timeout(PATIENCE):
-            while uri not in self.client.told or not enough(self.client.told[uri]):
-                self.client.news.clear()
-                await self.client.news.wait()
-        return self.client.told[uri].diagnostics
+            while uri not in self.client.latest or not condition(self.client.latest[uri]):
+                self.client.update.clear()
+                await self.client.update.wait()
+        return self.client.latest[uri].diagnostics
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +127,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_lsp.fixture(  # type: ignore[untyped-decorator]
     scope="session",
-    config=ClientServerConfig([sys.executable, "-m", "skillrun", "lsp"], Client, server_env=surroundings()),
+    config=ClientServerConfig([sys.executable, "-m", "skillrun", "lsp"], Client, server_env=server_environment()),
 )
 async def client(lsp_client: LanguageClient, folder: Path) -> AsyncIterator[None]:
     """A server for all tests, started as VS Code starts it."""
@@ -141,10 +141,10 @@ async def client(lsp_client: LanguageClient, folder: Path) -> AsyncIterator[None
 
 @pytest.fixture
 def editor(client: Client, folder: Path) -> Iterator[Editor]:
-    """The editor with a project of an example library as it was; in the end its files are closed."""
+    """An editor with a fresh copy of the example project; its files are closed afterwards."""
     shutil.rmtree(folder)
     shutil.copytree(EXAMPLES / "workshop", folder)
-    client.told.clear()
+    client.latest.clear()
     editor = Editor(client, folder)
     yield editor
     for uri in editor.versions:

@@ -1,4 +1,4 @@
-"""What an editor offers: to write the name that was meant, and the parts of a file beside it."""
+"""Quick fixes for misspelled names, and the outline of a file."""
 
 import pytest
 from lsprotocol import types
@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="session")]
 IDEAS = "skills/workshop/ideas.md"
 
 
-def applied(text: str, edit: types.TextEdit) -> str:
+def apply_edit(text: str, edit: types.TextEdit) -> str:
     """The text after an edit within a line of plain letters."""
     lines = text.split("\n")
     start, end = edit.range.start, edit.range.end
@@ -32,36 +32,36 @@ def applied(text: str, edit: types.TextEdit) -> str:
         ("inputs.nights in [1, 3]", "inputs.nigths in [1, 3]"),
     ],
 )
-async def test_a_name_that_was_meant_can_be_written(editor: Editor, right: str, wrong: str) -> None:
+async def test_a_quick_fix_corrects_a_misspelled_name(editor: Editor, right: str, wrong: str) -> None:
     text = editor.text(IDEAS)
     assert right in text
-    typed = text.replace(right, wrong, 1)
-    problems = await editor.open(IDEAS, typed)
-    mended = []
+    text_with_typo = text.replace(right, wrong, 1)
+    problems = await editor.open(IDEAS, text_with_typo)
+    fixed_texts = []
     for problem in problems:
         for action in await editor.actions(IDEAS, problem):
             assert action.kind == types.CodeActionKind.QuickFix
             assert action.edit is not None
             assert action.edit.changes is not None
             [edit] = action.edit.changes[editor.uri(IDEAS)]
-            mended.append(applied(typed, edit))
-    assert text in mended
+            fixed_texts.append(apply_edit(text_with_typo, edit))
+    assert text in fixed_texts
 
 
-async def test_a_problem_without_a_name_that_is_near_offers_nothing(editor: Editor) -> None:
+async def test_a_problem_without_a_similar_name_has_no_quick_fix(editor: Editor) -> None:
     [problem] = await editor.open(IDEAS, editor.text(IDEAS).replace("inputs.topic", "inputs.nosuchthing"))
     assert not await editor.actions(IDEAS, problem)
 
 
-async def test_what_has_changed_since_is_not_replaced(editor: Editor) -> None:
+async def test_a_problem_of_an_older_text_has_no_quick_fix(editor: Editor) -> None:
     text = editor.text(IDEAS).replace("inputs.topic", "inputs.topci")
     [problem] = await editor.open(IDEAS, text)
-    editor.give(IDEAS, text.replace("inputs.topci", "inputs.other"))
+    editor.change(IDEAS, text.replace("inputs.topci", "inputs.other"))
     assert not await editor.actions(IDEAS, problem)
 
 
 @pytest.mark.slow
-async def test_the_parts_of_a_file_are_listed(editor: Editor) -> None:
+async def test_the_outline_lists_the_parts_of_a_file(editor: Editor) -> None:
     await editor.open(IDEAS)
     document = types.TextDocumentIdentifier(editor.uri(IDEAS))
     symbols = await editor.client.text_document_document_symbol_async(types.DocumentSymbolParams(document))

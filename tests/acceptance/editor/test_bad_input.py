@@ -1,4 +1,4 @@
-"""What no editor should send, and what happens to files behind its back: told in words, nothing lost, no trace."""
+"""Invalid messages, and files changed outside the editor: clear reports, no data loss, no traceback."""
 
 import json
 import shutil
@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
-from tests.acceptance.editor.conftest import EXAMPLES, PATIENCE, Client, Editor, surroundings
+from tests.acceptance.editor.conftest import EXAMPLES, PATIENCE, Client, Editor, server_environment
 from tests.launcher import start_python
 
 pytestmark = [pytest.mark.row("A5")]
 on_a_server = pytest.mark.asyncio(loop_scope="session")
 
 IDEAS = "skills/workshop/ideas.md"
-# Ends a process that starts another one or opens a connection, and says so in its exit code.
+# Exits with 99 when the process starts another one or opens a connection.
 GUARDED = """
 import os, sys
 BARRED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect")
@@ -27,14 +27,14 @@ sys.exit(main(["lsp"]))
 
 
 @on_a_server
-async def test_a_file_of_10_mb_is_told_of(editor: Editor) -> None:
+async def test_a_file_of_10_mb_is_reported(editor: Editor) -> None:
     [problem] = await editor.open(IDEAS, "x" * 10_000_000)
     assert problem.code == "too-large"
     assert not await editor.type(IDEAS, editor.text(IDEAS))
 
 
 @on_a_server
-async def test_a_file_in_no_project_is_logged_and_left_alone(editor: Editor, client: Client, tmp_path: Path) -> None:
+async def test_a_file_outside_a_project_is_logged_and_ignored(editor: Editor, client: Client, tmp_path: Path) -> None:
     stray = tmp_path / "notes.md"
     document = types.TextDocumentItem(stray.as_uri(), "markdown", 1, "---\nstepz: 1\n---\n")
     client.text_document_did_open(types.DidOpenTextDocumentParams(document))
@@ -44,71 +44,71 @@ async def test_a_file_in_no_project_is_logged_and_left_alone(editor: Editor, cli
     assert not await client.text_document_document_symbol_async(unsaved)
     assert any("notes.md is not in a skillrun project" in entry.message for entry in client.log_messages)
     await editor.open(IDEAS)
-    assert stray.as_uri() not in client.told
+    assert stray.as_uri() not in client.latest
     assert not client.messages
 
 
 @on_a_server
-async def test_a_file_of_the_project_that_is_no_part_of_it_has_no_problems(editor: Editor) -> None:
+async def test_an_unrelated_file_in_the_project_has_no_problems(editor: Editor) -> None:
     assert not await editor.open("docs/notes.md", "---\nstepz: [\n---\n")
 
 
 @on_a_server
-async def test_a_file_that_is_deleted_while_it_is_open_counts_until_it_is_closed(editor: Editor) -> None:
+async def test_a_file_deleted_while_open_counts_until_it_is_closed(editor: Editor) -> None:
     choice = "skills/workshop/choice.md"
     await editor.open(choice)
     await editor.open("workflows/workshop.md")
     (editor.folder / choice).unlink()
     assert not await editor.type("workflows/workshop.md", editor.text("workflows/workshop.md") + "\n")
     editor.close(editor.uri(choice))
-    problems = await editor.heard(editor.uri("workflows/workshop.md"), lambda params: bool(params.diagnostics))
+    problems = await editor.wait_for(editor.uri("workflows/workshop.md"), lambda params: bool(params.diagnostics))
     assert {problem.code for problem in problems} == {"unknown-phase"}
 
 
 @on_a_server
-async def test_a_folder_that_is_renamed_is_seen(editor: Editor, client: Client) -> None:
+async def test_a_renamed_folder_is_noticed(editor: Editor, client: Client) -> None:
     assert types.WORKSPACE_DID_CHANGE_WATCHED_FILES in client.registered
     workflow = "workflows/workshop.md"
     await editor.open(workflow)
     (editor.folder / "skills/workshop").rename(editor.folder / "skills/studio")
     change = types.FileEvent(editor.uri("skills/workshop"), types.FileChangeType.Deleted)
     client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([change]))
-    problems = await editor.heard(editor.uri(workflow), lambda params: bool(params.diagnostics))
+    problems = await editor.wait_for(editor.uri(workflow), lambda params: bool(params.diagnostics))
     assert {problem.code for problem in problems} == {"unknown-phase"}
 
 
 @on_a_server
-async def test_a_file_on_the_disk_that_is_no_utf8_is_told_of(editor: Editor, client: Client) -> None:
+async def test_a_file_with_invalid_utf8_is_reported(editor: Editor, client: Client) -> None:
     (editor.folder / "roles/guide.md").write_bytes(b"---\nname: guide\n---\nCaf\xe9.\n")
     await editor.open(IDEAS)
-    problems = await editor.heard(editor.uri("roles/guide.md"), lambda params: bool(params.diagnostics))
+    problems = await editor.wait_for(editor.uri("roles/guide.md"), lambda params: bool(params.diagnostics))
     assert {problem.code for problem in problems} == {"encoding"}
     assert problems[0].range.start.line == 3
 
 
-class Raw:
-    """A client that sends whatever it likes."""
+class RawClient:
+    """A client that sends arbitrary bytes."""
 
     def __init__(self, *command: str) -> None:
         pipe = subprocess.PIPE
         arguments = command or ("-m", "skillrun", "lsp")
-        self.process = start_python(*arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=surroundings())
+        self.process = start_python(*arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=server_environment())
 
     def send(self, body: bytes) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
         self.process.stdin.flush()
 
-    def say(self, method: str, params: object, id_: int | None = None) -> None:
+    def send_json(self, method: str, params: object, id_: int | None = None) -> None:
         message = {"jsonrpc": "2.0", "method": method, "params": params}
         self.send(json.dumps(message if id_ is None else {**message, "id": id_}).encode())
 
-    def begin(self, folder: Path) -> None:
+    def initialize(self, folder: Path) -> None:
         folders = [{"uri": folder.as_uri(), "name": "project"}]
-        self.say("initialize", {"processId": None, "capabilities": {}, "workspaceFolders": folders}, 1)
-        self.say("initialized", {})
+        self.send_json("initialize", {"processId": None, "capabilities": {}, "workspaceFolders": folders}, 1)
+        self.send_json("initialized", {})
 
-    def hear(self) -> dict[str, object]:
+    def read_message(self) -> dict[str, object]:
         """The next message of the server."""
         assert self.process.stdout is not None
         length = 0
@@ -117,68 +117,68 @@ class Raw:
             length = int(value) if name == "Content-Length" else length
         return dict(json.loads(self.process.stdout.read(length)))
 
-    def hear_until(self, method: str) -> dict[str, object]:
+    def read_until(self, method: str) -> dict[str, object]:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
-            message = self.hear()
+            message = self.read_message()
             if message.get("method") == method:
                 return message
         raise TimeoutError(method)
 
     def end(self) -> tuple[int, str, bytes]:
-        """Hang up; the exit code, and what was written to stderr and is left on stdout."""
+        """Close the connection; returns the exit code, stderr and the rest of stdout."""
         out, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, err.decode(), out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("body", [b'{"jsonrpc": "2.0", ', b"[1, 2]", b'"hello"', b'{"caf\xe9": 1}', b'{"id": 3}'])
-def test_what_is_no_message_is_told_of_and_left_out(tmp_path: Path, body: bytes) -> None:
+def test_an_invalid_message_is_reported_and_skipped(tmp_path: Path, body: bytes) -> None:
     shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
-    raw = Raw()
-    raw.begin(tmp_path / "project")
+    raw = RawClient()
+    raw.initialize(tmp_path / "project")
     raw.send(body)
-    message = raw.hear_until("window/showMessage")
+    message = raw.read_until("window/showMessage")
     assert "could not read what the editor sent" in json.dumps(message)
-    raw.say("shutdown", None, 2)
-    raw.say("exit", None)
+    raw.send_json("shutdown", None, 2)
+    raw.send_json("exit", None)
     code, err, _ = raw.end()
     assert code == 0
     assert "Traceback" not in err
 
 
 @pytest.mark.slow
-def test_a_client_that_dies_takes_the_server_with_it(tmp_path: Path) -> None:
+def test_the_server_exits_when_its_client_dies(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "workshop", tmp_path / "project")
-    raw = Raw()
-    raw.begin(tmp_path / "project")
+    raw = RawClient()
+    raw.initialize(tmp_path / "project")
     code, err, _ = raw.end()
     assert code == 0
     assert "Traceback" not in err
 
 
 @pytest.mark.slow
-def test_nothing_of_a_project_is_run_and_no_connection_is_opened(tmp_path: Path) -> None:
-    """The process ends with another exit code as soon as it tries to."""
+def test_no_process_is_started_and_no_connection_is_opened(tmp_path: Path) -> None:
+    """Any attempt ends the process with exit code 99."""
     project = tmp_path / "project"
     shutil.copytree(EXAMPLES / "workshop", project)
     (project / "config/models.yaml").write_text(
         "providers: {mine: {kind: openai, base_url: 'http://example.org', key: HOME}}\ntiers: {fast: 'mine:x'}\n"
     )
-    raw = Raw("-c", GUARDED)
-    raw.begin(project)
-    raw.hear_until("textDocument/publishDiagnostics")
-    raw.say("shutdown", None, 2)
-    raw.say("exit", None)
+    raw = RawClient("-c", GUARDED)
+    raw.initialize(project)
+    raw.read_until("textDocument/publishDiagnostics")
+    raw.send_json("shutdown", None, 2)
+    raw.send_json("exit", None)
     assert raw.end()[0] == 0
 
 
 @pytest.mark.slow
-def test_what_is_printed_to_stdout_is_the_protocol_alone(tmp_path: Path) -> None:
-    raw = Raw("-c", "import sys\nfrom skillrun.cli.main import main\nmain(['lsp'])\nprint('bye')")
-    raw.begin(tmp_path)
-    raw.say("shutdown", None, 2)
-    raw.say("exit", None)
+def test_stdout_has_only_protocol_messages(tmp_path: Path) -> None:
+    raw = RawClient("-c", "import sys\nfrom skillrun.cli.main import main\nmain(['lsp'])\nprint('bye')")
+    raw.initialize(tmp_path)
+    raw.send_json("shutdown", None, 2)
+    raw.send_json("exit", None)
     code, _, out = raw.end()
     assert code == 0
     assert b"bye" not in out

@@ -1,4 +1,4 @@
-"""`skillrun lsp` as a command: what it says to who types it, and without its library."""
+"""`skillrun lsp` as a command: its help, and its errors in a terminal and without its library."""
 
 import sys
 
@@ -16,7 +16,7 @@ def test_help_says_how_editors_start_it(skillrun: Call) -> None:
     assert "Editors start it for files in workflows/" in " ".join(done.out.split())
 
 
-def test_who_types_it_is_told_that_an_editor_starts_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_terminal_it_explains_that_an_editor_starts_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     done = skillrun("lsp")
     assert done.code == 2
@@ -24,7 +24,7 @@ def test_who_types_it_is_told_that_an_editor_starts_it(skillrun: Call, monkeypat
     assert done.out == ""
 
 
-def test_without_pygls_it_says_in_a_line_how_to_install_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pygls_it_explains_how_to_install_it(skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith(("skillrun.extensions.lsp", "pygls", "lsprotocol"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "lsprotocol", None)

@@ -1,4 +1,4 @@
-"""An editor completes, explains, finds and renames names while a file is being written, over the protocol."""
+"""Completion, hover, definition, references and renaming in a file that is being edited."""
 
 from collections.abc import Sequence
 
@@ -12,41 +12,41 @@ pytestmark = [pytest.mark.row("A5"), pytest.mark.asyncio(loop_scope="session")]
 PHASE = "skills/workshop/ideas.md"
 
 
-def marked(text: str) -> tuple[str, types.Position]:
-    """A text without its `¦`, and where that stood."""
+def split_at_mark(text: str) -> tuple[str, types.Position]:
+    """The text without its `¦`, and the position of that mark."""
     before = text[: text.index("¦")]
     line = before.rpartition("\n")[2]
     return text.replace("¦", "", 1), types.Position(before.count("\n"), len(line.encode("utf-16-le")) // 2)
 
 
-async def completed(editor: Editor, name: str, text: str) -> dict[str, types.CompletionItem]:
-    text, position = marked(text)
-    editor.give(name, text)
+async def complete(editor: Editor, name: str, text: str) -> dict[str, types.CompletionItem]:
+    text, position = split_at_mark(text)
+    editor.change(name, text)
     params = types.CompletionParams(types.TextDocumentIdentifier(editor.uri(name)), position)
     items = await editor.client.text_document_completion_async(params)
     assert isinstance(items, list)
     return {item.label: item for item in items}
 
 
-async def test_keys_names_and_fields_are_completed_where_the_file_is_broken(editor: Editor) -> None:
+async def test_keys_names_and_fields_are_completed_in_a_broken_file(editor: Editor) -> None:
     text = editor.text(PHASE)
     await editor.open(PHASE)
-    keys = await completed(editor, PHASE, text.replace("repeat:\n", "re¦\n"))
+    keys = await complete(editor, PHASE, text.replace("repeat:\n", "re¦\n"))
     assert keys["repeat"].text_edit is not None
     assert keys["repeat"].text_edit.new_text == "repeat: "
-    assert "guide" in await completed(editor, PHASE, text.replace("agent: [guide]", "agent: [gu¦"))
-    assert {"data", "text"} <= {*await completed(editor, PHASE, text.replace("{{ best.best }}", "{{ found.¦"))}
-    one = await completed(editor, PHASE, text.replace("- {{ one.title }}", "- {{ one.¦ }}"))
+    assert "guide" in await complete(editor, PHASE, text.replace("agent: [guide]", "agent: [gu¦"))
+    assert {"data", "text"} <= {*await complete(editor, PHASE, text.replace("{{ best.best }}", "{{ found.¦"))}
+    one = await complete(editor, PHASE, text.replace("- {{ one.title }}", "- {{ one.¦ }}"))
     assert {"title", "weight", "note"} <= {*one}
     assert one["title"].detail == "text"
-    filters = await completed(editor, PHASE, text.replace("found.data | first", "found.data | fi¦"))
+    filters = await complete(editor, PHASE, text.replace("found.data | first", "found.data | fi¦"))
     assert filters["first"].kind == types.CompletionItemKind.Function
 
 
-async def test_columns_are_counted_as_the_editor_counts(editor: Editor) -> None:
+async def test_columns_are_counted_in_utf_16_units(editor: Editor) -> None:
     text = editor.text(PHASE).replace("Give it a title.", "\N{PARTY POPPER}\N{PARTY POPPER} {{ inputs.lev¦ }}")
     await editor.open(PHASE)
-    level = (await completed(editor, PHASE, text))["level"]
+    level = (await complete(editor, PHASE, text))["level"]
     assert isinstance(level.text_edit, types.TextEdit)
     line = text.replace("¦", "").split("\n")[level.text_edit.range.start.line]
     units = line.encode("utf-16-le")
@@ -54,18 +54,18 @@ async def test_columns_are_counted_as_the_editor_counts(editor: Editor) -> None:
     assert units[2 * span.start.character : 2 * span.end.character].decode("utf-16-le") == "lev"
 
 
-async def test_a_word_is_explained(editor: Editor) -> None:
-    text, position = marked(editor.text(PHASE).replace("inputs.topic", "inputs.to¦pic"))
+async def test_hover_explains_a_name(editor: Editor) -> None:
+    text, position = split_at_mark(editor.text(PHASE).replace("inputs.topic", "inputs.to¦pic"))
     await editor.open(PHASE, text)
     params = types.HoverParams(types.TextDocumentIdentifier(editor.uri(PHASE)), position)
-    told = await editor.client.text_document_hover_async(params)
-    assert told is not None
-    assert isinstance(told.contents, types.MarkupContent)
-    assert "what it is about" in told.contents.value
+    hover = await editor.client.text_document_hover_async(params)
+    assert hover is not None
+    assert isinstance(hover.contents, types.MarkupContent)
+    assert "what it is about" in hover.contents.value
 
 
-async def test_a_name_leads_to_its_declaration_and_to_all_that_name_it(editor: Editor) -> None:
-    text, position = marked(editor.text(PHASE).replace("agent: [guide]", "agent: [gui¦de]"))
+async def test_a_name_leads_to_its_declaration_and_references(editor: Editor) -> None:
+    text, position = split_at_mark(editor.text(PHASE).replace("agent: [guide]", "agent: [gui¦de]"))
     await editor.open(PHASE, text)
     document = types.TextDocumentIdentifier(editor.uri(PHASE))
     roles = await editor.client.text_document_definition_async(types.DefinitionParams(document, position))
@@ -83,12 +83,12 @@ async def test_a_name_leads_to_its_declaration_and_to_all_that_name_it(editor: E
 
 
 async def test_a_role_is_renamed_with_its_file(editor: Editor) -> None:
-    text, position = marked(editor.text(PHASE).replace("agent: [guide]", "agent: [gui¦de]"))
+    text, position = split_at_mark(editor.text(PHASE).replace("agent: [guide]", "agent: [gui¦de]"))
     await editor.open(PHASE, text)
     document = types.TextDocumentIdentifier(editor.uri(PHASE))
-    able = await editor.client.text_document_prepare_rename_async(types.PrepareRenameParams(document, position))
-    assert isinstance(able, types.PrepareRenamePlaceholder)
-    assert able.placeholder == "guide"
+    placeholder = await editor.client.text_document_prepare_rename_async(types.PrepareRenameParams(document, position))
+    assert isinstance(placeholder, types.PrepareRenamePlaceholder)
+    assert placeholder.placeholder == "guide"
     edit = await editor.client.text_document_rename_async(types.RenameParams(document, position, "leader"))
     assert edit is not None
     changes = edit.document_changes or ()
@@ -105,8 +105,8 @@ async def test_a_role_is_renamed_with_its_file(editor: Editor) -> None:
         ("write: ideas.md", "wr¦ite: ideas.md", "x", "only names that the project defines"),
     ],
 )
-async def test_a_rename_is_refused_with_its_reason(editor: Editor, old: str, new: str, to: str, reason: str) -> None:
-    text, position = marked(editor.text(PHASE).replace(old, new))
+async def test_an_invalid_rename_gives_a_reason(editor: Editor, old: str, new: str, to: str, reason: str) -> None:
+    text, position = split_at_mark(editor.text(PHASE).replace(old, new))
     await editor.open(PHASE, text)
     params = types.RenameParams(types.TextDocumentIdentifier(editor.uri(PHASE)), position, to)
     with pytest.raises(JsonRpcException, match=reason):
@@ -115,7 +115,7 @@ async def test_a_rename_is_refused_with_its_reason(editor: Editor, old: str, new
 
 @pytest.mark.slow
 async def test_nothing_is_renamed_while_the_project_has_errors(editor: Editor) -> None:
-    text, position = marked(
+    text, position = split_at_mark(
         editor.text(PHASE).replace("id: found", "id: fo¦und").replace("agent: [guide]", "agent: [g]")
     )
     await editor.open(PHASE, text)

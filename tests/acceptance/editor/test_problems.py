@@ -1,4 +1,4 @@
-"""An editor is told what is wrong in the files of a project while they are typed, in all kinds of files."""
+"""Problems in every kind of project file, reported while the file is edited."""
 
 import pytest
 
@@ -10,7 +10,7 @@ IDEAS = "skills/workshop/ideas.md"
 CASE = "---\ninputs: {topic: tents}\nexpect:\n  path: [ideas, choice]\n---\n"
 
 
-async def test_a_problem_is_told_as_it_is_typed_and_gone_when_it_is_mended(editor: Editor) -> None:
+async def test_a_problem_appears_while_typing_and_disappears_when_fixed(editor: Editor) -> None:
     right = editor.text(IDEAS)
     assert not await editor.open(IDEAS)
     problems = await editor.type(IDEAS, right.replace("inputs.topic", "inputs.topci"))
@@ -34,7 +34,7 @@ async def test_a_problem_is_told_as_it_is_typed_and_gone_when_it_is_mended(edito
         ("tests/workshop/calm.md", "path: [ideas, choice]", "path: [ideas, chioce]", "unknown-phase"),
     ],
 )
-async def test_every_kind_of_file(editor: Editor, name: str, right: str, wrong: str, code: str) -> None:
+async def test_every_kind_of_file_is_checked(editor: Editor, name: str, right: str, wrong: str, code: str) -> None:
     texts = {
         "config/models.yaml": "tiers: {fast: strong}\n",
         "skills/workshop/rules.md": "---\nkind: reference\n---\nBe brief.\n",
@@ -50,64 +50,64 @@ async def test_every_kind_of_file(editor: Editor, name: str, right: str, wrong: 
     assert code not in {problem.code for problem in await editor.type(name, text)}
 
 
-async def test_a_problem_in_a_file_that_is_not_open_is_told_too(editor: Editor) -> None:
+async def test_a_problem_in_a_closed_file_is_reported(editor: Editor) -> None:
     workflow = "workflows/workshop.md"
     await editor.open(workflow)
-    editor.give(workflow, editor.text(workflow).replace("  topic: ", "  theme: "))
-    problems = await editor.heard(editor.uri(IDEAS), lambda params: bool(params.diagnostics))
+    editor.change(workflow, editor.text(workflow).replace("  topic: ", "  theme: "))
+    problems = await editor.wait_for(editor.uri(IDEAS), lambda params: bool(params.diagnostics))
     assert {problem.code for problem in problems} == {"unknown-field"}
-    editor.give(workflow, editor.text(workflow))
-    await editor.heard(editor.uri(IDEAS), lambda params: not params.diagnostics)
+    editor.change(workflow, editor.text(workflow))
+    await editor.wait_for(editor.uri(IDEAS), lambda params: not params.diagnostics)
 
 
-async def test_ranges_are_in_the_units_of_the_editor(editor: Editor) -> None:
-    """This one counts in UTF-16: a flag of Wales is seven characters in fourteen units."""
+async def test_ranges_use_the_units_of_the_editor(editor: Editor) -> None:
+    """This client counts in UTF-16, where each character of a flag takes two units."""
     flag = "🏴\N{TAG LATIN SMALL LETTER G}\N{TAG LATIN SMALL LETTER B}"
     text = editor.text(IDEAS).replace("Think of {{ inputs.topic }}", f"{flag} {{{{ inputs.topci }}}}")
     [problem] = await editor.open(IDEAS, text)
     line = text.split("\n")[problem.range.start.line].encode("utf-16-le")
-    stretch = line[problem.range.start.character * 2 : problem.range.end.character * 2]
-    assert stretch.decode("utf-16-le") == "topci"
+    span = line[problem.range.start.character * 2 : problem.range.end.character * 2]
+    assert span.decode("utf-16-le") == "topci"
 
 
-async def test_line_ends_of_windows_move_nothing(editor: Editor) -> None:
+async def test_windows_line_endings_do_not_change_ranges(editor: Editor) -> None:
     text = editor.text(IDEAS).replace("inputs.topic", "inputs.topci")
     [plain] = await editor.open(IDEAS, text)
     [windows] = await editor.type(IDEAS, text.replace("\n", "\r\n"))
     assert windows.range == plain.range
 
 
-async def test_a_file_that_is_not_saved_yet_counts(editor: Editor) -> None:
+async def test_an_unsaved_file_counts(editor: Editor) -> None:
     """A role that a phase needs is written in another window."""
     await editor.open(IDEAS, editor.text(IDEAS).replace("agent: guide}", "agent: scout}"))
     assert {problem.code for problem in await editor.problems(IDEAS)} == {"unknown-role"}
     await editor.open("roles/scout.md", "---\nname: scout\n---\nYou look ahead.\n")
-    await editor.heard(editor.uri(IDEAS), lambda params: not params.diagnostics)
+    await editor.wait_for(editor.uri(IDEAS), lambda params: not params.diagnostics)
     editor.close(editor.uri("roles/scout.md"))
-    await editor.heard(editor.uri(IDEAS), lambda params: bool(params.diagnostics))
+    await editor.wait_for(editor.uri(IDEAS), lambda params: bool(params.diagnostics))
 
 
-async def test_what_the_shipped_library_says_counts_too(editor: Editor) -> None:
+async def test_the_shipped_library_counts(editor: Editor) -> None:
     name = "config/planning.yaml"
     assert {problem.code for problem in await editor.open(name, "nosuch: 1\n")} == {"unknown-key"}
     assert not await editor.type(name, "")
 
 
-async def test_what_is_fast_typed_is_told_of_last(editor: Editor) -> None:
+async def test_after_fast_typing_the_problems_of_the_last_text_are_reported(editor: Editor) -> None:
     right = editor.text(IDEAS)
     await editor.open(IDEAS)
     for length in range(1, 30):
-        editor.give(IDEAS, right[:-length])
-    editor.give(IDEAS, right)
+        editor.change(IDEAS, right[:-length])
+    editor.change(IDEAS, right)
     assert not await editor.problems(IDEAS)
 
 
 @pytest.mark.slow
-async def test_a_name_that_is_given_twice_leads_to_the_first(editor: Editor) -> None:
+async def test_a_duplicate_name_refers_to_the_first(editor: Editor) -> None:
     text = editor.text(IDEAS).replace("## title", "## found")
     problems = await editor.open(IDEAS, text)
-    [twice] = [problem for problem in problems if "two sections" in problem.message]
-    [first] = twice.related_information or ()
+    [duplicate] = [problem for problem in problems if "two sections" in problem.message]
+    [first] = duplicate.related_information or ()
     assert first.location.uri == editor.uri(IDEAS)
     assert text.split("\n")[first.location.range.start.line] == "## found"
-    assert first.location.range.start.line < twice.range.start.line
+    assert first.location.range.start.line < duplicate.range.start.line

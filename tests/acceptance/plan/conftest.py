@@ -129,7 +129,7 @@ Plans = Callable[..., Plan]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _check_plan_once(_shipped_files_are_read_and_checked_once: None, projects: Path) -> None:
+def _check_plan_once(_share_shipped_library: None, projects: Path) -> None:
     """Check the workflow once, so that no single test pays for it."""
     assert isinstance(load_from_project(projects, "plan"), LoadedWorkflow)
 
@@ -195,17 +195,17 @@ def plan(
         for path, text in contents.items():
             (project / path).parent.mkdir(parents=True, exist_ok=True)
             (project / path).write_text(text, encoding="utf-8")
-        arguments_ = ["--mode", mode] if mode else []
-        arguments_ += ["--script", str(_script(project, rules)), "--name", "run", *flags]
-        arguments_ += ["--unattended"] if unattended else []
+        arguments = ["--mode", mode] if mode else []
+        arguments += ["--script", str(_script(project, rules)), "--name", "run", *flags]
+        arguments += ["--unattended"] if unattended else []
         if answers:
             (project / "answers.yaml").write_text(json.dumps(answers), encoding="utf-8")
-            arguments_ += ["--answers", "answers.yaml"]
+            arguments += ["--answers", "answers.yaml"]
         monkeypatch.chdir(project)
         if mode and (config or files or answers or request != REQUEST):
             estimates.setdefault(json.dumps(settings), None)
         with share_estimate(estimates, json.dumps(settings)):
-            done = skillrun("plan", request, *arguments_)
+            done = skillrun("plan", request, *arguments)
         finished = Plan(project / "runs" / "run", project, done)
         return finished if isolated else finished_plans.setdefault(key, finished)
 

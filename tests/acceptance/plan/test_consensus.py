@@ -12,8 +12,8 @@ from tests.acceptance.plan.conftest import Plan, Plans
 NO_QUESTION = {"convergence": {"low": 0.0}}  # prevents the question about the proposals
 
 
-def score(points: int, *reasons: str, at: str = "validation/judged/*", **retried: Any) -> dict[str, Any]:
-    return {"address": f"plan/{at}", "data": {"score": points, "reasons": list(reasons)}, **retried}
+def score(points: int, *reasons: str, at: str = "validation/judged/*", **more: Any) -> dict[str, Any]:
+    return {"address": f"plan/{at}", "data": {"score": points, "reasons": list(reasons)}, **more}
 
 
 def debate(*rounds: Sequence[int]) -> list[dict[str, Any]]:

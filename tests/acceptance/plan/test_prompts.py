@@ -11,7 +11,7 @@ from tests.acceptance.plan.conftest import REQUEST, Plan, Plans
 
 SECTIONS = ("# Original request", "# Accumulated context", "# Acceptance criteria", "# Current task", "# Your role")
 LONG = "\n\n".join(
-    f"## Part {part}\n\n" + "The settings page keeps what it was told before. " * 22 for part in range(5)
+    f"## Part {part}\n\n" + "The settings page keeps what you had set before. " * 22 for part in range(5)
 )
 """About the maximum length of a document: 900 words."""
 SPEC = "## Acceptance criteria\n\nAC-1: The page is dark.\n\n" + LONG

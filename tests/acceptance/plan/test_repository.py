@@ -82,10 +82,10 @@ def test_the_last_turn_requires_an_answer_and_keeps_the_tool_list(plan: Plans) -
 
 @pytest.mark.slow
 def test_tool_calls_after_the_last_turn_do_not_count_as_an_answer(plan: Plans) -> None:
-    run = research_plan(plan, {"address": f"{FINDINGS}/*", "text": "Let me look at one more file.", "calls": [READ]})
+    run = research_plan(plan, {"address": f"{FINDINGS}/*", "text": "Let me read one more file.", "calls": [READ]})
     assert len(requests(run)) == 2 * 8
     assert run.summary("research")["flags"]["degraded"] is True
-    assert "Let me look" not in run.artifact("research.md")
+    assert "Let me read" not in run.artifact("research.md")
     assert "Nobody answered" in run.artifact("research.md")
 
 

@@ -16,7 +16,7 @@ STRATEGIES = {
 }
 FINDINGS = [
     {"title": "No limit", "severity": "CRITICAL", "evidence": "Any size.", "consequence": "It falls over."},
-    {"title": "Two names", "severity": "MAJOR", "evidence": "Both are used.", "consequence": "Nobody knows."},
+    {"title": "Two names", "severity": "MAJOR", "evidence": "Both are used.", "consequence": "Readers guess."},
     {"title": "A typo", "severity": "MINOR", "evidence": "teh", "consequence": "None."},
 ]
 OUTCOME = {

@@ -163,9 +163,9 @@ def test_a_failing_case_goes_to_the_author_before_the_judges(plan: Plans, mode: 
     assert "LOCKED." in run.artifact("design.md")
     assert "TWO at once" in run.prompts("plan/test-strategy/draft/*")[0]
     assert "TWO at once" not in run.artifact("plan.md")
-    kept_rule = {**rewrite, "record": answers("CASE-1", done="kept", how="Nobody does.")}
+    kept_rule = {**rewrite, "record": answers("CASE-1", done="kept", how="It never happens.")}
     run = plan(mode, [tried, kept_rule, *WRITTEN], request=REQUEST)
-    assert "- TWO at once Stays, because: Nobody does." in run.artifact("plan.md")
+    assert "- TWO at once Stays, because: It never happens." in run.artifact("plan.md")
 
 
 @pytest.mark.slow
@@ -214,9 +214,9 @@ def test_a_case_that_still_fails_after_the_rewrite_goes_to_the_test_plan(plan: P
     assert "Cases that were tried on an earlier one" in run.prompt("plan/expert-review/tried/*")
     assert "THREE at once" in run.prompt("plan/test-strategy/draft/*").rpartition("# Points to answer")[2]
     assert "A locked cookie keeps it." in run.artifact("design.md")
-    kept_rule = {**draft, "record": {**NOTHING, **answers("CASE-1", done="kept", how="Nobody does.")}}
+    kept_rule = {**draft, "record": {**NOTHING, **answers("CASE-1", done="kept", how="It never happens.")}}
     run = plan("standard", [judge_rule("NO way back."), rewrite, tried, kept_rule, *WRITTEN], request=REQUEST)
-    assert "- THREE at once Stays, because: Nobody does." in run.artifact("plan.md")
+    assert "- THREE at once Stays, because: It never happens." in run.artifact("plan.md")
 
 
 @pytest.mark.slow
@@ -239,14 +239,14 @@ def test_tasks_may_cite_a_remaining_risk_and_explain_it(plan: Plans) -> None:
 @pytest.mark.row("Q2", "P13")
 def test_coverage_gaps_go_to_the_author_of_the_test_plan(plan: Plans) -> None:
     rules = [
-        {"address": "plan/coverage/judged/*", "data": {"score": 15, "reasons": ["NOBODY tries it at night."]}},
+        {"address": "plan/coverage/judged/*", "data": {"score": 15, "reasons": ["NO CASE runs at night."]}},
         {"address": "plan/coverage/mended/*", "text": TESTS + "| T-3 | AC-1 |\n", "record": answers("P-1", "P-2")},
         {"address": "plan/test-strategy/draft/*", "text": TESTS.replace("| T-2 | AC-2 |\n", "")},
         *WRITTEN,
     ]
     run = plan("standard", rules)
     points = run.prompt("plan/coverage/mended/*").rpartition("# Points to answer")[2]
-    assert "NOBODY tries it at night." in points
+    assert "NO CASE runs at night." in points
     assert "No case names AC-2." in points
     assert "T-3" in run.artifact("test-plan.md")
     assert run.summary("coverage")["outputs"].get("missing", []) == []
@@ -501,7 +501,7 @@ def test_the_longest_standard_run_stays_within_its_call_limit(plan: Plans) -> No
     rules = [
         judge_rule("NO way back."),
         review_rule(("HOLE in the wall.", "MAJOR")),
-        {"address": "plan/coverage/judged/*", "data": {"score": 15, "reasons": ["NOBODY tries it."]}},
+        {"address": "plan/coverage/judged/*", "data": {"score": 15, "reasons": ["NO CASE runs it."]}},
         {"address": "plan/completion/*/read/*", "data": {"points": ["WHICH page?"]}},
         {"address": "plan/completion/tasks/*", "text": BROKEN},
     ]

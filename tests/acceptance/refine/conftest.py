@@ -1,4 +1,4 @@
-"""The shipped `refine` on the scripted model: replies by address, a person who fills in files, what can be seen."""
+"""Runs the shipped `refine` on the scripted model, fills in its forms and inspects the results."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ Rule = Mapping[str, Any]
 
 
 def question(section: str, text: str = "", priority: str = "CRITICAL", **more: Any) -> dict[str, Any]:
-    """A question as a member proposes it; its words are its own, so that no two count as the same."""
+    """A question as a member proposes it; the wording is unique, so that no two count as duplicates."""
     return {
         "text": text or f"{SUBJECTS[section]}?",
         "priority": priority,
         "section": section,
-        "recommended": "Nobody before the summer ends - the request names no date",
+        "recommended": "Only after the summer ends - the request names no date",
         "depends": f"With another answer {section.lower()} is written otherwise.",
         "notes": [{"perspective": "product-strategist", "note": f"It decides {section.lower()}."}],
-        "choices": ["Everybody gets one early", "Nobody before the summer ends"],
+        "choices": ["Everybody gets one early", "Only after the summer ends"],
         **more,
     }
 
@@ -56,13 +56,13 @@ PRD = "# Quiet\n\n" + "\n".join(
 )
 RESCORED = "refine/draft/mending#*/rescored/*"
 CORRECTED = "refine/draft/mending#2/corrected/*"
-REASON = {"place": "Workflows", "wrong": "Nobody knows what a late guest does.", "settled_by": "Say it."}
+REASON = {"place": "Workflows", "wrong": "It is unclear what a late guest does.", "settled_by": "Say it."}
 
 
-def missing(next_action: str = "proceed", *gaps: str, insight: str = "Seats are what counts.") -> dict[str, Any]:
-    """What the analyst says of the answers; a gap is `GAP-1-1 Workflows`."""
-    found = [{"id": one.split()[0], "section": one.split(" ", 1)[1], "gap": f"Nobody said {one}."} for one in gaps]
-    return {"gaps": found, "vague": [], "insight": insight, "next_action": next_action, "why": "It is so."}
+def analysis(next_action: str = "proceed", *gaps: str, insight: str = "Seats are what counts.") -> dict[str, Any]:
+    """The analyst's reply; a gap is `GAP-1-1 Workflows`."""
+    listed = [{"id": one.split()[0], "section": one.split(" ", 1)[1], "gap": f"Missing: {one}."} for one in gaps]
+    return {"gaps": listed, "vague": [], "insight": insight, "next_action": next_action, "why": "It is so."}
 
 
 def scores(points: int, **more: int) -> dict[str, Any]:
@@ -70,31 +70,31 @@ def scores(points: int, **more: int) -> dict[str, Any]:
     return {"reasons": [REASON] if points < 4 else [], **dict.fromkeys(names, points), **more}
 
 
-def mended(text: str = PRD, *kept: str, points: int = 1) -> Rule:
-    """The document written anew, with the points `P-1` and so on changed but for those that are `kept`."""
+def rewrite(text: str = PRD, *kept: str, points: int = 1) -> Rule:
+    """The rewritten document, with the points `P-1` and so on changed, except for those that are `kept`."""
     ids = [f"P-{number}" for number in range(1, points + 1)]
     answers = [{"id": one, "done": "kept" if one in kept else "changed", "how": f"{one} it is."} for one in ids]
     return {"address": "refine/draft/mending#*/mended/*", "text": text, "record": {"answers": answers}}
 
 
-def corrected(*changes: tuple[str, str], points: int = 1) -> Rule:
-    """What is left after the mending, put right by the document's own words."""
+def correct(*changes: tuple[str, str], points: int = 1) -> Rule:
+    """Corrections of the remaining points by exact replacement of text."""
     answers = [{"id": f"P-{number}", "done": "changed", "how": "It is put right."} for number in range(1, points + 1)]
-    made = [{"says": says, "instead": instead} for says, instead in changes]
-    return {"address": CORRECTED, "text": "It is put right.", "record": {"corrections": made, "answers": answers}}
+    edits = [{"says": says, "instead": instead} for says, instead in changes]
+    return {"address": CORRECTED, "text": "It is put right.", "record": {"corrections": edits, "answers": answers}}
 
 
-STRAIGHT: Sequence[Rule] = (
+HAPPY_PATH: Sequence[Rule] = (
     {"address": "refine/questions/proposals/*", "data": {"questions": QUESTIONS}},
     {"address": "refine/questions/merged/*", "data": {"questions": QUESTIONS}},
-    {"address": "refine/answers/missing/*", "data": missing()},
+    {"address": "refine/answers/missing/*", "data": analysis()},
     {"address": "refine/draft/prd/*", "text": PRD},
     {"address": "refine/draft/scores/*", "data": scores(4)},
     {"address": RESCORED, "data": scores(4)},
-    mended(),
+    rewrite(),
     {"address": CORRECTED, "text": "Nothing was left to put right.", "record": {"corrections": [], "answers": []}},
 )
-"""Replies with which nothing is asked twice and the document is ready; the rules of a test stand before them."""
+"""Replies that lead to a ready document in one round; the rules of a test come first."""
 
 
 def skillrun(*arguments: str) -> Done:
@@ -107,7 +107,7 @@ def skillrun(*arguments: str) -> Done:
 
 @dataclass
 class Refinement:
-    """One run of refine: begun, gone on with, answered; what it asked, said and wrote."""
+    """One run of refine: starts, answers and resumes it, and reads its output."""
 
     project: Path
     runs: str = "runs"
@@ -117,7 +117,7 @@ class Refinement:
     def folder(self) -> Path:
         return self.project / self.runs / NAME
 
-    # what the person does
+    # user actions
 
     def begin(self, mode: str = "rapid", rules: Sequence[Rule] = (), *flags: str, idea: str = IDEA) -> Done:
         script = self.script(rules)
@@ -125,7 +125,7 @@ class Refinement:
         return self.done
 
     def resume(self, rules: Sequence[Rule] = (), *flags: str, **answers: Any) -> Done:
-        """Go on; keywords are prepared answers, with `_` for `-`."""
+        """Resume the run; keywords are prepared answers, with `_` for `-`."""
         if answers:
             path = self.project / "answers.yaml"
             path.write_text(json.dumps({key.replace("_", "-"): value for key, value in answers.items()}))
@@ -135,7 +135,7 @@ class Refinement:
 
     def script(self, rules: Sequence[Rule]) -> str:
         path = self.project / "replies.yaml"
-        path.write_text(json.dumps([*rules, *STRAIGHT]), encoding="utf-8")
+        path.write_text(json.dumps([*rules, *HAPPY_PATH]), encoding="utf-8")
         return str(path)
 
     def report(self, text: str = "Libraries are empty after six.", place: str = "research/reports/one.md") -> None:
@@ -147,7 +147,7 @@ class Refinement:
         return self.folder / "working" / f"QUESTIONS-{number:03d}.md"
 
     def fill(self, number: int = 1, answer: str = "Ten seats.", skip: Sequence[int] = ()) -> None:
-        """Write an answer of one's own behind each question but those of `skip`."""
+        """Answer each question of the form except those in `skip`."""
         path = self.form(number)
         parts = re.split(r"^(?=## Q\d+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         filled = [
@@ -162,12 +162,12 @@ class Refinement:
         folder.mkdir(exist_ok=True)
         (folder / "refinement.yaml").write_text(json.dumps(more), encoding="utf-8")
 
-    # what can be seen
+    # results
 
     def text(self, path: str) -> str:
         return (self.folder / path).read_text(encoding="utf-8")
 
-    def summary(self, phase: str, round: int | None = None) -> dict[str, Any]:  # noqa: A002 (the word of the design)
+    def summary(self, phase: str, round: int | None = None) -> dict[str, Any]:  # noqa: A002 (domain term)
         place = f"round-{round}/summaries" if round else "summaries"
         return dict(from_frontmatter(self.folder / place / f"{phase}.md")[0])
 
@@ -178,17 +178,17 @@ class Refinement:
         return list(self.summary(phase, round)["quality_warnings"])
 
     def entries(self, phase: str) -> list[str]:
-        """How the phase was entered, each time."""
+        """The entry type of each start of the phase."""
         events = [json.loads(line) for line in self.text(".run/transcript.ndjson").splitlines()]
         return [one["entry_type"] for one in events if one["event"] == "PhaseStarted" and one["phase"] == phase]
 
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         events = [json.loads(line) for line in self.text(".run/transcript.ndjson").splitlines()]
         return [event["text"] for event in events if event["event"] == "Said"]
 
     @property
     def calls(self) -> list[tuple[str, str]]:
-        """Address and whole prompt of each call, in the order sent."""
+        """The address and full prompt of each call, in the order sent."""
         with closing(SqliteJournal.open(self.folder)) as journal:
             return [(entry.address, _prompt(entry.body)) for entry in journal.entries("sent")]
 
@@ -206,7 +206,7 @@ Refine = Callable[[], Refinement]
 
 @pytest.fixture
 def refine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refinement:
-    """A project of its own, in which nothing has run yet."""
+    """An empty project."""
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)

@@ -1,7 +1,7 @@
 """Runs whole sessions of refine in processes that are killed: `python -m tests.acceptance.refine.drive JOB`.
 
-A leg is what happens between two pauses: the person's files and answers, then a process that goes on. A killed one is
-followed by another until the leg has ended.
+A leg is the part between two pauses: the user's files and answers, then a process that resumes the run. A killed
+process is followed by another until the leg has ended.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from tests.acceptance.drive import NAME, Driver, LoggingGateway, in_flight
 class Sessions(Driver):
     leg: Mapping[str, Any]
 
-    def whole(self, runs: Path, kill: list[int] | None, log: str | None) -> dict[str, Any]:
-        """All legs of a session; `kill` is the leg and the checkpoint, `log` the file that lists those of each leg."""
+    def run_legs(self, runs: Path, kill: list[int] | None, log: str | None) -> dict[str, Any]:
+        """Run all legs of a session; `kill` is a leg and a checkpoint, `log` the prefix of the checkpoint logs."""
         ends: list[int] = []
         lost: list[str] = []
         for number, leg in enumerate(self.job["legs"]):
             self.leg = leg
-            act(runs / NAME, leg)
-            here = {"SKILLRUN_KILL_AT": str(kill[1]), "SKILLRUN_KILL_LOG": ""} if kill and kill[0] == number else {}
-            environment = {"SKILLRUN_KILL_AT": "", "SKILLRUN_KILL_LOG": f"{log}.{number}"} if log else here
+            apply_user_actions(runs / NAME, leg)
+            kill_at = {"SKILLRUN_KILL_AT": str(kill[1]), "SKILLRUN_KILL_LOG": ""} if kill and kill[0] == number else {}
+            environment = {"SKILLRUN_KILL_AT": "", "SKILLRUN_KILL_LOG": f"{log}.{number}"} if log else kill_at
             while True:
                 child = os.fork()
                 if not child:
@@ -50,16 +50,16 @@ class Sessions(Driver):
         answers = runs / "answers.yaml"
         answers.write_text(json.dumps(self.leg.get("answers") or {}))
         gateway = LoggingGateway(self.leg["script"], runs / "calls.log")
-        person = open_responder(unattended=False, answers=answers, terminal=False)
-        setting = Session(self.program, self.catalogue, gateway, person, project=self.project, override="scripted:x")
+        responder = open_responder(unattended=False, answers=answers, terminal=False)
+        setting = Session(self.program, self.catalogue, gateway, responder, project=self.project, override="scripted:x")
         if (runs / NAME / "state.md").exists():
             return (await session.resume_run(setting, LocalStore(runs).open_run(NAME))).exit_code
         inputs, _ = validate_inputs(self.program, self.job["inputs"])
         return (await session.start_run(setting, inputs, LocalStore(runs), NAME)).exit_code
 
 
-def act(folder: Path, leg: Mapping[str, Any]) -> None:
-    """What the person does before the process begins: files put down, a form filled in."""
+def apply_user_actions(folder: Path, leg: Mapping[str, Any]) -> None:
+    """Write the user's files and fill in the form before the process starts."""
     for name, text in (leg.get("files") or {}).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -73,7 +73,7 @@ def main(job: Mapping[str, Any]) -> None:
     for run in job["runs"]:
         runs = Path(run["folder"])
         runs.mkdir(parents=True)
-        sys.stdout.write(json.dumps(sessions.whole(runs, run.get("kill"), run.get("log"))) + "\n")
+        sys.stdout.write(json.dumps(sessions.run_legs(runs, run.get("kill"), run.get("log"))) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What becomes of a person's words in refine: left open, long, added later, corrected by hand; what is said of it."""
+"""A user's answers in refine: open, long, late and corrected ones, and how refine reports them."""
 
 import json
 import re
 
 import pytest
 
-from tests.acceptance.refine.conftest import IDEA, NAME, PRD, Refinement, corrected, mended, question, scores, skillrun
+from tests.acceptance.refine.conftest import IDEA, NAME, PRD, Refinement, correct, question, rewrite, scores, skillrun
 
 NOT_READY = [{"address": "refine/draft/scores/*", "data": scores(1)}]
 ONE = {"questions": [question("Workflows", "Who locks up at night?")]}
@@ -22,7 +22,7 @@ def change(refine: Refinement, place: str, old: str, new: str) -> None:
 @pytest.mark.slow
 @pytest.mark.row("R6", "R8")
 @pytest.mark.finding("FR1")
-def test_what_is_no_answer_decides_nothing_is_in_the_log_and_may_be_asked_again(refine: Refinement) -> None:
+def test_a_placeholder_answer_decides_nothing_is_logged_and_may_be_asked_again(refine: Refinement) -> None:
     refine.begin()
     refine.fill(answer="TBD")
     done = refine.resume()
@@ -33,23 +33,23 @@ def test_what_is_no_answer_decides_nothing_is_in_the_log_and_may_be_asked_again(
     assert "What does a noisy hour cost a translator today? (left open: TBD)" in refine.text("decision-log.md")
     assert "No answer. (TBD)" in refine.prompts("refine/answers/missing/*")[0]
     assert refine.resume((), next_mode="rapid").code == 75
-    assert refine.form(2).read_text().count("\n## Q") == 3, "few, in a round behind the first"
+    assert refine.form(2).read_text().count("\n## Q") == 3, "later rounds ask fewer questions"
 
 
 @pytest.mark.slow
-def test_what_was_answered_and_what_was_left_open_are_told_of_their_phase_once(refine: Refinement) -> None:
+def test_answered_and_open_questions_are_reported_once_for_their_phase(refine: Refinement) -> None:
     refine.begin()
     refine.fill(answer="TBD", skip=[3, 4, 5, 6])
     change(refine, "working/QUESTIONS-001.md", "Answer: TBD", "Answer: Ten seats.")
     assert refine.resume().code == 75
-    told = skillrun("show", str(refine.folder), "--json").json["happened"]
-    said = [one["text"] for one in told if one["phase"] == "answers"]
-    assert said[:2] == ["answered: Q-1 = Ten seats.", "left open: Q-2 = TBD"]
+    shown = skillrun("show", str(refine.folder), "--json").json["happened"]
+    texts = [one["text"] for one in shown if one["phase"] == "answers"]
+    assert texts[:2] == ["answered: Q-1 = Ten seats.", "left open: Q-2 = TBD"]
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FR1")
-def test_prepared_words_that_are_no_answer_leave_the_question_open(refine: Refinement) -> None:
+def test_a_prepared_placeholder_leaves_the_question_open(refine: Refinement) -> None:
     refine.begin()
     refine.resume((), Q="Ten seats.", Q_2="n/a", next_mode="draft now")
     flags = refine.summary("answers")["flags"]
@@ -58,7 +58,7 @@ def test_prepared_words_that_are_no_answer_leave_the_question_open(refine: Refin
 
 @pytest.mark.slow
 @pytest.mark.finding("FR2")
-def test_long_answers_reach_the_analyst_and_the_writer_whole(refine: Refinement) -> None:
+def test_long_answers_reach_the_analyst_and_the_writer_in_full(refine: Refinement) -> None:
     refine.begin()
     text = refine.form().read_text()
     for number in range(6):
@@ -76,7 +76,7 @@ def test_long_answers_reach_the_analyst_and_the_writer_whole(refine: Refinement)
 @pytest.mark.slow
 @pytest.mark.row("R5", "R6")
 @pytest.mark.finding("FR3")
-def test_a_form_may_be_filled_in_bit_by_bit(refine: Refinement) -> None:
+def test_a_form_may_be_filled_in_step_by_step(refine: Refinement) -> None:
     refine.begin()
     refine.fill(skip=[2, 3, 4, 5, 6])
     assert refine.resume().code == 75
@@ -86,8 +86,8 @@ def test_a_form_may_be_filled_in_bit_by_bit(refine: Refinement) -> None:
     refine.fill(skip=[1])
     done = refine.resume()
     assert done.code == 0, done.out
-    told = "Q-1 changed, Q-2 new, Q-3 new, Q-4 new, Q-5 new, Q-6 new"
-    assert f"working/QUESTIONS-001.md was changed after it was read: {told}" in done.out
+    changes = "Q-1 changed, Q-2 new, Q-3 new, Q-4 new, Q-5 new, Q-6 new"
+    assert f"working/QUESTIONS-001.md was changed after it was read: {changes}" in done.out
     assert refine.summary("answers")["flags"]["questions_answered"] == 6
     assert not any(address.startswith("refine/questions/") for address, _ in refine.calls[sent:])
     assert [one["answer"] for one in refine.state()["state"]["decisions"]] == ["Twelve seats.", *["Ten seats."] * 5]
@@ -96,7 +96,7 @@ def test_a_form_may_be_filled_in_bit_by_bit(refine: Refinement) -> None:
 @pytest.mark.slow
 @pytest.mark.row("R5", "R15")
 @pytest.mark.finding("FR3")
-def test_answers_that_come_late_and_corrections_reach_what_is_still_to_come(refine: Refinement) -> None:
+def test_late_answers_and_corrections_reach_the_remaining_phases(refine: Refinement) -> None:
     refine.begin("standard")
     refine.report()
     refine.resume()
@@ -132,7 +132,7 @@ def test_answers_that_come_late_and_corrections_reach_what_is_still_to_come(refi
 
 @pytest.mark.slow
 @pytest.mark.finding("FR3")
-def test_a_change_that_is_not_plain_is_said_and_the_earlier_answer_holds(refine: Refinement) -> None:
+def test_an_unclear_change_is_reported_and_the_earlier_answer_is_used(refine: Refinement) -> None:
     refine.begin()
     refine.fill()
     assert refine.resume(NOT_READY).code == 75
@@ -146,14 +146,14 @@ def test_a_change_that_is_not_plain_is_said_and_the_earlier_answer_holds(refine:
 @pytest.mark.slow
 @pytest.mark.row("R5", "R8")
 @pytest.mark.finding("FR3")
-def test_a_decision_that_is_taken_back_counts_no_more_is_said_to_be_so_and_may_be_asked_again(
+def test_a_withdrawn_decision_no_longer_counts_is_reported_and_may_be_asked_again(
     refine: Refinement,
 ) -> None:
     refine.begin()
     refine.fill()
     change(refine, "working/QUESTIONS-001.md", "Answer: Ten seats.", "Answer: Forty seats.")
     assert refine.resume(NOT_READY).code == 75, refine.done.out
-    asked = refine.state()["state"]["decisions"][0]["text"]
+    text = refine.state()["state"]["decisions"][0]["text"]
     drafts = len(refine.prompts("refine/draft/prd/*"))
     assert "| D-1 | Forty seats. |" in refine.prompts("refine/draft/prd/*")[0]
 
@@ -162,21 +162,21 @@ def test_a_decision_that_is_taken_back_counts_no_more_is_said_to_be_so_and_may_b
     assert "working/QUESTIONS-001.md was changed after it was read: Q-1 open again" in done.out
     prompt = refine.prompts("refine/draft/prd/*")[drafts]
     assert "Forty seats." not in prompt
-    gone = f"| D-7 | taken back; open again (TBD - ask Anna) | {asked} | Q-1 |"
-    assert gone in prompt
+    withdrawn = f"| D-7 | taken back; open again (TBD - ask Anna) | {text} | Q-1 |"
+    assert withdrawn in prompt
     assert "| D-2 | Ten seats. |" in prompt
-    assert gone in refine.text("decisions-since.md")
+    assert withdrawn in refine.text("decisions-since.md")
 
     refine.resume(NOT_READY, next_mode=["rapid"])
-    assert asked in refine.form(2).read_text()
+    assert text in refine.form(2).read_text()
     prompt = refine.prompts("refine/questions/proposals/*")[-1]
-    assert f"Taken back by the person, and open again:\n- {asked}" in prompt
+    assert f"Taken back by the person, and open again:\n- {text}" in prompt
     assert "Forty seats." not in prompt
     refine.fill(2, "Forty seats.")
     assert refine.resume([{"address": "refine/draft/prd/*", "text": PRD + "\nLater.\n"}]).code == 0, refine.done.out
     log = refine.text("decision-log.md")
-    assert gone in log
-    assert re.search(r"^\| D-8 \| Forty seats\. \| " + re.escape(asked), log, re.MULTILINE)
+    assert withdrawn in log
+    assert re.search(r"^\| D-8 \| Forty seats\. \| " + re.escape(text), log, re.MULTILINE)
     prompt = refine.prompts("refine/draft/prd/*")[-1]
     assert "| D-8 | Forty seats. |" in prompt
     assert "| Decisions | 6 |" in refine.text("summary.md")
@@ -184,7 +184,7 @@ def test_a_decision_that_is_taken_back_counts_no_more_is_said_to_be_so_and_may_b
 
 @pytest.mark.slow
 @pytest.mark.finding("FR4")
-def test_notes_beside_the_questions_reach_the_analyst_the_writer_and_the_log(refine: Refinement) -> None:
+def test_notes_in_the_form_reach_the_analyst_the_writer_and_the_log(refine: Refinement) -> None:
     refine.begin()
     refine.fill()
     path = refine.form()
@@ -197,7 +197,7 @@ def test_notes_beside_the_questions_reach_the_analyst_the_writer_and_the_log(ref
 
 @pytest.mark.slow
 @pytest.mark.finding("FR5")
-def test_the_summary_counts_the_calls_of_all_rounds_and_flags_keep_their_zeros(refine: Refinement) -> None:
+def test_the_summary_counts_the_calls_of_all_rounds_and_flags_include_zeros(refine: Refinement) -> None:
     refine.begin()
     refine.fill()
     refine.resume([*FRESH, *NOT_READY], next_mode=["rapid"])
@@ -209,17 +209,17 @@ def test_the_summary_counts_the_calls_of_all_rounds_and_flags_keep_their_zeros(r
 
 @pytest.mark.slow
 @pytest.mark.finding("FR6")
-def test_a_decision_that_is_cited_and_not_there_is_a_warning(refine: Refinement) -> None:
+def test_citing_a_missing_decision_causes_a_warning(refine: Refinement) -> None:
     refine.begin()
     refine.fill()
     wrong = f"{PRD}\nIt is so [D-77, D-2].\n"
-    assert refine.resume([{"address": "refine/draft/prd/*", "text": wrong}, mended(wrong), corrected()]).code == 0
+    assert refine.resume([{"address": "refine/draft/prd/*", "text": wrong}, rewrite(wrong), correct()]).code == 0
     assert refine.warnings("draft") == ["PRD.md cites decisions that are not there: D-77."]
     assert "D-77" in refine.text("summary.md")
 
 
 @pytest.mark.finding("FR7")
-def test_an_empty_idea_is_refused_before_anything_begins(refine: Refinement) -> None:
+def test_an_empty_idea_is_rejected_before_the_run_starts(refine: Refinement) -> None:
     for idea in ("", " \n"):
         done = skillrun("refine", idea, "--name", NAME, "--script", refine.script(()))
         assert (done.code, "`idea` is empty" in done.err) == (2, True)
@@ -228,7 +228,7 @@ def test_an_empty_idea_is_refused_before_anything_begins(refine: Refinement) -> 
 
 @pytest.mark.slow
 @pytest.mark.finding("FR7")
-def test_reports_that_are_not_read_are_named_and_hidden_files_do_not_count(refine: Refinement) -> None:
+def test_ignored_reports_are_listed_and_hidden_files_do_not_count(refine: Refinement) -> None:
     refine.begin("standard")
     refine.report("fork", "research/reports/._a.md")
     assert refine.resume().code == 75
@@ -260,7 +260,7 @@ def test_an_empty_document_is_not_extended(refine: Refinement) -> None:
 
 @pytest.mark.slow
 @pytest.mark.finding("FR8")
-def test_none_is_an_answer_where_a_step_has_it_as_its_default(refine: Refinement) -> None:
+def test_none_is_an_answer_when_it_is_the_default_of_a_step(refine: Refinement) -> None:
     refine.begin("standard")
     assert refine.resume((), reports="none").code == 75
     assert refine.state()["phase"] == ["answers"]
@@ -268,7 +268,7 @@ def test_none_is_an_answer_where_a_step_has_it_as_its_default(refine: Refinement
 
 @pytest.mark.slow
 @pytest.mark.finding("FR9")
-def test_what_is_waited_for_is_said_once_with_its_choices_and_the_form_is_listed(refine: Refinement) -> None:
+def test_a_pending_question_is_shown_once_with_its_choices_and_the_form_is_listed(refine: Refinement) -> None:
     done = refine.begin()
     assert done.out.count("questions are waiting in") == 1
     assert "What does a noisy hour" not in done.out
@@ -278,6 +278,6 @@ def test_what_is_waited_for_is_said_once_with_its_choices_and_the_form_is_listed
     done = refine.resume()
     assert done.out.count("In which mode") == 1
     assert "(rapid, standard, advanced, complete, draft now)" in done.out
-    told = json.loads(skillrun("show", NAME, "--json").out)
-    assert told["forms"] == ["working/QUESTIONS-001.md"]
-    assert IDEA in told["inputs"]["idea"]
+    shown = json.loads(skillrun("show", NAME, "--json").out)
+    assert shown["forms"] == ["working/QUESTIONS-001.md"]
+    assert IDEA in shown["inputs"]["idea"]

@@ -1,4 +1,4 @@
-"""The quality checks of refine: each warns in the summary and never blocks."""
+"""The quality checks of refine: each adds a warning to the summary and never blocks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +15,9 @@ from tests.acceptance.refine.conftest import (
     SECTIONS,
     Refinement,
     Rule,
-    corrected,
-    mended,
+    correct,
     question,
+    rewrite,
     scores,
     skillrun,
 )  # fmt: skip
@@ -40,7 +40,7 @@ USABLE = "The questions can be used all the same."
     ],
     ids=["good", "coverage", "distinctness", "no critical", "all medium"],
 )
-def test_after_questions_each_check_warns_and_the_questions_are_asked(
+def test_question_checks_warn_and_the_questions_are_still_asked(
     refine: Refinement, questions: Sequence[dict[str, Any]], warnings: list[str]
 ) -> None:
     done = refine.begin("rapid", [{"address": "refine/questions/proposals/*", "data": {"questions": questions}}])
@@ -94,20 +94,18 @@ def test_standard_mode_has_no_deep_thinking_and_no_warning_about_it(refine: Refi
     ],
     ids=["good", "no executive summary", "empty", "missing", "api", "all words", "near words"],
 )
-def test_after_the_draft_each_check_warns_and_the_run_completes(
-    refine: Refinement, document: str, warnings: list[str]
-) -> None:
+def test_draft_checks_warn_and_the_run_completes(refine: Refinement, document: str, warnings: list[str]) -> None:
     refine.begin()
     refine.fill()
-    left = [mended(document, points=len(warnings)), corrected(points=len(warnings))]
-    done = refine.resume([{"address": "refine/draft/prd/*", "text": document}, *left])
+    fixes = [rewrite(document, points=len(warnings)), correct(points=len(warnings))]
+    done = refine.resume([{"address": "refine/draft/prd/*", "text": document}, *fixes])
     assert done.code == 0
     assert refine.warnings("draft") == warnings
     assert all(one in refine.text("summary.md") for one in warnings)
 
 
 @pytest.mark.row("R7")
-def test_a_document_without_decisions_is_warned_about(refine: Refinement) -> None:
+def test_a_document_without_decisions_causes_a_warning(refine: Refinement) -> None:
     settled = [{"address": "refine/questions/proposals/*", "data": {"questions": []}}]
     done = refine.begin("rapid", settled)
     assert done.code == 0
@@ -126,7 +124,7 @@ def test_a_document_without_decisions_is_warned_about(refine: Refinement) -> Non
         (scores(2, users=4), "CONDITIONAL"),
     ],
 )
-def test_the_verdict_follows_the_points_out_of_twenty(refine: Refinement, points: dict[str, Any], verdict: str) -> None:
+def test_the_verdict_depends_on_the_total_score(refine: Refinement, points: dict[str, Any], verdict: str) -> None:
     refine.begin()
     refine.fill()
     refine.resume([{"address": one, "data": points} for one in ("refine/draft/scores/*", RESCORED)])
@@ -149,7 +147,7 @@ def test_thresholds_come_from_the_configuration(refine: Refinement) -> None:
 
 
 @pytest.mark.row("R9")
-def test_without_judges_the_document_is_kept_and_said_to_be_unjudged(refine: Refinement) -> None:
+def test_without_judges_the_document_is_kept_and_flagged_as_unjudged(refine: Refinement) -> None:
     refine.begin()
     refine.fill()
     done = refine.resume([{"address": "refine/draft/scores/*", "fail": "overloaded"}])
@@ -160,7 +158,7 @@ def test_without_judges_the_document_is_kept_and_said_to_be_unjudged(refine: Ref
 
 
 @pytest.mark.row("R2")
-def test_each_stage_gets_the_references_of_its_profile_and_no_other(refine: Refinement) -> None:
+def test_each_stage_gets_only_the_references_of_its_profile(refine: Refinement) -> None:
     refine.begin("standard", (), "--no-reports")
     refine.fill()
     assert refine.resume().code == 0
@@ -186,7 +184,7 @@ def test_each_stage_gets_the_references_of_its_profile_and_no_other(refine: Refi
 
 @pytest.mark.slow
 @pytest.mark.row("R2")
-def test_the_reference_about_sources_is_there_when_there_are_some(refine: Refinement) -> None:
+def test_the_sources_reference_is_present_when_there_are_sources(refine: Refinement) -> None:
     (refine.project / "notes").mkdir()
     refine.begin("standard", (), "--no-reports", "--repo", "notes")
     assert all("# What can be looked up" in prompt for prompt in refine.prompts("refine/research/*"))
@@ -198,7 +196,7 @@ def test_the_reference_about_sources_is_there_when_there_are_some(refine: Refine
 
 @pytest.mark.slow
 @pytest.mark.row("R14")
-def test_what_an_existing_document_decides_is_not_asked_again(refine: Refinement) -> None:
+def test_decisions_of_an_existing_document_cause_no_questions(refine: Refinement) -> None:
     (refine.project / "old.md").write_text("# Quiet\n\n## Problem\n\nA noisy hour costs a translator 40 euros.\n")
     decided = {"text": QUESTIONS[0]["text"], "answer": "40 euros.", "section": "Problem"}
     rules = [{"address": "refine/setup/decided/*", "data": {"decisions": [decided]}}]
@@ -217,7 +215,7 @@ def test_what_an_existing_document_decides_is_not_asked_again(refine: Refinement
 
 
 @pytest.mark.row("R14")
-def test_a_new_document_has_nothing_settled(refine: Refinement) -> None:
+def test_a_new_document_has_no_settled_decisions(refine: Refinement) -> None:
     refine.begin()
     assert refine.state()["state"]["prd_mode"] == "NEW"
     assert refine.prompts("refine/setup/*") == []
@@ -236,7 +234,7 @@ def test_every_decision_traces_to_its_question_and_round_and_the_writer_sees_its
 
 
 @pytest.mark.row("R3")
-def test_every_variable_of_the_prompts_has_its_default(refine: Refinement) -> None:
+def test_every_prompt_variable_has_a_default(refine: Refinement) -> None:
     assert refine.begin("standard", (), "--no-reports").code == 75
     state = refine.state()
     assert state["round"] == 1
@@ -254,7 +252,7 @@ def test_every_variable_of_the_prompts_has_its_default(refine: Refinement) -> No
 
 @pytest.mark.slow
 @pytest.mark.row("R3")
-def test_the_mode_defaults_to_standard_and_state_wins_over_the_default(refine: Refinement) -> None:
+def test_the_mode_defaults_to_standard_and_the_state_overrides_it(refine: Refinement) -> None:
     refine.config(panels={"rapid": ["user-researcher"]})
     refine.done = skillrun("refine", IDEA, "--name", NAME, "--script", refine.script(()), "--no-reports")
     assert refine.state()["state"]["mode"] == "standard"
@@ -282,7 +280,7 @@ def test_an_unset_required_variable_is_an_error_before_any_call(refine: Refineme
     assert not refine.folder.exists()
 
 
-def test_questions_that_members_repeat_are_asked_once_and_the_weightiest_first(refine: Refinement) -> None:
+def test_duplicate_questions_are_asked_once_in_order_of_priority(refine: Refinement) -> None:
     many = [
         question(section, priority=p) for section, p in zip(SECTIONS, ["MEDIUM", "HIGH", "CRITICAL"] * 2, strict=True)
     ]
@@ -293,5 +291,5 @@ def test_questions_that_members_repeat_are_asked_once_and_the_weightiest_first(r
     refine.begin("standard", rules, "--no-reports")
     heads = [line for line in refine.form().read_text().splitlines() if line.startswith("## Q")]
     assert [head.split(" · ")[1] for head in heads] == ["CRITICAL"] * 2 + ["HIGH"] * 2 + ["MEDIUM"] * 2
-    said = "The editor did not answer; the members' questions are asked as they stand."
-    assert said in refine.warnings("questions")
+    warning = "The editor did not answer; the members' questions are asked as they stand."
+    assert warning in refine.warnings("questions")

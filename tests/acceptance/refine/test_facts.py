@@ -1,4 +1,4 @@
-"""What was answered stays found, one thing to an id; rules can be tested; what the last judges find is written in."""
+"""Each fact of an answer has an id, rules can be tested, and findings of the last judges are corrected."""
 
 import pytest
 
@@ -10,29 +10,29 @@ from tests.acceptance.refine.conftest import (
     RESCORED,
     Refinement,
     Rule,
-    corrected,
-    mended,
-    missing,
+    analysis,
+    correct,
     question,
+    rewrite,
     scores,
 )  # fmt: skip
 
-MENDED = "refine/draft/mending#*/mended/*"
+REWRITTEN = "refine/draft/mending#*/mended/*"
 FACTS = [
     {"id": "Q-1", "fact": "A noisy hour costs 40 euros."},
-    {"id": "Q-1", "fact": "Names | numbers lie\nin the EU."},
+    {"id": "Q-1", "fact": "Names | numbers stay\nin the EU."},
     {"id": "Q-3", "fact": "A seat is kept for 10 minutes."},
-    {"id": "Q-99", "fact": "Nobody asked this."},
+    {"id": "Q-99", "fact": "An unrelated fact."},
 ]
-SAID = [
+FACT_LINES = [
     "- D-1.1: A noisy hour costs 40 euros.",
-    "- D-1.2: Names / numbers lie in the EU.",
+    "- D-1.2: Names / numbers stay in the EU.",
     "- D-3.1: A seat is kept for 10 minutes.",
 ]
 
 
-def told(next_action: str = "proceed") -> Rule:
-    return {"address": "refine/answers/missing/*", "data": {**missing(next_action), "facts": FACTS}}
+def facts(next_action: str = "proceed") -> Rule:
+    return {"address": "refine/answers/missing/*", "data": {**analysis(next_action), "facts": FACTS}}
 
 
 def prd(text: str) -> Rule:
@@ -45,48 +45,48 @@ def points(prompt: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.row("Q3", "R15")
-def test_each_thing_that_an_answer_says_has_an_id_that_a_line_cites_or_is_named_as_left_out(refine: Refinement) -> None:
+def test_each_fact_of_an_answer_has_an_id_that_is_cited_or_reported_as_uncited(refine: Refinement) -> None:
     cites = PRD.replace("D-1, D-2", "D-1.1, D-2")
     refine.begin()
     refine.fill()
-    assert refine.resume([told(), prd(cites), mended(cites, "P-2", points=2), corrected()]).code == 0, refine.done.out
+    assert refine.resume([facts(), prd(cites), rewrite(cites, "P-2", points=2), correct()]).code == 0, refine.done.out
     log = refine.text("decision-log.md")
-    assert [line for line in log.splitlines() if line.startswith("- D-")] == SAID
-    assert "Nobody asked this" not in log
+    assert [line for line in log.splitlines() if line.startswith("- D-")] == FACT_LINES
+    assert "An unrelated fact" not in log
     (writer,) = refine.prompts("refine/draft/prd/*")
-    assert all(one in writer for one in SAID)
-    (task,) = map(points, refine.prompts(MENDED))
-    assert "P-1: No line rests on what was answered: D-1.2: Names / numbers lie in the EU." in task
+    assert all(one in writer for one in FACT_LINES)
+    (task,) = map(points, refine.prompts(REWRITTEN))
+    assert "P-1: No line rests on what was answered: D-1.2: Names / numbers stay in the EU." in task
     assert "P-2: No line rests on what was answered: D-3.1: A seat" in task
     assert task.count("- P-") == 2
     (again,) = map(points, refine.prompts(CORRECTED))
     assert "D-1.2" in again
-    assert "D-3.1" not in again, "it was kept out with a reason"
-    assert refine.warnings("draft") == ["No line rests on what was answered: D-1.2: Names / numbers lie in the EU."]
+    assert "D-3.1" not in again, "the author gave a reason to omit it"
+    assert refine.warnings("draft") == ["No line rests on what was answered: D-1.2: Names / numbers stay in the EU."]
     sources, _, idle = refine.text("PRD.md").partition("\n## Sources\n")[2].partition("no line rests on it:")
-    assert [line for line in sources.splitlines() if line.startswith("- D-")] == SAID[:1]
+    assert [line for line in sources.splitlines() if line.startswith("- D-")] == FACT_LINES[:1]
     assert "| D-3 | Ten seats. |" in sources
-    assert "| D-1 |" not in sources, "what it says stands there one by one"
-    assert [line for line in idle.splitlines() if line.startswith("- D-")] == SAID[1:2], "D-3 is cited whole"
+    assert "| D-1 |" not in sources, "its facts are listed one by one"
+    assert [line for line in idle.splitlines() if line.startswith("- D-")] == FACT_LINES[1:2], "D-3 is cited as a whole"
 
 
 @pytest.mark.slow
 @pytest.mark.row("Q3", "R8")
-def test_what_was_said_in_an_earlier_round_stays_and_can_be_corrected(refine: Refinement) -> None:
-    later = [
+def test_facts_of_an_earlier_round_are_kept_and_can_be_corrected(refine: Refinement) -> None:
+    followups = [
         {"address": "refine/questions/proposals/*", "data": {"questions": [question("Workflows", "Who locks up?")]}}
     ]
     refine.begin()
     refine.fill()
-    assert refine.resume([told("loop_questions"), *later], next_mode="rapid").code == 75
+    assert refine.resume([facts("loop_questions"), *followups], next_mode="rapid").code == 75
     path = refine.folder / "round-1" / "decision-log.md"
     path.write_text(path.read_text().replace("costs 40 euros", "costs 50 euros"))
     refine.fill(2, "The last one.")
-    more = {**missing(), "facts": [{"id": "Q-2-1", "fact": "The last one locks up."}]}
+    more = {**analysis(), "facts": [{"id": "Q-2-1", "fact": "The last one locks up."}]}
     assert refine.resume([{"address": "refine/answers/missing/*", "data": more}]).code == 0, refine.done.out
     log = refine.text("decision-log.md")
     lines = [line for line in log.splitlines() if line.startswith("- D-")]
-    assert lines == [SAID[0].replace("40", "50"), *SAID[1:], "- D-7.1: The last one locks up."]
+    assert lines == [FACT_LINES[0].replace("40", "50"), *FACT_LINES[1:], "- D-7.1: The last one locks up."]
     assert lines[0] in refine.prompts("refine/draft/prd/*")[0]
 
 
@@ -127,7 +127,7 @@ It is so: `[Call]`, then `[Take back]` [A-1, A-2].
 
 @pytest.mark.slow
 @pytest.mark.row("Q3", "Q4")
-def test_rules_without_a_case_or_a_priority_musts_that_are_dropped_and_what_nobody_decides_are_found(
+def test_incomplete_rules_dropped_musts_and_unowned_questions_are_found(
     refine: Refinement,
 ) -> None:
     text = PRD.replace("## Revenue", RULES + "\n## Revenue").replace("## Problem", OPEN + "\n## Problem") + PLAN
@@ -142,8 +142,8 @@ def test_rules_without_a_case_or_a_priority_musts_that_are_dropped_and_what_nobo
     )
     refine.begin()
     refine.fill()
-    assert refine.resume([prd(text), mended(better, points=5)]).code == 0, refine.done.out
-    (task,) = map(points, refine.prompts(MENDED))
+    assert refine.resume([prd(text), rewrite(better, points=5)]).code == 0, refine.done.out
+    (task,) = map(points, refine.prompts(REWRITTEN))
     assert "Nobody can test without a case below it (Given …, when …, then …): R-2.\n" in task
     assert "Neither must, should nor could: R-3.\n" in task
     assert "R-1 is a must and stands under what is dropped first." in task
@@ -157,14 +157,14 @@ def test_rules_without_a_case_or_a_priority_musts_that_are_dropped_and_what_nobo
 
 @pytest.mark.slow
 @pytest.mark.row("Q2")
-def test_what_judges_find_in_the_mended_document_is_written_in_by_its_own_words(refine: Refinement) -> None:
+def test_findings_in_the_rewritten_document_are_corrected_in_place(refine: Refinement) -> None:
     found = {"address": "refine/draft/scores/*", "data": scores(3)}
-    late = {**REASON, "wrong": "Nobody knows who locks up."}
+    late = {**REASON, "wrong": "It is unclear who locks up."}
     again = {"address": RESCORED, "data": {**scores(3, users=4), "reasons": [late]}}
     change = ("## Problem\n\nText", "## Problem\n\nThe last one locks up. Text")
     refine.begin()
     refine.fill()
-    assert refine.resume([found, again, corrected(change)]).code == 0, refine.done.out
+    assert refine.resume([found, again, correct(change)]).code == 0, refine.done.out
     assert "The last one locks up. Text [D-1" in refine.text("PRD.md")
     assert "who locks up" in points(refine.prompts(CORRECTED)[0])
     summary = refine.text("summary.md")
@@ -175,19 +175,19 @@ def test_what_judges_find_in_the_mended_document_is_written_in_by_its_own_words(
 
 @pytest.mark.slow
 @pytest.mark.row("Q2")
-def test_a_later_round_in_a_lesser_mode_unseats_no_judge(refine: Refinement) -> None:
+def test_a_later_round_in_a_lighter_mode_keeps_all_judges(refine: Refinement) -> None:
     fresh = {"questions": [question("Workflows", "Who locks up?")]}
-    later = [{"address": f"refine/questions/{one}/*", "data": fresh} for one in ("proposals", "merged")]
+    followups = [{"address": f"refine/questions/{one}/*", "data": fresh} for one in ("proposals", "merged")]
     refine.begin("standard", (), "--no-reports")
     refine.fill()
     refine.resume(
-        [{"address": "refine/answers/missing/*", "data": missing("loop_questions")}, *later], next_mode="rapid"
+        [{"address": "refine/answers/missing/*", "data": analysis("loop_questions")}, *followups], next_mode="rapid"
     )
-    assert len(refine.prompts("refine/questions/proposals/*")) == 3, "the mode is that of the questions"
+    assert len(refine.prompts("refine/questions/proposals/*")) == 3, "the mode applies to the questions only"
     refine.fill(2)
     assert refine.resume([{"address": "refine/draft/scores/*", "data": scores(3)}]).code == 0, refine.done.out
-    seats = [address for address, _ in refine.calls if "/scores/" in address or "/rescored/" in address]
-    assert [one.split("judge:")[1].split("/")[0] for one in seats] == [
+    addresses = [address for address, _ in refine.calls if "/scores/" in address or "/rescored/" in address]
+    assert [one.split("judge:")[1].split("/")[0] for one in addresses] == [
         "tracing",
         "walking",
         "building",

@@ -1,6 +1,6 @@
-"""A whole session of refine, its process ended at every pause and killed in between, ends as if nothing had happened.
+"""A complete refine session whose process is killed between its pauses ends as if nothing had happened.
 
-A sample of the checkpoints of all legs is tried; `SKILLRUN_CRASH_ALL=1` tries all (several minutes).
+It samples the checkpoints of all legs; `SKILLRUN_CRASH_ALL=1` tries all (several minutes).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from skillrun.store.local.signing_key import ensure_signing_key
-from tests.acceptance.refine.conftest import IDEA, PRD, STRAIGHT, question, scores
+from tests.acceptance.refine.conftest import HAPPY_PATH, IDEA, PRD, question, scores
 from tests.acceptance.test_crash import calls, files, state
 from tests.property.runs import folder
 
 ALL = bool(os.environ.get("SKILLRUN_CRASH_ALL"))
 ROOT = Path(__file__).parents[3]
-LATER = {"questions": [question("Workflows", "What does the host see when somebody leaves early?", "HIGH")]}
+LATER = {"questions": [question("Workflows", "What does the host see when someone leaves early?", "HIGH")]}
 LEGS: list[dict[str, Any]] = [
     {"script": []},
     {"script": [], "files": {"research/reports/one.md": "Libraries are empty after six."}},
@@ -48,14 +48,14 @@ LEGS: list[dict[str, Any]] = [
 PAUSES = [75, 75, 75, 75, 0]
 
 
-def run(here: Path, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    job = here / "job.json"
-    project = here / "project"
+def run(base: Path, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    job = base / "job.json"
+    project = base / "project"
     project.mkdir(exist_ok=True)
-    legs = [{**leg, "script": [*leg["script"], *STRAIGHT]} for leg in LEGS]
+    legs = [{**leg, "script": [*leg["script"], *HAPPY_PATH]} for leg in LEGS]
     inputs = {"idea": IDEA, "mode": "standard"}
-    about = {"project": str(project), "workflow": "refine", "inputs": inputs, "legs": legs}
-    job.write_text(json.dumps({**about, "runs": runs}))
+    settings = {"project": str(project), "workflow": "refine", "inputs": inputs, "legs": legs}
+    job.write_text(json.dumps({**settings, "runs": runs}))
     command = [sys.executable, "-m", "tests.acceptance.refine.drive", str(job)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -64,25 +64,25 @@ def run(here: Path, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.row("R1", "R5", "R9")
-def test_a_session_killed_anywhere_between_its_pauses_ends_the_same() -> None:
-    with folder() as here:
-        ensure_signing_key()  # is made once, and none of these runs is the first
-        (whole,) = run(here, [{"folder": str(here / "whole"), "log": str(here / "points")}])
-        assert whole["ends"] == PAUSES
-        moments = [
+def test_a_session_killed_between_its_pauses_ends_the_same() -> None:
+    with folder() as base:
+        ensure_signing_key()  # created once, so that every run finds it
+        (reference,) = run(base, [{"folder": str(base / "whole"), "log": str(base / "points")}])
+        assert reference["ends"] == PAUSES
+        checkpoints = [
             (leg, number, name)
             for leg in range(len(LEGS))
-            for number, name in enumerate((here / f"points.{leg}").read_text().splitlines(), 1)
+            for number, name in enumerate((base / f"points.{leg}").read_text().splitlines(), 1)
         ]
-        names = " ".join(name for _, _, name in moments)
+        names = " ".join(name for _, _, name in checkpoints)
         assert "rename" in names
         assert "reflection-round-1.md" in names
-        chosen = moments if ALL else moments[5 :: len(moments) // 5]
-        found = run(here, [{"folder": str(here / f"{leg}-{at}"), "kill": [leg, at]} for leg, at, _ in chosen])
-        for (leg, number, name), killed in zip(chosen, found, strict=True):
+        chosen = checkpoints if ALL else checkpoints[5 :: len(checkpoints) // 5]
+        results = run(base, [{"folder": str(base / f"{leg}-{at}"), "kill": [leg, at]} for leg, at, _ in chosen])
+        for (leg, number, name), killed in zip(chosen, results, strict=True):
             point = f"killed in leg {leg} at {number}, {name}"
             ends = [*PAUSES[:leg], -signal.SIGKILL, *PAUSES[leg:]]
             assert killed["ends"] == ends, point
-            assert calls(killed) == calls(whole) + Counter(killed["lost"]), point
-            assert files(killed) == files(whole), point
-            assert state(killed) == state(whole), point
+            assert calls(killed) == calls(reference) + Counter(killed["lost"]), point
+            assert files(killed) == files(reference), point
+            assert state(killed) == state(reference), point

@@ -1,4 +1,4 @@
-"""Where refine waits for a person: what is said, what is kept, how it goes on."""
+"""Where refine waits for the user: messages, stored state, and how the run resumes."""
 
 import re
 import shutil
@@ -14,18 +14,18 @@ from tests.acceptance.refine.conftest import (
     RESCORED,
     SECTIONS,
     Refinement,
-    missing,
+    analysis,
     scores,
     skillrun,
 )  # fmt: skip
 from tests.acceptance.terminal import Terminal
 
-posix = pytest.mark.skipif(sys.platform == "win32", reason="terminals of its own are POSIX")
+posix = pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals need POSIX")
 
 
 @pytest.mark.slow
 @pytest.mark.row("R5")
-def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in(refine: Refinement) -> None:
+def test_the_research_pause_shows_the_next_step_and_the_run_resumes_with_new_reports(refine: Refinement) -> None:
     done = refine.begin("standard")
     assert done.code == 75
     lines = done.out.splitlines()
@@ -52,7 +52,7 @@ def test_the_research_pause_says_what_to_do_and_goes_on_with_what_was_dropped_in
 
 @pytest.mark.slow
 @pytest.mark.row("R1")
-def test_a_later_call_routes_to_the_stage_that_paused_and_skips_what_is_done(refine: Refinement) -> None:
+def test_resume_returns_to_the_paused_stage_and_skips_completed_ones(refine: Refinement) -> None:
     refine.begin("standard")
     assert refine.state()["phase"] == ["research"]
     before = refine.calls
@@ -70,7 +70,7 @@ def test_a_later_call_routes_to_the_stage_that_paused_and_skips_what_is_done(ref
 
 
 @pytest.mark.row("R1")
-def test_the_same_idea_typed_again_says_that_a_run_of_it_waits(refine: Refinement) -> None:
+def test_repeating_an_idea_mentions_the_waiting_run(refine: Refinement) -> None:
     first = skillrun("refine", IDEA, "--script", refine.script(()))
     again = skillrun("refine", IDEA, "--script", refine.script(()))
     slug = "an-app-that-finds-a-quiet-place-to-work"
@@ -80,7 +80,7 @@ def test_the_same_idea_typed_again_says_that_a_run_of_it_waits(refine: Refinemen
 
 
 @pytest.mark.row("R5")
-def test_without_reports_the_pause_is_left_out_and_rapid_mode_has_none(refine: Refinement) -> None:
+def test_without_reports_there_is_no_research_pause(refine: Refinement) -> None:
     assert refine.begin("standard", (), "--no-reports").code == 75
     assert refine.state()["phase"] == ["answers"]
     assert refine.text("research/agenda.md")
@@ -88,7 +88,7 @@ def test_without_reports_the_pause_is_left_out_and_rapid_mode_has_none(refine: R
 
 @pytest.mark.slow
 @pytest.mark.row("R5")
-def test_a_person_may_go_on_without_reports_by_a_prepared_answer(refine: Refinement) -> None:
+def test_a_prepared_answer_continues_without_reports(refine: Refinement) -> None:
     refine.begin("standard")
     slow = [{"address": "refine/questions/proposals/*", "fail": "budget"}]
     refine.resume(slow, reports="go on without it")
@@ -116,18 +116,18 @@ def test_interactive_asks_the_same_questions_in_the_terminal(refine: Refinement)
     assert not refine.form().exists()
     log = refine.text("decision-log.md")
     assert "| D-1 | Everybody gets one early |" in log
-    assert "| D-2 | Nobody before the summer ends |" in log
+    assert "| D-2 | Only after the summer ends |" in log
 
 
 @pytest.mark.row("R5")
-def test_interactive_without_a_terminal_is_refused_before_anything_begins(refine: Refinement) -> None:
+def test_interactive_without_a_terminal_is_rejected_before_the_run_starts(refine: Refinement) -> None:
     done = refine.begin("rapid", (), "--interactive")
     assert (done.code, "no terminal is available" in done.err) == (2, True)
     assert not refine.folder.exists()
 
 
 @pytest.mark.row("R6")
-def test_the_questions_file_has_priority_section_perspectives_options_and_a_place_for_the_answer(
+def test_the_questions_file_has_priority_section_perspectives_options_and_an_answer_line(
     refine: Refinement,
 ) -> None:
     refine.begin()
@@ -142,10 +142,10 @@ def test_the_questions_file_has_priority_section_perspectives_options_and_a_plac
 
 @pytest.mark.slow
 @pytest.mark.row("R6")
-def test_what_stays_open_is_counted_and_is_no_decision(refine: Refinement) -> None:
+def test_open_questions_are_counted_and_are_not_decisions(refine: Refinement) -> None:
     refine.begin()
     refine.fill(skip=[2, 5])
-    refine.resume([{"address": "refine/answers/missing/*", "data": missing()}], next_mode="draft now")
+    refine.resume([{"address": "refine/answers/missing/*", "data": analysis()}], next_mode="draft now")
     summary = refine.summary("answers")
     flags = summary["flags"]
     assert (flags["questions_answered"], flags["unanswered"], flags["completion_rate"]) == (4, 2, 66)
@@ -157,21 +157,21 @@ def test_what_stays_open_is_counted_and_is_no_decision(refine: Refinement) -> No
 
 @pytest.mark.slow
 @pytest.mark.row("R6")
-def test_a_file_that_was_edited_is_never_written_again(refine: Refinement) -> None:
+def test_an_edited_file_is_never_overwritten(refine: Refinement) -> None:
     refine.begin()
     form = refine.form()
     assert refine.resume().code == 75
-    mine = form.read_text().replace("Answer:", "Answer: [x] or so", 1).replace("- [ ] A.", "- [?] A.", 1)
-    form.write_text(mine)
+    edited = form.read_text().replace("Answer:", "Answer: [x] or so", 1).replace("- [ ] A.", "- [?] A.", 1)
+    form.write_text(edited)
     done = refine.resume()
     assert done.code == 75
     assert "neither ticked nor empty" in done.out
     assert str(form) in done.out
-    assert form.read_text() == mine
+    assert form.read_text() == edited
 
 
 @pytest.mark.row("R5", "R6")
-def test_unclear_answers_wait_and_nothing_is_guessed(refine: Refinement) -> None:
+def test_a_run_with_unclear_answers_waits_and_guesses_nothing(refine: Refinement) -> None:
     refine.begin()
     form = refine.form()
     form.write_text(form.read_text().replace("- [ ]", "- [x]"))
@@ -183,30 +183,30 @@ def test_unclear_answers_wait_and_nothing_is_guessed(refine: Refinement) -> None
 
 @pytest.mark.slow
 @pytest.mark.row("R5")
-def test_a_run_folder_copied_to_another_place_goes_on_there(
+def test_a_copied_run_folder_resumes_in_its_new_place(
     refine: Refinement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (refine.project / "old.md").write_text("# Quiet\n\n## Problem\n\nNoise.\n")
     refine.begin("standard", (), "--prd", "old.md")
-    there = Refinement(tmp_path / "elsewhere")
-    there.project.mkdir()
-    shutil.copytree(refine.folder, there.folder)
+    copy = Refinement(tmp_path / "elsewhere")
+    copy.project.mkdir()
+    shutil.copytree(refine.folder, copy.folder)
     shutil.rmtree(refine.project)
-    monkeypatch.chdir(there.project)
-    there.report()
-    assert there.resume().code == 75
-    there.fill()
-    done = there.resume()
+    monkeypatch.chdir(copy.project)
+    copy.report()
+    assert copy.resume().code == 75
+    copy.fill()
+    done = copy.resume()
     assert done.code == 0, done.out
-    assert there.state()["project"] == str(there.project)
-    assert set(SECTIONS) <= {one["section"] for one in there.state()["state"]["decisions"]}
-    addresses = [address for address, _ in there.calls]
+    assert copy.state()["project"] == str(copy.project)
+    assert set(SECTIONS) <= {one["section"] for one in copy.state()["state"]["decisions"]}
+    addresses = [address for address, _ in copy.calls]
     assert len(addresses) == len(set(addresses))
 
 
 @pytest.mark.slow
 @pytest.mark.row("R5")
-def test_the_command_to_go_on_with_works_from_where_it_was_shown(refine: Refinement) -> None:
+def test_the_suggested_resume_command_works_in_the_current_folder(refine: Refinement) -> None:
     refine.runs = "elsewhere/deep"
     done = refine.begin("rapid", (), "--out", refine.runs)
     assert f"`skillrun resume {refine.folder} --script " in done.out.splitlines()[-1]
@@ -216,10 +216,10 @@ def test_the_command_to_go_on_with_works_from_where_it_was_shown(refine: Refinem
 
 @pytest.mark.slow
 @pytest.mark.row("R8")
-def test_a_loop_back_asks_for_the_mode_and_questions_again_in_a_new_round(refine: Refinement) -> None:
+def test_a_loop_back_asks_for_the_mode_and_starts_a_new_round_of_questions(refine: Refinement) -> None:
     refine.begin()
     refine.fill()
-    rules = [{"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")}]
+    rules = [{"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")}]
     done = refine.resume(rules)
     assert done.code == 75
     assert "In which mode" in done.out
@@ -235,29 +235,29 @@ def test_a_loop_back_asks_for_the_mode_and_questions_again_in_a_new_round(refine
 
 @pytest.mark.slow
 @pytest.mark.row("R8")
-def test_a_loop_back_to_research_looks_into_the_gaps_and_waits_for_new_reports(refine: Refinement) -> None:
+def test_a_loop_back_to_research_covers_the_gaps_and_waits_for_new_reports(refine: Refinement) -> None:
     refine.begin("standard")
     refine.report()
     refine.resume()
     refine.fill()
-    rules = [{"address": "refine/answers/missing/*", "data": missing("loop_research", "GAP-1-1 Revenue Model")}]
+    rules = [{"address": "refine/answers/missing/*", "data": analysis("loop_research", "GAP-1-1 Revenue Model")}]
     done = refine.resume(rules, next_mode="standard")
     assert done.code == 75
     state = refine.state()
     assert (state["round"], state["phase"]) == (2, ["research"])
     assert "research/reports/round-2/*.md" in done.out
     prompt = refine.prompts("refine/research/agenda/*")[-1]
-    assert "Nobody said GAP-1-1 Revenue Model." in prompt
+    assert "Missing: GAP-1-1 Revenue Model." in prompt
     assert refine.resume((), reports="none").code == 0, refine.done.out
     listed = re.findall(r"^- `(research/[^`]+)`", refine.text("summary.md"), re.MULTILINE)
     assert (listed, (refine.folder / "round-1/research/digest.md").is_file()) == ([], True)
 
 
 @pytest.mark.row("R8")
-def test_a_round_in_which_nothing_is_left_to_ask_goes_on_to_the_draft(refine: Refinement) -> None:
+def test_a_round_without_new_questions_continues_to_the_draft(refine: Refinement) -> None:
     rules = [
         {"address": "refine/questions/proposals/*", "data": {"questions": []}},
-        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")},
+        {"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")},
     ]
     assert refine.begin("rapid", rules).code == 0
     assert refine.summary("answers")["outputs"]["next_action"] == "proceed"
@@ -266,7 +266,7 @@ def test_a_round_in_which_nothing_is_left_to_ask_goes_on_to_the_draft(refine: Re
 
 @pytest.mark.slow
 @pytest.mark.row("R8")
-def test_a_critical_question_without_an_answer_is_asked_before_the_draft(refine: Refinement) -> None:
+def test_an_open_critical_question_pauses_the_run_before_the_draft(refine: Refinement) -> None:
     refine.begin()
     refine.fill(skip=[1])
     done = refine.resume()
@@ -279,12 +279,12 @@ def test_a_critical_question_without_an_answer_is_asked_before_the_draft(refine:
 @pytest.mark.slow
 @pytest.mark.row("R11")
 @pytest.mark.parametrize(("answer", "rounds"), [("force the draft", 1), ("continue", 2)])
-def test_at_max_rounds_the_person_forces_the_draft_or_continues(refine: Refinement, answer: str, rounds: int) -> None:
+def test_at_max_rounds_the_user_forces_the_draft_or_continues(refine: Refinement, answer: str, rounds: int) -> None:
     refine.config(limits={"max_rounds": 1})
     refine.begin()
     refine.fill()
     rules = [
-        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows"), "times": 1}
+        {"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows"), "times": 1}
     ]
     done = refine.resume(rules)
     assert "Round 1 of 1" in done.out
@@ -298,7 +298,7 @@ def test_at_max_rounds_the_person_forces_the_draft_or_continues(refine: Refineme
 
 @pytest.mark.slow
 @pytest.mark.row("R11")
-def test_a_document_that_is_not_ready_at_max_rounds_is_forced_or_goes_on(refine: Refinement) -> None:
+def test_an_unready_document_at_max_rounds_may_be_forced(refine: Refinement) -> None:
     refine.config(limits={"max_rounds": 1})
     refine.begin()
     refine.fill()

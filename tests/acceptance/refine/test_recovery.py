@@ -1,4 +1,4 @@
-"""What refine does with summaries that are lost or damaged, and with runs that an older version has left."""
+"""How refine handles lost and damaged summaries, and runs of an older version."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ def notices(refine: Refinement) -> list[str]:
 
 
 def change(refine: Refinement, phase: str, **fields: Any) -> None:
-    """Edit a summary; None takes a field out."""
+    """Edit a summary; None removes a field."""
     path = refine.folder / "summaries" / f"{phase}.md"
     data, body = from_frontmatter(path)
     data = {key: value for key, value in {**data, **fields}.items() if value is not None}
@@ -33,7 +33,7 @@ def waiting_for_answers(refine: Refinement) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("R4")
-def test_every_stage_leaves_a_summary_with_all_its_fields(refine: Refinement) -> None:
+def test_every_stage_writes_a_summary_with_all_its_fields(refine: Refinement) -> None:
     waiting_for_answers(refine)
     assert refine.summary("answers")["status"] == "needs-user-input"
     refine.fill()
@@ -48,7 +48,7 @@ def test_every_stage_leaves_a_summary_with_all_its_fields(refine: Refinement) ->
 
 
 @pytest.mark.row("R4")
-def test_missing_fields_with_a_valid_status_are_a_warning(refine: Refinement) -> None:
+def test_missing_fields_with_a_valid_status_cause_a_warning(refine: Refinement) -> None:
     waiting_for_answers(refine)
     change(refine, "research", summary=None, checkpoint=None)
     sent = len(refine.calls)
@@ -62,7 +62,7 @@ def test_missing_fields_with_a_valid_status_are_a_warning(refine: Refinement) ->
 @pytest.mark.slow
 @pytest.mark.row("R4", "R12")
 @pytest.mark.parametrize("damage", ["status", "torn", "gone"])
-def test_a_summary_that_cannot_be_used_is_made_again_without_a_call(refine: Refinement, damage: str) -> None:
+def test_an_unusable_summary_is_rebuilt_without_a_call(refine: Refinement, damage: str) -> None:
     waiting_for_answers(refine)
     before = refine.summary("research")
     path = refine.folder / "summaries" / "research.md"
@@ -84,7 +84,7 @@ def test_a_summary_that_cannot_be_used_is_made_again_without_a_call(refine: Refi
 
 @pytest.mark.slow
 @pytest.mark.row("R12")
-def test_a_lost_summary_of_a_stage_that_set_state_leaves_the_state_of_later_stages(refine: Refinement) -> None:
+def test_rebuilding_a_summary_keeps_the_state_of_later_stages(refine: Refinement) -> None:
     (refine.project / "old.md").write_text("# Quiet\n\n## Problem\n\nNoise.\n")
     refine.begin("standard", (), "--prd", "old.md")
     refine.report()
@@ -111,7 +111,7 @@ OLD = {
 
 
 def old_run(refine: Refinement, **more: Any) -> None:
-    """A run as the first version left it: no journal, no summaries."""
+    """A run of version 1, without journal and summaries."""
     refine.folder.mkdir(parents=True)
     data = {key: value for key, value in {**OLD, **more}.items() if value is not None}
     (refine.folder / "state.md").write_text(to_frontmatter(data, "An old log.\n"))
@@ -119,15 +119,13 @@ def old_run(refine: Refinement, **more: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("R13")
-@pytest.mark.parametrize(("phase", "now"), [("RESEARCH", "research"), ("2", "research"), ("setup", "setup")])
-def test_an_old_state_is_brought_forward_by_the_mapping_and_a_copy_is_kept(
-    refine: Refinement, phase: str, now: str
-) -> None:
+@pytest.mark.parametrize(("phase", "current"), [("RESEARCH", "research"), ("2", "research"), ("setup", "setup")])
+def test_an_old_state_is_migrated_by_the_mapping_and_backed_up(refine: Refinement, phase: str, current: str) -> None:
     old_run(refine, current_phase=phase, mode="standard")
     before = (refine.folder / "state.md").read_bytes()
     done = refine.resume()
     assert "state.md was migrated from schema version 1 to 2" in done.out
-    assert f"the run is in the phase {now}" in done.out
+    assert f"the run is in the phase {current}" in done.out
     assert (refine.folder / "state.v1.md").read_bytes() == before
     state = refine.state()
     assert (state["schema_version"], state["inputs"]["idea"], state["inputs"]["mode"]) == (2, IDEA, "standard")
@@ -138,7 +136,7 @@ def test_an_old_state_is_brought_forward_by_the_mapping_and_a_copy_is_kept(
 
 @pytest.mark.slow
 @pytest.mark.row("R12", "R13")
-def test_stages_that_are_over_are_rebuilt_from_their_artifacts_or_asked_about(refine: Refinement) -> None:
+def test_completed_stages_are_rebuilt_from_their_artifacts_or_cause_a_question(refine: Refinement) -> None:
     old_run(refine, mode="standard")
     (refine.folder / "research").mkdir()
     (refine.folder / "research" / "agenda.md").write_text("# Agenda\n")
@@ -159,7 +157,7 @@ def test_stages_that_are_over_are_rebuilt_from_their_artifacts_or_asked_about(re
 
 @pytest.mark.slow
 @pytest.mark.row("R12")
-def test_a_stage_that_left_nothing_may_be_skipped(refine: Refinement) -> None:
+def test_a_stage_without_artifacts_may_be_skipped(refine: Refinement) -> None:
     old_run(refine, current_phase="ANALYSIS", mode="standard")
     done = refine.resume((), recover="skip")
     assert done.code == 75, done.out
@@ -169,7 +167,7 @@ def test_a_stage_that_left_nothing_may_be_skipped(refine: Refinement) -> None:
 
 
 @pytest.mark.row("R12")
-def test_a_stage_that_fails_asks_whether_to_try_again_or_to_go_on_without_it(refine: Refinement) -> None:
+def test_a_failed_stage_may_be_retried_or_left_out(refine: Refinement) -> None:
     broken = [{"address": "refine/research/agenda/*", "fail": "timeout"}]
     done = refine.begin("standard", broken)
     assert done.code == 75
@@ -181,7 +179,7 @@ def test_a_stage_that_fails_asks_whether_to_try_again_or_to_go_on_without_it(ref
 
 
 @pytest.mark.row("R13")
-def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refinement) -> None:
+def test_an_incompatible_old_state_is_rejected_and_unchanged(refine: Refinement) -> None:
     old_run(refine, current_phase="PARTY")
     before = (refine.folder / "state.md").read_bytes()
     done = refine.resume()
@@ -201,7 +199,7 @@ def test_an_old_state_that_does_not_fit_is_refused_and_left_alone(refine: Refine
 @pytest.mark.slow
 @pytest.mark.row("R12")
 @pytest.mark.finding("FR8")
-def test_the_stage_of_the_questions_may_be_skipped_too(refine: Refinement) -> None:
+def test_the_questions_stage_may_be_skipped(refine: Refinement) -> None:
     old_run(refine, mode="standard")
     (refine.folder / "research").mkdir()
     (refine.folder / "research" / "agenda.md").write_text("# Agenda\n")

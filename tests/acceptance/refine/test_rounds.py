@@ -1,4 +1,4 @@
-"""Many rounds of refine: what their prompts carry of the earlier ones, and how large they become."""
+"""Many rounds of refine: what their prompts carry from earlier rounds, and how large they become."""
 
 import json
 import re
@@ -7,32 +7,32 @@ from typing import Any
 import pytest
 
 from skillrun.scoring.compaction import estimate_tokens
-from tests.acceptance.refine.conftest import PRD, SECTIONS, Refinement, Rule, missing, question, scores
+from tests.acceptance.refine.conftest import PRD, SECTIONS, Refinement, Rule, analysis, question, scores
 
 LAST = 6
 MANY = {"later": {"rapid": len(SECTIONS)}}
 
 
-def asked(number: int) -> dict[str, Any]:
+def batch(number: int) -> dict[str, Any]:
     """Six questions whose words occur in no other round."""
     texts = {one: " ".join(f"{word}{number}{one[:3]}" for word in "abcdefgh") for one in SECTIONS}
     return {"questions": [question(one, text) for one, text in texts.items()]}
 
 
 def rules(number: int) -> list[Rule]:
-    """Replies of a round that goes on; gap GAP-1-1 stays for ever, another one for a round."""
-    gaps = missing("loop_questions", "GAP-1-1 Workflows", f"GAP-{number}-2 Problem", insight=f"Lesson {number}.")
+    """Replies that lead to another round; gap GAP-1-1 stays open, another one is open for a round."""
+    gaps = analysis("loop_questions", "GAP-1-1 Workflows", f"GAP-{number}-2 Problem", insight=f"Lesson {number}.")
     return [
-        {"address": "refine/questions/proposals/*", "data": asked(number + 1)},
+        {"address": "refine/questions/proposals/*", "data": batch(number + 1)},
         {"address": "refine/answers/missing/*", "data": gaps},
     ]
 
 
-def rounds(refine: Refinement, last: int) -> Refinement:
-    """A run that has asked its questions of round `last`."""
+def run_rounds(refine: Refinement, last: int) -> Refinement:
+    """A run that has asked the questions of round `last`."""
     if not (refine.project / "config").exists():
         refine.config(questions=MANY)
-    refine.begin("rapid", [{"address": "refine/questions/proposals/*", "data": asked(1)}])
+    refine.begin("rapid", [{"address": "refine/questions/proposals/*", "data": batch(1)}])
     for number in range(1, last):
         refine.fill(number, f"The answer of round {number}, in some ten words as people write.")
         assert refine.resume(rules(number), next_mode="rapid").code == 75, refine.done.out
@@ -47,11 +47,11 @@ def sizes(refine: Refinement, pattern: str) -> list[int]:
 @pytest.mark.slow
 @pytest.mark.row("R10")
 @pytest.mark.finding("FR2")
-def test_prompts_stop_growing_where_the_digest_has_all_its_lines_and_the_document_has_every_decision(
+def test_prompts_stop_growing_once_the_digest_is_full_and_the_document_has_every_decision(
     refine: Refinement,
 ) -> None:
     refine.config(questions=MANY, token_budgets={"compaction": {"digest_max_lines": 45}})
-    rounds(refine, LAST)
+    run_rounds(refine, LAST)
     for pattern in ("refine/questions/proposals/*", "refine/answers/missing/*"):
         found = sizes(refine, pattern)
         assert len(found) >= LAST - 1
@@ -68,7 +68,7 @@ def test_prompts_stop_growing_where_the_digest_has_all_its_lines_and_the_documen
 @pytest.mark.slow
 @pytest.mark.row("R10")
 def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the_round(refine: Refinement) -> None:
-    rounds(refine, 5)
+    run_rounds(refine, 5)
     first, second, third, fourth, fifth = refine.prompts("refine/questions/proposals/*")
     assert "Round 1" not in first
     assert "Answered 100 %. Lesson 1." in second
@@ -91,10 +91,10 @@ def test_after_three_rounds_prompts_carry_a_digest_and_only_the_summaries_of_the
 
 @pytest.mark.slow
 @pytest.mark.row("R10")
-def test_the_digest_keeps_to_its_lines_however_many_decisions_there_are(refine: Refinement) -> None:
+def test_the_digest_stays_within_its_line_limit(refine: Refinement) -> None:
     compaction = {"rounds_before_compaction": 1, "digest_max_lines": 60}
     refine.config(questions=MANY, token_budgets={"compaction": compaction})
-    rounds(refine, LAST)
+    run_rounds(refine, LAST)
     digest = refine.text("rounds-digest.md")
     assert len(digest.splitlines()) <= 60
     assert "earlier decisions are in decision-log.md" in digest
@@ -104,34 +104,34 @@ def test_the_digest_keeps_to_its_lines_however_many_decisions_there_are(refine: 
 
 @pytest.mark.slow
 @pytest.mark.row("R9")
-def test_a_reflection_says_what_was_tried_why_it_was_not_enough_and_what_to_do(refine: Refinement) -> None:
-    rounds(refine, 2)
+def test_a_reflection_lists_what_was_tried_why_it_failed_and_what_to_change(refine: Refinement) -> None:
+    run_rounds(refine, 2)
     refine.fill(2, "It depends.", skip=[2])
-    vague = {**missing("proceed", "GAP-1-1 Workflows", "GAP-2-1 Problem"), "vague": ["Q-2-1"]}
+    vague = {**analysis("proceed", "GAP-1-1 Workflows", "GAP-2-1 Problem"), "vague": ["Q-2-1"]}
     replies = [
         {"address": "refine/answers/missing/*", "data": vague},
         {"address": "refine/draft/scores/*", "data": scores(1, success=4)},
     ]
     refine.resume(replies, next_mode=["draft now", "rapid"])
     text = refine.text("round-2/reflection-round-2.md")
-    tried, why, differently = text.split("\n## ")[1:]
+    tried, reasons, changes = text.split("\n## ")[1:]
     assert "- Mode: rapid" in tried
     assert "- Questions: 6" in tried
     assert "- Answered: 83 %" in tried
-    assert "- Score: 8 of 20; 12 are needed" in why
-    assert "- Weakest: problem, users, workflows, features" in why
-    assert "success 4" in why
-    assert "- GAP-2-1 (Problem): Nobody said GAP-2-1 Problem." in why
-    persistent = why[why.index("Persistent gaps") : why.index("The judges' reasons")]
+    assert "- Score: 8 of 20; 12 are needed" in reasons
+    assert "- Weakest: problem, users, workflows, features" in reasons
+    assert "success 4" in reasons
+    assert "- GAP-2-1 (Problem): Missing: GAP-2-1 Problem." in reasons
+    persistent = reasons[reasons.index("Persistent gaps") : reasons.index("The judges' reasons")]
     assert "GAP-1-1" in persistent
     assert "GAP-2-1" not in persistent
-    assert "- Workflows: Nobody knows what a late guest does. Say it." in why
-    assert "- Leave alone what stands: success" in differently
-    assert "Offer deeper options where answers were vague: a2Pro b2Pro" in differently
-    assert "Still without an answer: a2Tar" in differently
-    [own] = re.findall(r"words of their own; offer better ones: (.+)", differently)
+    assert "- Workflows: It is unclear what a late guest does. Say it." in reasons
+    assert "- Leave alone what stands: success" in changes
+    assert "Offer deeper options where answers were vague: a2Pro b2Pro" in changes
+    assert "Still without an answer: a2Tar" in changes
+    [own] = re.findall(r"words of their own; offer better ones: (.+)", changes)
     assert [one[:5] for one in own.split(" / ")] == ["a2Wor", "a2Fea", "a2Rev", "a2Suc"], (
-        "not the vague nor the open one"
+        "neither the vague nor the open one"
     )
 
 
@@ -144,7 +144,7 @@ def test_the_reflection_is_on_disk_before_the_next_round_and_is_read_from_there(
     refine.resume(weak)
     path = refine.folder / "reflection-round-1.md"
     path.write_text(path.read_text() + "\n- Ask about the lamps.\n")
-    refine.resume([*weak, {"address": "refine/questions/proposals/*", "data": asked(2)}], next_mode="rapid")
+    refine.resume([*weak, {"address": "refine/questions/proposals/*", "data": batch(2)}], next_mode="rapid")
     prompts = refine.prompts("refine/questions/proposals/*")
     assert len(prompts) == 2
     assert "Reflection on round 1" not in prompts[0]
@@ -157,12 +157,12 @@ def test_the_reflection_is_on_disk_before_the_next_round_and_is_read_from_there(
 
 @pytest.mark.slow
 @pytest.mark.row("R8")
-def test_without_anybody_to_ask_rounds_end_at_the_configured_number(refine: Refinement) -> None:
+def test_an_unattended_run_ends_at_the_configured_number_of_rounds(refine: Refinement) -> None:
     path = refine.project / "answers.yaml"
     path.write_text("answers/Q: Ten seats.\n")
     always: list[Rule] = [
-        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")},
-        *({"address": "refine/questions/proposals/*", "data": asked(one), "times": 1} for one in range(1, 9)),
+        {"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")},
+        *({"address": "refine/questions/proposals/*", "data": batch(one), "times": 1} for one in range(1, 9)),
     ]
     done = refine.begin("rapid", always, "--unattended", "--answers", str(path))
     assert done.code == 0, done.out
@@ -174,17 +174,17 @@ def test_without_anybody_to_ask_rounds_end_at_the_configured_number(refine: Refi
 @pytest.mark.parametrize(
     ("reply", "last"),
     [
-        ({"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")}, 3),
+        ({"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")}, 3),
         ({"address": "refine/draft/scores/*", "data": scores(1)}, 2),
     ],
 )
-def test_with_nobody_to_ask_no_round_begins_after_the_last_unasked_one(
+def test_an_unattended_run_starts_no_round_after_the_last_allowed_one(
     refine: Refinement, reply: Rule, last: int
 ) -> None:
     refine.config(limits={"unasked_rounds": last})
     (refine.project / "answers.yaml").write_text("Q: Ten seats.\n", encoding="utf-8")
     questions = [
-        {"address": "refine/questions/proposals/*", "data": asked(number), "times": 1} for number in range(1, 6)
+        {"address": "refine/questions/proposals/*", "data": batch(number), "times": 1} for number in range(1, 6)
     ]
     done = refine.begin("rapid", [reply, *questions], "--unattended", "--answers", "answers.yaml")
     assert done.code == 0, done.out
@@ -200,26 +200,26 @@ def test_with_nobody_to_ask_no_round_begins_after_the_last_unasked_one(
 @pytest.mark.parametrize(
     "reply",
     [
-        {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")},
+        {"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")},
         {"address": "refine/draft/scores/*", "data": scores(1)},
     ],
     ids=["gaps", "not ready"],
 )
-def test_a_prepared_mode_is_for_one_round_and_a_list_of_them_for_as_many(
+def test_a_prepared_mode_covers_one_round_and_a_list_covers_as_many_as_it_has(
     refine: Refinement, reply: Rule, modes: str | list[str], last: int
 ) -> None:
     refine.config(limits={"unasked_rounds": 2})
     (refine.project / "answers.yaml").write_text(json.dumps({"Q": "Ten seats.", "next-mode": modes}), encoding="utf-8")
-    questions = [{"address": "refine/questions/proposals/*", "data": asked(one), "times": 1} for one in range(1, 7)]
+    questions = [{"address": "refine/questions/proposals/*", "data": batch(one), "times": 1} for one in range(1, 7)]
     done = refine.begin("rapid", [reply, *questions], "--unattended", "--answers", "answers.yaml", "--budget=calls=60")
     assert (done.code, refine.state()["round"]) == (0, last), done.out
 
 
 @pytest.mark.slow
 @pytest.mark.row("R8")
-def test_with_somebody_attending_a_prepared_mode_does_not_answer_for_the_rounds_behind_it(refine: Refinement) -> None:
-    gaps = {"address": "refine/answers/missing/*", "data": missing("loop_questions", "GAP-1-1 Workflows")}
-    questions = [{"address": "refine/questions/proposals/*", "data": asked(one), "times": 1} for one in range(1, 6)]
+def test_in_an_attended_run_a_prepared_mode_covers_only_one_round(refine: Refinement) -> None:
+    gaps = {"address": "refine/answers/missing/*", "data": analysis("loop_questions", "GAP-1-1 Workflows")}
+    questions = [{"address": "refine/questions/proposals/*", "data": batch(one), "times": 1} for one in range(1, 6)]
     (refine.project / "answers.yaml").write_text("{Q: Ten seats., next-mode: rapid}", encoding="utf-8")
     done = refine.begin("rapid", [gaps, *questions], "--answers", "answers.yaml", "--budget=calls=60")
     assert (done.code, refine.state()["round"]) == (75, 2), done.out

@@ -1,4 +1,4 @@
-"""Every mode of refine with long material, in windows that hold all of it and in windows that do not."""
+"""Every mode of refine with long material, in windows that fit all of it and in windows that do not."""
 
 import os
 import re
@@ -13,29 +13,29 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.entries import ResolvedModel
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.frontmatter import from_frontmatter
-from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, missing, scores
+from tests.acceptance.refine.conftest import IDEA, PRD, QUESTIONS, SECTIONS, Refinement, Rule, analysis, scores
 
 ALL = "SKILLRUN_EXAMPLES" in os.environ
 REPLY = 1500  # tokens of the longest reply
-LEAST = 256  # tokens that are left for a reply in any case
-LONG = "Somebody in the third row of the reading room says what nobody else has said before, at length. " * 100
+LEAST = 256  # tokens that are always reserved for a reply
+LONG = "A reader in the third row of the reading room says what no one else has said before, at length. " * 100
 IDEAS = f"{IDEA}. {LONG[:1500]}"
 LEFT_OUT = "left out here for length"
 
 
-def windows(patch: pytest.MonkeyPatch, tokens: int) -> None:
-    """Every model has this window."""
+def set_window(patch: pytest.MonkeyPatch, tokens: int) -> None:
+    """Give every model this window."""
     resolve = Catalogue.resolve
 
-    def resolved(self: Catalogue, *names: Any, **more: Any) -> ResolvedModel:
+    def resolve_with_window(self: Catalogue, *names: Any, **more: Any) -> ResolvedModel:
         return replace(resolve(self, *names, **more), window=tokens, max_output=REPLY)
 
-    patch.setattr(Catalogue, "resolve", resolved)
+    patch.setattr(Catalogue, "resolve", resolve_with_window)
 
 
 def rules() -> list[Rule]:
     long = [{**one, "text": f"{one['text']} {LONG[:600]}", "choices": [LONG[:150], LONG[7:150]]} for one in QUESTIONS]
-    gaps = {**missing("loop_questions"), "insight": LONG[:400]}
+    gaps = {**analysis("loop_questions"), "insight": LONG[:400]}
     gaps["gaps"] = [{"id": f"GAP-1-{at}", "section": SECTIONS[at % 6], "gap": LONG[:300]} for at in range(12)]
     reasons = [{"place": "Workflows", "wrong": text, "settled_by": "Say it."} for text in (LONG[:900], LONG[5:900])]
     settled = [
@@ -55,7 +55,7 @@ def rules() -> list[Rule]:
 
 
 def two_rounds(project: Path, mode: str) -> Refinement:
-    """A run with long reports, answers and an older document, to its end in round 2."""
+    """Complete a run of two rounds with long reports, long answers and an older document."""
     refine = Refinement(project)
     (project / "old.md").write_text(f"# Quiet\n\n## Problem\n\n{LONG}\n\n## People\n\n{LONG}\n")
     refine.begin(mode, rules(), "--prd", "old.md", idea=IDEAS)
@@ -69,7 +69,7 @@ def two_rounds(project: Path, mode: str) -> Refinement:
 
 
 def left_out(refine: Refinement) -> set[str]:
-    """What the summaries of both rounds say is not in the prompts: phase, step, and title."""
+    """The omissions listed in the summaries of both rounds: phase, step and title."""
     found = set()
     for path in refine.folder.glob("**/summaries/*.md"):
         for line in from_frontmatter(path)[0].get("left_out", []):
@@ -79,7 +79,7 @@ def left_out(refine: Refinement) -> set[str]:
 
 
 def parts(prompt: str) -> tuple[str, str]:
-    """The criteria, and the task with the role; between them stands what the step hands over."""
+    """The criteria, and the task with the role, without the material between them."""
     criteria = prompt[prompt.rindex("\n# Acceptance criteria\n") :]
     return criteria.split("\n# ", 2)[1], prompt[prompt.rindex("\n# Current task\n") :]
 
@@ -88,18 +88,18 @@ def parts(prompt: str) -> tuple[str, str]:
 @pytest.mark.row("X5", "Q1")
 @pytest.mark.finding("FR2")
 @pytest.mark.parametrize("mode", ["rapid", "standard", "advanced", "complete"] if ALL else ["standard", "complete"])
-def test_prompts_are_whole_where_there_is_room_and_say_what_they_lack_where_there_is_none(
+def test_prompts_are_complete_or_report_what_they_omit(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole: dict[tuple[str, int], tuple[str, str]] = {}
+    first_parts: dict[tuple[str, int], tuple[str, str]] = {}
     for window in (1_000_000, 128_000, 8_192, 4_096) if ALL or mode == "standard" else (128_000, 4_096):
         project = tmp_path / str(window)
         project.mkdir()
         monkeypatch.chdir(project)
-        windows(monkeypatch, window)
+        set_window(monkeypatch, window)
         refine = two_rounds(project, mode)
-        named = left_out(refine)
-        assert bool(named) == (window < 128_000)
+        omitted = left_out(refine)
+        assert bool(omitted) == (window < 128_000)
         assert ("No room in the prompt of prd: " in refine.text("summary.md")) == (window < 128_000)
         times: Counter[str] = Counter()
         for address, prompt in refine.calls:
@@ -107,6 +107,6 @@ def test_prompts_are_whole_where_there_is_room_and_say_what_they_lack_where_ther
             _, phase, *_, step, _, _ = address.split("/")
             assert estimate_tokens(prompt) + LEAST <= window, address
             assert IDEAS.strip() in prompt
-            assert whole.setdefault((address, times[address]), parts(prompt)) == parts(prompt), window
+            assert first_parts.setdefault((address, times[address]), parts(prompt)) == parts(prompt), window
             for title in re.findall(rf"^# (.*)\n\nAbout \d+ of its \d+ tokens are {LEFT_OUT}", prompt, re.MULTILINE):
-                assert f"{phase}/{step}: {title}" in named
+                assert f"{phase}/{step}: {title}" in omitted

@@ -1,4 +1,4 @@
-"""The shipped `implementation-plan` on three scripted models: replies by address, and what can be seen of a run."""
+"""Runs the shipped `implementation-plan` on three scripted models and inspects the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rule = Mapping[str, Any]
 
 
 def plan(title: str = "the export", sources: str = "", limit: int = 500, more: str = "") -> str:
-    """A plan in which rules find nothing; `sources` stands behind every part."""
+    """A plan without rule findings; `sources` follows every part."""
     end = f" [{sources}]" if sources else ""
     return f"""# Implementation plan
 
@@ -56,8 +56,8 @@ Changes {title}.
 
 
 def point(name: str, kind: str, about: str, weight: str = "IMPROVE", **more: str) -> dict[str, str]:
-    told = {"where": "T-1", "what": f"What {name} says of {about}.", **more}
-    return {"id": name, "kind": kind, "plan": about, "weight": weight, **told}
+    details = {"where": "T-1", "what": f"What {name} says of {about}.", **more}
+    return {"id": name, "kind": kind, "plan": about, "weight": weight, **details}
 
 
 def review(verdict: str = "PASS", *items: Mapping[str, str]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ COMPARISON = {
     "base": "PLAN-bea",
     "points": [point("POINT-1", "strength", "PLAN-ada")],
 }
-STRAIGHT: Sequence[Rule] = (
+HAPPY_PATH: Sequence[Rule] = (
     {"address": "implementation-plan/drafting/*/drafts/*", "text": plan()},
     {"address": "implementation-plan/drafting/comparison/*", "data": COMPARISON},
     {
@@ -92,7 +92,7 @@ STRAIGHT: Sequence[Rule] = (
     {"address": "implementation-plan/planning/written/*", "text": plan()},
     {"address": "implementation-plan/review/*/reviews/*", "data": review()},
 )
-"""Replies with which nothing fails and nothing is sent back; the rules of a test stand before them."""
+"""Replies that cause no failure and no rework; the rules of a test come first."""
 
 
 def skillrun(*arguments: str) -> Done:
@@ -105,7 +105,7 @@ def skillrun(*arguments: str) -> Done:
 
 @dataclass
 class Society:
-    """One run of implementation-plan: begun, gone on with; what it asked, said and wrote."""
+    """One run of implementation-plan: starts and resumes it, and reads its output."""
 
     project: Path
     done: Done = field(default_factory=lambda: Done(0, "", ""))
@@ -141,7 +141,7 @@ class Society:
 
     def script(self, rules: Sequence[Rule]) -> str:
         path = self.project / "replies.yaml"
-        path.write_text(json.dumps([*rules, *STRAIGHT]), encoding="utf-8")
+        path.write_text(json.dumps([*rules, *HAPPY_PATH]), encoding="utf-8")
         return str(path)
 
     def text(self, path: str) -> str:
@@ -157,16 +157,16 @@ class Society:
     def events(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.text(".run/transcript.ndjson").splitlines()]
 
-    def said(self) -> list[str]:
+    def messages(self) -> list[str]:
         return [event["text"] for event in self.events if event["event"] == "Said"]
 
     @property
     def calls(self) -> list[tuple[str, str]]:
-        """Address and whole prompt of each call, in the order sent."""
+        """The address and full prompt of each call, in the order sent."""
         with closing(SqliteJournal.open(self.folder)) as journal:
             return [(entry.address, _prompt(entry.body)) for entry in journal.entries("sent")]
 
-    def asked(self, pattern: str = "*") -> list[str]:
+    def addresses(self, pattern: str = "*") -> list[str]:
         return [address for address, _ in self.calls if fnmatchcase(address, f"implementation-plan/{pattern}")]
 
     def prompts(self, pattern: str = "*") -> list[str]:
@@ -184,7 +184,7 @@ def _prompt(request: Mapping[str, Any]) -> str:
 
 @pytest.fixture
 def society(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Society:
-    """A project of its own, in which nothing has run yet."""
+    """An empty project."""
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)

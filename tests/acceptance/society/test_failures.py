@@ -1,4 +1,4 @@
-"""Fewer models than are needed: nobody to ask at the start, drafts and reviews that fail, one that answers."""
+"""Too few models: failed drafts and reviews, a single reachable model, and duplicate models."""
 
 from __future__ import annotations
 
@@ -32,75 +32,75 @@ def test_two_models_are_enough(society: Society) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row("S5")
-def test_with_one_plan_somebody_is_asked_for_another_try_or_a_single_model(society: Society) -> None:
+def test_with_one_plan_the_user_may_retry_or_use_a_single_model(society: Society) -> None:
     rules: list[Rule] = failing(DRAFTS, *MODELS[1:], times=1)
     prepared = {"confirm": "use these", "fewer": "retry"}
     assert society.begin("multi-model", rules=rules, prepared=prepared).code == 0, society.done.err
-    (asked,) = [
+    (event,) = [
         one for one in society.events if one["event"] == "Asked" and "are needed" in one["questions"][0]["text"]
     ]
-    (question,) = asked["questions"]
+    (question,) = event["questions"]
     assert question["text"].startswith("1 of 3 models has written a plan, and 2 are needed. planner@scripted:bea: ")
     assert question["choices"] == ["retry", "single-model"]
-    sent = [address.rpartition("/")[0].rpartition("/")[2] for address in society.asked("drafting/*/drafts/*")]
-    assert sent.count("planner@scripted:ada") == 1, "who has answered is not asked again"
+    sent = [address.rpartition("/")[0].rpartition("/")[2] for address in society.addresses("drafting/*/drafts/*")]
+    assert sent.count("planner@scripted:ada") == 1, "models that replied are not retried"
     assert sent.count("planner@scripted:bea") == sent.count("planner@scripted:cyn") == 2
     assert society.front("report.md")["planning_mode"] == "multi-model"
     assert len([name for name in society.files() if name.startswith("PLAN-") and "REVIEW" not in name]) == 3
 
 
 @pytest.mark.row("S5")
-@pytest.mark.parametrize("wrote", [0, 1])
-def test_with_a_single_model_the_one_plan_that_is_there_is_taken(society: Society, wrote: int) -> None:
+@pytest.mark.parametrize("count", [0, 1])
+def test_single_model_mode_uses_the_only_plan(society: Society, count: int) -> None:
     rules: list[Rule] = [
-        *failing(DRAFTS, *MODELS[wrote:]),
+        *failing(DRAFTS, *MODELS[count:]),
         {"address": f"{DRAFTS}/*", "text": plan("the draft")},
         {"address": "implementation-plan/planning/written/*", "text": plan("the single one")},
     ]
     assert society.begin("multi-model-deep", "single-model", rules).code == 0, society.done.err
     written = society.text("ImplementationPlan.md")
-    assert ("Changes the draft." if wrote else "Changes the single one.") in written
-    assert len(society.asked("planning/*")) == 1 - wrote
+    assert ("Changes the draft." if count else "Changes the single one.") in written
+    assert len(society.addresses("planning/*")) == 1 - count
     assert (
-        f"{wrote} of 3 models {'has' if wrote else 'have'} written a plan; it goes on in single-model mode."
-        in society.said()
+        f"{count} of 3 models {'has' if count else 'have'} written a plan; it goes on in single-model mode."
+        in society.messages()
     )
-    assert len(society.asked("drafting/*/drafts/*")) == 3, "nobody is asked again by default"
+    assert len(society.addresses("drafting/*/drafts/*")) == 3, "by default nothing is retried"
     front = society.front("report.md")
     assert (front["planning_mode"], front["planning_mode_wanted"]) == ("single-model", "multi-model-deep")
     assert "multi-model-deep was asked for" in society.text("report.md")
 
 
 @pytest.mark.row("S5")
-@pytest.mark.parametrize("heard", [0, 1])
-def test_reviews_that_are_too_few_are_asked_about_too(society: Society, heard: int) -> None:
-    rules: list[Rule] = failing(REVIEWS, *MODELS[heard:])
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_reviews_cause_a_question(society: Society, count: int) -> None:
+    rules: list[Rule] = failing(REVIEWS, *MODELS[count:])
     assert society.begin("single-model", "multi-model", rules).code == 0, society.done.err
-    asked = [
+    events = [
         one for one in society.events if one["event"] == "Asked" and "reviewed the plan" in one["questions"][0]["text"]
     ]
-    assert asked[0]["questions"][0]["text"].startswith(
-        f"{heard} of 3 models {'has' if heard else 'have'} reviewed the plan"
+    assert events[0]["questions"][0]["text"].startswith(
+        f"{count} of 3 models {'has' if count else 'have'} reviewed the plan"
     )
     front = society.front("report.md")
-    assert (front["plan_review_mode"], front["passed"]) == ("single-model" if heard else "multi-model", bool(heard))
-    if not heard:
+    assert (front["plan_review_mode"], front["passed"]) == ("single-model" if count else "multi-model", bool(count))
+    if not count:
         assert "Nobody has reviewed the plan." in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
-        assert "The plan has not passed a review." in society.said()
+        assert "The plan has not passed a review." in society.messages()
 
 
 @pytest.mark.row("S2", "S8")
-def test_one_model_for_everything_is_that_of_lists_that_nobody_typed(society: Society) -> None:
-    """What was typed to spend nothing, or to stay with one provider, is not undone by the default of an input."""
+def test_the_model_option_replaces_default_lists_of_models(society: Society) -> None:
+    """The default of an input does not override a model that the user has chosen."""
     done = society.begin("multi-model-deep", "multi-model", (), "--model", "scripted:cleo", models=[])
     assert done.code == 0, done.err
-    told = "Only one model can be reached for the drafts: scripted:cleo."
-    assert any(one.startswith(told) for one in society.said())
+    message = "Only one model can be reached for the drafts: scripted:cleo."
+    assert any(one.startswith(message) for one in society.messages())
     assert set(society.front("state.md")["models"].values()) == {"scripted:cleo"}
 
 
 @pytest.mark.row("S2")
-def test_one_model_for_everything_leaves_the_lists_that_were_typed(society: Society) -> None:
+def test_the_model_option_keeps_lists_of_models_that_the_user_gave(society: Society) -> None:
     done = society.begin("multi-model", "single-model", (), "--model", "scripted:cleo")
     assert done.code == 0, done.err
     assert society.front("report.md")["planning_models"] == [f"planner@{one}" for one in MODELS]
@@ -108,28 +108,28 @@ def test_one_model_for_everything_leaves_the_lists_that_were_typed(society: Soci
 
 @pytest.mark.slow
 @pytest.mark.row("S1")
-def test_lists_of_models_that_nobody_typed_are_no_reason_for_a_warning(society: Society) -> None:
-    """Without a key each shipped intent means the embedded model; a run on other models does not speak of it."""
-    for name, flags, warned in (("one", [], False), ("other", ["--planning-models", "embedded:smollm2-135m"], True)):
+def test_default_lists_of_models_cause_no_warning(society: Society) -> None:
+    """Without keys the shipped intents resolve to the embedded model; a run on other models does not mention it."""
+    for name, flags, warns in (("one", [], False), ("other", ["--planning-models", "embedded:smollm2-135m"], True)):
         done = society.begin("single-model", "single-model", (), "--name", name, *flags, models=[])
         assert done.code == 0, done.err
         assert "latest GPT = embedded:" in done.out
-        assert ("embedded model: it shows" in done.out + done.err) is warned
+        assert ("embedded model: it shows" in done.out + done.err) is warns
 
 
 @pytest.mark.row("S8")
-def test_where_all_names_mean_one_model_it_is_said_and_one_model_plans(
+def test_intents_that_resolve_to_one_model_use_single_model_mode_with_a_message(
     society: Society, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-secret")
     intents = ["latest GPT", "latest Gemini", "latest Claude Opus"]
     assert society.begin("multi-model-deep", "multi-model", models=intents).code == 0, society.done.err
     claude = "anthropic:claude-opus-5-5"
-    told = f"latest GPT is {claude}, latest Gemini is {claude}, latest Claude Opus is {claude}"
-    said = society.said()
-    assert f"Only one model can be reached for the drafts: {told}. The plan is written in single-model mode." in said
-    assert f"Only one model can be reached for the reviews: {told}. The plan is reviewed in single-model mode." in said
-    assert len(society.asked()) == 2
+    found = f"latest GPT is {claude}, latest Gemini is {claude}, latest Claude Opus is {claude}"
+    for kind, verb in (("drafts", "written"), ("reviews", "reviewed")):
+        message = f"Only one model can be reached for the {kind}: {found}. The plan is {verb} in single-model mode."
+        assert message in society.messages()
+    assert len(society.addresses()) == 2
     assert not [one for one in society.events if one["event"] == "Asked"], "there is nothing to confirm"
     front = society.front("report.md")
     assert (front["planning_mode"], front["plan_review_mode"]) == ("single-model", "single-model")
@@ -137,19 +137,19 @@ def test_where_all_names_mean_one_model_it_is_said_and_one_model_plans(
 
 @pytest.mark.slow
 @pytest.mark.row("S8")
-def test_two_names_of_one_model_are_one_member_and_two_providers_are_two(society: Society) -> None:
+def test_a_repeated_model_is_one_member_and_two_providers_are_two(society: Society) -> None:
     (society.project / "config").mkdir()
     (society.project / "config" / "models.yaml").write_text(
         "providers: {here: {kind: openai, base_url: 'http://localhost:9/v1', key: ''}}\n"
     )
     assert society.begin("multi-model", models=["scripted:ada", "scripted:ada", "here:ada"]).code == 0, society.done.err
-    sent = {address.split("/")[-2] for address in society.asked("drafting/*/drafts/*")}
+    sent = {address.split("/")[-2] for address in society.addresses("drafting/*/drafts/*")}
     assert sent == {"planner@scripted:ada", "planner@here:ada"}
     assert society.files()[-2:] == ["PLAN-ada.md", "PLAN-here-ada.md"]
 
 
 @pytest.mark.row("S3")
-def test_two_models_whose_names_make_one_file_have_one_each(society: Society) -> None:
+def test_models_with_the_same_file_name_get_separate_files(society: Society) -> None:
     names = ["scripted:a.b", "scripted:a-b"]
     rules: list[Rule] = [
         *({"address": f"{DRAFTS}/planner@{one}/*", "text": plan(f"the {one}")} for one in names),
@@ -159,10 +159,10 @@ def test_two_models_whose_names_make_one_file_have_one_each(society: Society) ->
     assert society.begin("multi-model", rules=rules, models=names).code == 0, society.done.err
     assert "Changes the scripted:a.b." in society.text("planning/PLAN-a-b.md")
     assert "Changes the scripted:a-b." in society.text("planning/PLAN-a-b-2.md")
-    assert "planner@scripted:a-b" in society.asked("planning/rewritten/*")[0]
+    assert "planner@scripted:a-b" in society.addresses("planning/rewritten/*")[0]
     reply = "the reply of planner@scripted:a-b is in planning/PLAN-a-b-2.md"
-    told = f"drafts: planning/PLAN-a-b.md belongs to another member; {reply}"
-    assert told in society.said()
+    message = f"drafts: planning/PLAN-a-b.md belongs to another member; {reply}"
+    assert message in society.messages()
 
 
 @pytest.mark.slow
@@ -172,8 +172,8 @@ def test_the_models_are_shown_and_confirmed(society: Society, monkeypatch: pytes
         monkeypatch.setenv(key, "sk-secret")
     intents = ["latest GPT", "latest Gemini", "latest Claude Opus"]
     assert society.begin("multi-model", models=intents, attended=True).code == 75
-    (asked,) = [one for one in society.events if one["event"] == "Asked"]
-    question = asked["questions"][0]
+    (event,) = [one for one in society.events if one["event"] == "Asked"]
+    question = event["questions"][0]
     for name, model in zip(
         intents, ("openai:gpt-6.1-sol", "google:gemini-3.1-pro-preview", "anthropic:claude-opus-5-5"), strict=True
     ):
@@ -182,17 +182,17 @@ def test_the_models_are_shown_and_confirmed(society: Society, monkeypatch: pytes
     assert question["choices"] == ["use these", "single-model", "stop"]
     pinned = society.front("state.md")["models"]
     assert pinned["latest GPT"] == "openai:gpt-6.1-sol"
-    assert not society.asked()
+    assert not society.addresses()
     (society.project / "answers.yaml").write_text("confirm: single-model\n")
     assert society.resume((), "--answers", "answers.yaml").code == 0, society.done.err
-    assert len(society.asked()) == 2
+    assert len(society.addresses()) == 2
 
 
 @pytest.mark.row("S2")
-def test_whoever_wanted_other_models_stops_before_anything_is_asked(society: Society) -> None:
+def test_rejecting_the_models_stops_the_run_before_any_call(society: Society) -> None:
     assert society.begin("multi-model", prepared={"confirm": "stop"}).code == 1
     assert "The models were not the ones that were wanted." in society.done.out
-    assert society.asked() == []
+    assert society.addresses() == []
 
 
 @pytest.mark.row("S6")
@@ -208,13 +208,13 @@ def test_every_point_of_every_reviewer_is_kept_and_the_majority_counts(society: 
     assert "- **IMPROVE** REVIEW-bea-1, T-1: What REVIEW-bea-1 says." in synthesis
     assert "REVIEW-ada-2" not in synthesis
     assert society.front("planning/PLAN-REVIEW-ada.md")["verdict"] == "FAIL"
-    assert not society.asked("planning/revised/*")
+    assert not society.addresses("planning/revised/*")
     assert society.front("report.md")["rounds"] == 1
 
 
 @pytest.mark.slow
 @pytest.mark.row("S6")
-def test_half_is_no_majority_and_a_pass_with_a_blocking_point_is_none(society: Society) -> None:
+def test_half_is_not_a_majority_and_a_pass_with_a_blocking_point_fails(society: Society) -> None:
     rules: list[Rule] = [
         {"address": f"{REVIEWS}/*ada/*", "data": review("PASS", item("REVIEW-ada-1"))},
         *failing(REVIEWS, MODELS[2]),
@@ -229,7 +229,7 @@ def test_half_is_no_majority_and_a_pass_with_a_blocking_point_is_none(society: S
 
 @pytest.mark.slow
 @pytest.mark.row("S6")
-def test_a_plan_that_never_passes_is_kept_and_said_to_have_failed(society: Society) -> None:
+def test_a_plan_that_never_passes_is_kept_and_reported_as_failed(society: Society) -> None:
     rules: list[Rule] = [
         {
             "address": f"{REVIEWS}/*",
@@ -240,7 +240,8 @@ def test_a_plan_that_never_passes_is_kept_and_said_to_have_failed(society: Socie
     assert society.begin(rules=rules).code == 0, society.done.err
     assert society.front("report.md")["rounds"] == 3
     assert society.front("report.md")["passed"] is False
-    assert "The plan does not pass its review; what it lacks is in planning/PLAN-REVIEW-SYNTHESIS.md." in society.said()
+    message = "The plan does not pass its review; what it lacks is in planning/PLAN-REVIEW-SYNTHESIS.md."
+    assert message in society.messages()
     assert "| Result | not passed in round 3 |" in society.text("report.md")
     assert "REVIEW-default-2" in society.text("planning/PLAN-REVIEW-SYNTHESIS.md")
     assert (society.folder / "round-2" / "ImplementationPlan.md").is_file()

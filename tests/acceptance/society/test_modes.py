@@ -1,4 +1,4 @@
-"""Planning modes: one model; several whose best plan is rewritten; several that criticise each other first."""
+"""Planning modes: one model; several whose best plan is rewritten; several that first criticise each other."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def critique(*points: object) -> dict[str, object]:
 
 @pytest.mark.row("S1")
 @pytest.mark.row("S7")
-def test_without_a_mode_one_model_writes_and_one_reviews(society: Society) -> None:
+def test_by_default_one_model_writes_and_one_reviews(society: Society) -> None:
     assert society.begin().code == 0, society.done.err
-    assert [address.split("/")[1:-2] for address in society.asked()] == [
+    assert [address.split("/")[1:-2] for address in society.addresses()] == [
         ["planning", "written"],
         ["review", "cycle#1", "reviews"],
     ]
@@ -32,29 +32,29 @@ def test_without_a_mode_one_model_writes_and_one_reviews(society: Society) -> No
 
 
 @pytest.mark.row("S1")
-def test_the_modes_and_models_stand_in_the_runs_state_and_what_is_missing_there_is_the_default(
+def test_the_state_stores_modes_and_models_and_missing_ones_get_defaults(
     society: Society,
 ) -> None:
-    """A run that an older workflow began has none of these keys: it goes on with one model."""
+    """A run of an older workflow has none of these keys and continues with one model."""
     assert society.begin("multi-model-deep", "multi-model", attended=True).code == 75
-    kept = society.front("state.md")["inputs"]
-    assert (kept["planning_mode"], kept["plan_review_mode"]) == ("multi-model-deep", "multi-model")
-    assert kept["planning_models"] == kept["plan_review_models"] == list(MODELS)
+    inputs = society.front("state.md")["inputs"]
+    assert (inputs["planning_mode"], inputs["plan_review_mode"]) == ("multi-model-deep", "multi-model")
+    assert inputs["planning_models"] == inputs["plan_review_models"] == list(MODELS)
     path = society.folder / "state.md"
     text = re.sub(r"^  plan\w*_mode: .*\n", "", path.read_text("utf-8"), flags=re.MULTILINE)
     text = re.sub(r"^  plan\w*_models:\n(  - .*\n)+", "", text, flags=re.MULTILINE)
     path.write_text(text, "utf-8")
     assert list(society.front("state.md")["inputs"]) == ["request"]
     assert society.resume((), "--unattended").code == 0, society.done.err
-    assert len(society.asked()) == 2
-    kept = society.front("state.md")["inputs"]
-    assert (kept["planning_mode"], kept["plan_review_mode"]) == ("single-model", "single-model")
-    assert kept["planning_models"] == ["latest GPT", "latest Gemini", "latest Claude Opus"]
+    assert len(society.addresses()) == 2
+    inputs = society.front("state.md")["inputs"]
+    assert (inputs["planning_mode"], inputs["plan_review_mode"]) == ("single-model", "single-model")
+    assert inputs["planning_models"] == ["latest GPT", "latest Gemini", "latest Claude Opus"]
 
 
 @pytest.mark.row("S3")
 @pytest.mark.row("S7")
-def test_several_draft_at_the_same_time_and_the_author_of_the_base_rewrites_its_plan(society: Society) -> None:
+def test_several_models_draft_and_the_author_of_the_base_rewrites_its_plan(society: Society) -> None:
     rules: list[Rule] = [{"address": f"{DRAFTS}/planner@{model}/*", "text": plan(f"the {model}")} for model in MODELS]
     assert society.begin("multi-model", rules=rules).code == 0, society.done.err
     assert [text for text in society.files() if text.startswith("PLAN-") and "REVIEW" not in text] == [
@@ -68,7 +68,7 @@ def test_several_draft_at_the_same_time_and_the_author_of_the_base_rewrites_its_
         assert f"Changes the {model}." in society.text(f"planning/PLAN-{name}.md")
     (seen,) = society.prompts("drafting/comparison/*")
     assert all(f"Changes the {model}." in seen for model in MODELS)
-    (address,) = society.asked("planning/rewritten/*")
+    (address,) = society.addresses("planning/rewritten/*")
     assert "planner@scripted:bea" in address, "the base was bea's"
     (prompt,) = society.prompts("planning/rewritten/*")
     base, _, others = prompt.partition("# The other plans")
@@ -77,7 +77,7 @@ def test_several_draft_at_the_same_time_and_the_author_of_the_base_rewrites_its_
     assert "Changes the scripted:ada." in others
     assert "Changes the scripted:cyn." in others
     assert "What POINT-1 says of PLAN-ada." in prompt
-    assert not society.asked("drafting/critiques/*")
+    assert not society.addresses("drafting/critiques/*")
     written = society.text("ImplementationPlan.md")
     assert "[PLAN-bea, POINT-1]" in written
     assert "| POINT-1 | What POINT-1 says of PLAN-ada. | changed: POINT-1 is in T-1. |" in written
@@ -146,31 +146,31 @@ def test_in_deep_mode_each_criticises_all_plans_and_the_one_with_the_fewest_flaw
     assert all(f"Changes the {model}." in prompt for model in MODELS for prompt in prompts)
     front = society.front("planning/CRITIQUE-cyn.md")
     assert [one["kind"] for one in front["points"]] == ["flaw", "gap", "disagreement", "recommendation"]
-    assert not society.asked("drafting/comparison/*")
-    (address,) = society.asked("planning/rewritten/*")
+    assert not society.addresses("drafting/comparison/*")
+    (address,) = society.addresses("planning/rewritten/*")
     assert "planner@scripted:cyn" in address, "ada's has a blocking flaw, bea's one of three, cyn's none that blocks"
     (prompt,) = society.prompts("planning/rewritten/*")
     points = prompt.partition("# Points to answer")[2]
-    told = set(re.findall(r"- (CRITIQUE-\w+-\d)", points))
+    ids = set(re.findall(r"- (CRITIQUE-\w+-\d)", points))
     about_others = {"CRITIQUE-ada-1", "CRITIQUE-bea-1", "CRITIQUE-bea-2", "CRITIQUE-cyn-1"}
-    assert told == {f"CRITIQUE-{one}" for one in ("ada-2", "ada-3", "bea-3", "cyn-2", "cyn-3", "cyn-4")}
-    assert re.findall(r"- (CRITIQUE-\w+-\d)", points)[0] == "CRITIQUE-cyn-2", "what blocks comes first"
-    assert not told & about_others, "the flaws of plans that nobody carries out are left out"
+    assert ids == {f"CRITIQUE-{one}" for one in ("ada-2", "ada-3", "bea-3", "cyn-2", "cyn-3", "cyn-4")}
+    assert re.findall(r"- (CRITIQUE-\w+-\d)", points)[0] == "CRITIQUE-cyn-2", "blocking points come first"
+    assert not ids & about_others, "flaws of rejected plans are left out"
     assert "kept: The request says at most." in society.text("ImplementationPlan.md")
     assert "CRITIQUE-cyn-3" in society.text("report.md").partition("not followed")[2]
 
 
 @pytest.mark.row("S4")
-def test_where_nobody_criticises_one_model_compares(society: Society) -> None:
+def test_without_critiques_one_model_compares_the_plans(society: Society) -> None:
     rules: list[Rule] = [{"address": f"{CRITIQUES}/*", "fail": "overloaded"}]
     assert society.begin("multi-model-deep", rules=rules).code == 0, society.done.err
-    assert society.asked("drafting/comparison/*")
-    assert "Nobody criticised the plans; one model compares them instead." in society.said()
+    assert society.addresses("drafting/comparison/*")
+    assert "Nobody criticised the plans; one model compares them instead." in society.messages()
     assert "degraded" in society.done.out
 
 
 @pytest.mark.row("S3")
-def test_a_part_without_its_sources_is_sent_back_once_and_then_named(society: Society) -> None:
+def test_a_part_without_sources_is_sent_back_once(society: Society) -> None:
     bare: list[Rule] = [
         {
             "address": "implementation-plan/planning/rewritten/*",
@@ -200,7 +200,7 @@ FAULTS = {
 
 
 @pytest.mark.row("S3")
-def test_rules_read_every_plan_and_its_author_answers_what_they_find(society: Society) -> None:
+def test_rules_check_every_plan_and_its_author_answers_the_findings(society: Society) -> None:
     faulty = plan()
     for change in FAULTS:
         faulty = faulty.replace(*change)
@@ -215,27 +215,27 @@ def test_rules_read_every_plan_and_its_author_answers_what_they_find(society: So
 
 
 @pytest.mark.row("S3")
-def test_a_heading_sources_of_the_models_own_goes_and_nothing_else(society: Society) -> None:
+def test_only_a_sources_heading_written_by_the_model_is_removed(society: Society) -> None:
     rules = [{"address": "implementation-plan/planning/written/*", "text": plan(more="## Sources\n\nT-1\n")}]
     assert society.begin(rules=rules).code == 0
     assert society.text("ImplementationPlan.md") == plan().strip() + "\n"
 
 
 @pytest.mark.row("S3")
-def test_what_rules_still_find_is_named(society: Society) -> None:
+def test_remaining_rule_findings_are_reported(society: Society) -> None:
     bare: list[Rule] = [
         {"address": "implementation-plan/planning/*", "text": plan().replace("### T-1: a limit", "### A limit")},
     ]
     assert society.begin(rules=bare).code == 0, society.done.err
-    assert len(society.asked("planning/checked#1/mended/*/1.1")) == 1
-    assert not society.asked("planning/checked#2/*"), "it is sent back once"
+    assert len(society.addresses("planning/checked#1/mended/*/1.1")) == 1
+    assert not society.addresses("planning/checked#2/*"), "it is sent back once"
     assert "The plan has no tasks that are numbered" in society.text("report.md").partition("rules still find")[2]
     assert "The plan has no tasks that are numbered" in society.prompts("review/*")[0]
 
 
 @pytest.mark.slow
 @pytest.mark.row("S6")
-def test_a_plan_that_goes_back_keeps_its_drafts_and_is_rewritten_by_its_author(society: Society) -> None:
+def test_a_returned_plan_keeps_its_drafts_and_is_rewritten_by_its_author(society: Society) -> None:
     rules: list[Rule] = [
         {"address": "implementation-plan/review/*/reviews/*", "data": review("FAIL", item("REVIEW-ada-1")), "times": 3},
         {
@@ -245,15 +245,15 @@ def test_a_plan_that_goes_back_keeps_its_drafts_and_is_rewritten_by_its_author(s
         },
     ]
     assert society.begin("multi-model", "multi-model", rules).code == 0, society.done.err
-    assert len(society.asked("drafting/*")) == len(MODELS) + 1, "nobody drafts twice"
-    (address,) = society.asked("planning/revised/*")
+    assert len(society.addresses("drafting/*")) == len(MODELS) + 1, "no model drafts twice"
+    (address,) = society.addresses("planning/revised/*")
     assert "planner@scripted:bea" in address
     (prompt,) = society.prompts("planning/revised/*")
     assert "What REVIEW-ada-1 says." in prompt
     assert plan(sources="PLAN-bea, POINT-1").splitlines()[3] in prompt
     first, again = (society.prompts("review/*")[at] for at in (0, -1))
     assert "`REVIEW-ada-1` and so on" in first
-    assert "-2-1` and so on" in again, "points of two reviews are told apart"
+    assert "-2-1` and so on" in again, "points of two reviews have different ids"
     written = society.text("ImplementationPlan.md")
     assert written.count("## Sources") == 1
     assert "| POINT-1 |" in written
@@ -261,7 +261,7 @@ def test_a_plan_that_goes_back_keeps_its_drafts_and_is_rewritten_by_its_author(s
     assert "[PLAN-bea, REVIEW-ada-1]" in written
 
 
-def test_what_is_given_stands_in_every_prompt(society: Society) -> None:
+def test_every_prompt_has_the_given_files(society: Society) -> None:
     (society.project / "spec.md").write_text("The file is UTF-8.\n")
     (society.project / "known.md").write_text("Rows come from a generator.\n")
     assert society.begin("multi-model", "single-model", (), "--spec", "spec.md", "--research", "known.md").code == 0

@@ -1,4 +1,4 @@
-"""What a run says of itself at the end; where it runs; how large prompt files may be; three protocols at once."""
+"""The final report; the environment of a run; size limits of prompt files; three protocols at once."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from skillrun.scoring.compaction import estimate_tokens
 from skillrun.types.samples import sample
 from tests.acceptance.society.conftest import MODELS, REQUEST, Rule, Society, item, plan, point, review, skillrun
 from tests.servers import anthropic, google, openai
-from tests.servers.wire import Answer, Asked, serve
+from tests.servers.wire import Answer, WireRequest, serve
 
 
 @pytest.mark.slow
 @pytest.mark.row("S9")
-def test_the_report_says_modes_models_artifacts_calls_and_prices(society: Society) -> None:
+def test_the_report_has_modes_models_artifacts_calls_and_prices(society: Society) -> None:
     rules: list[Rule] = [
         {"address": "*/reviews/plan-reviewer@*/*", "data": review("FAIL", item("REVIEW-ada-1")), "times": 3},
         {"address": "*/planning/revised/*", "text": plan(sources="PLAN-bea"), "record": False},
@@ -25,29 +25,29 @@ def test_the_report_says_modes_models_artifacts_calls_and_prices(society: Societ
     front, report = society.front("report.md"), society.text("report.md")
     assert (front["planning_mode"], front["plan_review_mode"], front["rounds"]) == ("multi-model", "multi-model", 2)
     assert front["planning_models"] == [f"planner@{one}" for one in MODELS]
-    told = [(one["part"], one["mode"], one["round"], one["models"], one["calls"]) for one in front["spent"]]
-    assert told == [
+    spent = [(one["part"], one["mode"], one["round"], one["models"], one["calls"]) for one in front["spent"]]
+    assert spent == [
         ("drafts", "planning multi-model", 1, 3, 4),
         ("plan", "planning multi-model", 1, 1, 1),
         ("review", "review multi-model", 1, 3, 3),
         ("plan", "planning multi-model", 2, 1, 2),
         ("review", "review multi-model", 2, 3, 3),
     ]
-    assert front["calls"] == sum(one["calls"] for one in front["spent"]) == len(society.asked())
+    assert front["calls"] == sum(one["calls"] for one in front["spent"]) == len(society.addresses())
     assert front["tokens"] == sum(one["tokens"] for one in front["spent"])
     assert "| planning multi-model | 7 |" in report
     assert "| review multi-model | 6 |" in report
     for path in ("PLAN-ada", "PLAN-bea", "PLAN-cyn", "PLAN-REVIEW-ada", "PLAN-REVIEW-SYNTHESIS"):
         assert f"- `planning/{path}.md`\n" in report
         assert (society.folder / "planning" / f"{path}.md").is_file()
-    assert any(line.startswith("multi-model with 3 models, review multi-model with 3.") for line in society.said())
+    assert any(line.startswith("multi-model with 3 models, review multi-model with 3.") for line in society.messages())
 
 
 @pytest.mark.row("S9")
 def test_show_has_the_figures_of_each_phase_and_the_modes_as_flags(society: Society) -> None:
     assert society.begin("multi-model-deep").code == 0, society.done.err
-    told: Any = skillrun("show", str(society.folder), "--json").json
-    phases = {one["phase"]: one for one in told["phases"]}
+    output: Any = skillrun("show", str(society.folder), "--json").json
+    phases = {one["phase"]: one for one in output["phases"]}
     assert phases["drafting"]["usage"]["calls"] == 6
     assert phases["planning"]["flags"]["planning_mode"] == "multi-model-deep"
     assert phases["report"]["flags"]["plan_review_mode"] == "single-model"
@@ -55,7 +55,7 @@ def test_show_has_the_figures_of_each_phase_and_the_modes_as_flags(society: Soci
 
 @pytest.mark.row("S11")
 @pytest.mark.parametrize(
-    ("environment", "said"),
+    ("environment", "expected"),
     [
         ({"CI": "true"}, "Nobody can be asked while this runs"),
         ({"TERM_PROGRAM": "vscode"}, "so that they can be opened"),
@@ -63,8 +63,8 @@ def test_show_has_the_figures_of_each_phase_and_the_modes_as_flags(society: Soci
         ({"CI": "false"}, ""),
     ],
 )
-def test_a_part_of_the_prompts_depends_on_where_it_runs(
-    society: Society, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], said: str
+def test_part_of_each_prompt_depends_on_the_environment(
+    society: Society, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: str
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -73,8 +73,8 @@ def test_a_part_of_the_prompts_depends_on_where_it_runs(
         monkeypatch.delenv(name)
     assert society.resume((), "--unattended").code == 0, society.done.err
     words = {"Nobody can be asked while this runs", "so that they can be opened"}
-    for prompt in society.prompts():  # also of the process that went on elsewhere: a run stays where it was entered
-        assert {one for one in words if one in prompt} == ({said} if said else set())
+    for prompt in society.prompts():  # a resumed run keeps its environment
+        assert {one for one in words if one in prompt} == ({expected} if expected else set())
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_validate_counts_the_tokens_of_each_kind_of_file(society: Society) -> No
 def test_three_providers_plan_together_over_their_own_protocols(
     society: Society, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Intents lead through the providers' lists to models; each drafts, and the base's author rewrites."""
+    """Provider lists resolve intents to models; each model drafts, and the author of the base rewrites."""
     points = [point("POINT-1", "gap", "all")]
 
     def words(schema: dict[str, Any] | None) -> str:
@@ -122,7 +122,7 @@ def test_three_providers_plan_together_over_their_own_protocols(
             return json.dumps({"answers": [{"id": "POINT-1", "done": "changed", "how": "In T-1."}]})
         return json.dumps(review() if "verdict" in schema["properties"] else sample(schema, "x"))
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: WireRequest) -> Answer:
         provider, body = asked.path.split("/")[1], asked.body
         if "models" in asked.path.rpartition("/")[2]:
             lists = {
@@ -135,7 +135,7 @@ def test_three_providers_plan_together_over_their_own_protocols(
             text = words(body.get("output_config", {}).get("format", {}).get("schema"))
             return anthropic.stream(text) if body.get("stream") else anthropic.message(anthropic.text(text))
         if provider == "o":
-            return openai.response(openai.said(words(body.get("text", {}).get("format", {}).get("schema"))))
+            return openai.response(openai.output_text(words(body.get("text", {}).get("format", {}).get("schema"))))
         return google.completion(words((body.get("response_format") or {}).get("json_schema", {}).get("schema")))
 
     with serve(answer) as wire:
@@ -146,20 +146,20 @@ def test_three_providers_plan_together_over_their_own_protocols(
         society.done = skillrun("implementation-plan", REQUEST, *modes, "--name", "export", "--unattended")
         assert society.done.code == 0, society.done.out + society.done.err
         listed = [asked.path for asked in wire.asked if "models" in asked.path.rpartition("/")[2]]
-    assert len(listed) == len(MODELS), "each list is asked for once"
+    assert len(listed) == len(MODELS), "each list is requested once"
     assert "latest Gemini: google:gemini-3.1-pro-preview (newest in google's list of" in society.done.out
     assert society.front("state.md")["models"]["latest GPT"] == "openai:gpt-7-sol"
     assert {name for name in society.files() if not name.startswith(".")} == {
         *(f"PLAN-{name}.md" for name in ("claude-opus-5-5", "gpt-7-sol", "gemini-3-1-pro-preview")),
         *(f"PLAN-REVIEW-{name}.md" for name in ("claude-opus-5-5", "gpt-7-sol", "gemini-3-1-pro-preview", "SYNTHESIS")),
     }
-    (address,) = {address.split("/")[-2] for address in society.asked("planning/rewritten/*")}
+    (address,) = {address.split("/")[-2] for address in society.addresses("planning/rewritten/*")}
     assert address == "planner@google:gemini-3.1-pro-preview"
     spent = society.front("report.md")["spent"]
-    assert [one["part"] for one in spent if "price" in one] == ["plan"], "nobody knows what gpt-7-sol costs"
+    assert [one["part"] for one in spent if "price" in one] == ["plan"], "the price of gpt-7-sol is unknown"
     rows = [line for line in society.text("report.md").splitlines() if line.startswith("| plan | planning multi-model")]
     assert rows[0].endswith(f"| {spent[1]['price']:.4f} |")
-    planned = len(society.asked("drafting/*")) + len(society.asked("planning/*"))
+    planned = len(society.addresses("drafting/*")) + len(society.addresses("planning/*"))
     assert f"| planning multi-model | {planned} |" in society.text("report.md")
     assert "| unknown |" in society.text("report.md")
-    assert "price unknown" in " ".join(society.said())
+    assert "price unknown" in " ".join(society.messages())

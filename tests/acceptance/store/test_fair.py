@@ -17,7 +17,7 @@ from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Call, Make
 from tests.launcher import run_skillrun, start_skillrun
 from tests.servers import anthropic
-from tests.servers.wire import Answer, Asked, Wire, serve
+from tests.servers.wire import Answer, Wire, WireRequest, serve
 
 pytestmark = [pytest.mark.row("W4"), pytest.mark.allow_hosts(["127.0.0.1"])]
 TIMEOUT = 60.0  # seconds
@@ -64,8 +64,8 @@ def count_completed(store: str) -> int:
 
 
 @contextmanager
-def serve_anthropic(monkeypatch: pytest.MonkeyPatch, reply_to_call: Callable[[Asked], Answer]) -> Iterator[Wire]:
-    def reply(request: Asked) -> Answer:
+def serve_anthropic(monkeypatch: pytest.MonkeyPatch, reply_to_call: Callable[[WireRequest], Answer]) -> Iterator[Wire]:
+    def reply(request: WireRequest) -> Answer:
         models = request.path.startswith("/v1/models")
         return anthropic.models("claude-opus-5-5", "claude-haiku-5-5") if models else reply_to_call(request)
 
@@ -75,7 +75,7 @@ def serve_anthropic(monkeypatch: pytest.MonkeyPatch, reply_to_call: Callable[[As
         yield wire
 
 
-def reply_with_note(request: Asked) -> Answer:
+def reply_with_note(request: WireRequest) -> Answer:
     text = anthropic.text("A note.")
     answer = anthropic.stream("A note.") if request.body.get("stream") else anthropic.message(text)
     answer.delay = 0.1
@@ -88,7 +88,7 @@ def test_a_limit_applies_across_all_workers(
 ) -> None:
     max_held = 0
 
-    def count_held_slots(request: Asked) -> Answer:
+    def count_held_slots(request: WireRequest) -> Answer:
         nonlocal max_held
         ((held,),) = open_database(store).rows("SELECT count(*) FROM tickets WHERE is_held")
         max_held = max(max_held, held)
@@ -113,7 +113,7 @@ def test_a_retry_after_header_pauses_all_workers(
 ) -> None:
     times: list[float] = []
 
-    def limit_the_eighth_call(request: Asked) -> Answer:
+    def limit_the_eighth_call(request: WireRequest) -> Answer:
         times.append(time.monotonic())
         if len(times) == 8:
             return anthropic.error(429, "rate_limit_error", "Slow down", retry_after="2")

@@ -17,7 +17,7 @@ from tests.acceptance.store.test_fair import CALLS, notes, reply_with_note, serv
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, wait_until  # noqa: F401 (`start` is a fixture)
 from tests.launcher import run_skillrun, start_skillrun
 from tests.servers.postgres import started
-from tests.servers.wire import Answer, Asked
+from tests.servers.wire import Answer, WireRequest
 
 pytestmark = [pytest.mark.row("W2"), pytest.mark.allow_hosts(["127.0.0.1"])]
 EXPIRE = "UPDATE runs SET lease_until = now() - interval '1 s' WHERE status = 'running'"
@@ -61,7 +61,7 @@ def test_a_worker_whose_lease_expires_during_a_call_writes_nothing_after_a_takeo
     """The first worker stops during its first call; before it continues, the second makes all calls."""
     is_called, can_reply = threading.Event(), threading.Event()
 
-    def hold_the_first_call(request: Asked) -> Answer:
+    def hold_the_first_call(request: WireRequest) -> Answer:
         if not is_called.is_set():
             is_called.set()
             can_reply.wait(60)

@@ -9,7 +9,7 @@ import pytest
 from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Call, Make
 from tests.acceptance.store.test_workers import SCRIPTED, start, status, wait_until  # noqa: F401 (`start` is a fixture)
-from tests.unit.extensions.workers.test_fetching import COMMIT, committed, git, origin  # noqa: F401 (`origin` is a fixture)
+from tests.unit.extensions.workers.test_fetching import COMMIT, commit_all, git, origin  # noqa: F401 (`origin` is a fixture)
 
 pytestmark = pytest.mark.row("W5")
 WORKFLOW = """---
@@ -53,7 +53,7 @@ def test_every_worker_fetches_the_repository_under_the_same_name(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pin = committed(origin)
+    pin = commit_all(origin)
     repository = f"{pin.url}@{pin.sha}"
     done = skillrun("submit", "look", "shelf", "--repo", repository, *SCRIPTED)
     assert done.code == 0, done.err
@@ -75,7 +75,7 @@ def test_a_worker_that_cannot_fetch_leaves_the_run_to_others_with_a_reason(
     store: str,
     start: object,  # noqa: F811
 ) -> None:
-    pin = committed(origin)
+    pin = commit_all(origin)
     assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{pin.url}@{pin.sha}", *SCRIPTED).code == 0
     start()  # type: ignore[operator]
     declined = wait_until(lambda: skillrun("workers", "--json").json["left"])
@@ -96,7 +96,7 @@ def test_a_missing_commit_fails_the_run_with_a_message(
     skillrun: Call,
     store: str,
 ) -> None:
-    url = committed(origin).url
+    url = commit_all(origin).url
     assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{url}@{COMMIT}", *SCRIPTED).code == 0
     assert skillrun("work", "x", "--file-urls").out == f"x: failed: {url} has no commit {COMMIT}\n"
     assert f"`x` never started and is failed: {url} has no commit {COMMIT}" in skillrun("show", "x").err

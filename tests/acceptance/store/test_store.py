@@ -15,7 +15,7 @@ from skillrun.extensions.workers.commands.open_store import open_database
 from skillrun.extensions.workers.postgres.migrations import migrate
 from tests.acceptance.conftest import Call, Done, Make
 from tests.launcher import run_skillrun
-from tests.servers.wire_postgres import another_protocol, speaking
+from tests.servers.wire_postgres import another_protocol, fake_postgres
 
 pytestmark = pytest.mark.row("W1")
 SCRIPTED = ("--model", "scripted:x")
@@ -237,7 +237,7 @@ def test_a_server_that_is_too_old_or_not_postgres_is_refused_with_the_requiremen
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, version: str, words: str, message: str
 ) -> None:
     project("greeting")
-    with speaking(version, words) as url:
+    with fake_postgres(version, words) as url:
         monkeypatch.setenv(STORE_VARIABLE, url)
         for command in (("greeting", "Ada", *SCRIPTED), ("store", "migrate"), ("runs",), ("worker",)):
             refused = skillrun(*command)

@@ -228,7 +228,7 @@ def test_inline_workflows_are_part_of_the_program(tmp_path: Path) -> None:
     assert [(problem.path, problem.code) for problem in library.problems] == [("skills/inner/go.md", "unknown-field")]
 
 
-PATHS = mutants.shipped()
+PATHS = mutants.shipped_files()
 SIGNS = ("", "{{", "}}", "{%", "%}", "{#", ": ", "- ", "  ", "[", "]", "{", "}", "'", '"', "|", ">", "#", "---", "## ")
 VALUES = (
     "&a",

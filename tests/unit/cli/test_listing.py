@@ -1,4 +1,4 @@
-"""Lists the search path from frontmatter."""
+"""Listing the files of the search path with their descriptions."""
 
 import os
 from pathlib import Path
@@ -53,20 +53,20 @@ def test_a_project_file_overrides_the_built_in_one(tmp_path: Path) -> None:
 def test_no_project_file_crashes_or_hangs_the_listing(tmp_path: Path, kind: str, command: list[str]) -> None:
     folder = tmp_path / "workflows"
     folder.mkdir()
-    place = folder / "z.md"
+    path = folder / "z.md"
     match kind:
         case "brackets":
-            place.write_text("---\nname: z\ndescription: " + "[" * 180_000 + "\n---\n")
+            path.write_text("---\nname: z\ndescription: " + "[" * 180_000 + "\n---\n")
         case "pipe":
-            os.mkfifo(place)
+            os.mkfifo(path)
         case "device":
-            place.symlink_to("/dev/zero")
+            path.symlink_to("/dev/zero")
         case "folder":
-            place.mkdir()
+            path.mkdir()
         case "loop":
-            place.symlink_to(place)
+            path.symlink_to(path)
         case "large":
-            place.write_text("---\nname: z\ndescription: 'x'\n---\n" + "a" * 1_000_000)
+            path.write_text("---\nname: z\ndescription: 'x'\n---\n" + "a" * 1_000_000)
     with start_skillrun(*command, cwd=tmp_path, stdout=PIPE, stderr=PIPE, text=True) as process:
         out, err = process.communicate(timeout=30)
     assert process.returncode == (2 if command == ["plann"] else 0), err
@@ -74,9 +74,9 @@ def test_no_project_file_crashes_or_hangs_the_listing(tmp_path: Path, kind: str,
 
 
 @given(st.text("ab: #'\"\n-,.()[]{}1é\t\\", max_size=30))
-def test_a_description_is_read_as_by_the_yaml_parser_of_the_checker(written: str) -> None:
+def test_the_quick_reader_reads_a_description_like_the_yaml_parser(text: str) -> None:
     with TemporaryDirectory() as folder:
-        place = Path(folder) / "a.md"
-        place.write_bytes(f"---\nname: a\ndescription: {written}\nphases:\n---\n".encode())
-        read = _read_yaml_description(place, None)
-        assert read in (UNREADABLE, _read_description(place, None)) or not written.strip()
+        path = Path(folder) / "a.md"
+        path.write_bytes(f"---\nname: a\ndescription: {text}\nphases:\n---\n".encode())
+        description = _read_yaml_description(path, None)
+        assert description in (UNREADABLE, _read_description(path, None)) or not text.strip()

@@ -1,4 +1,4 @@
-"""How the command line reports errors."""
+"""Error reports of the command line."""
 
 import errno
 import re
@@ -13,7 +13,7 @@ from skillrun.cli.main import main
 from skillrun.syntax.diagnostics import SkillrunError
 
 
-def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+def exit_code_after(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def fail(**_: object) -> None:
         raise error
 
@@ -22,7 +22,7 @@ def ends_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def test_a_bug_is_written_to_a_log_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ends_with(ZeroDivisionError("oh"), monkeypatch) == 3
+    assert exit_code_after(ZeroDivisionError("oh"), monkeypatch) == 3
     err = capsys.readouterr().err
     assert "this is a bug in skillrun (ZeroDivisionError: oh)" in err
     path = re.search(r"please report it and attach (.*\.log)", err)
@@ -37,29 +37,29 @@ def test_the_log_file_of_a_bug_contains_no_key(
     for name in ("ANTHROPIC_API_KEY", "HF_TOKEN"):
         monkeypatch.setenv(name, f"{name[0]}9f8e7d6c5b4a3")
     text = "A9f8e7d6c5b4a3, 9f8e7d6c, H9f8e7d6c5b4a3 at https://ada:secret99@host/v1"
-    assert ends_with(ZeroDivisionError(text), monkeypatch) == 3
+    assert exit_code_after(ZeroDivisionError(text), monkeypatch) == 3
     err = capsys.readouterr().err
     log = re.search(r"please report it and attach (.*\.log)", err)
     assert log is not None
-    for written in (err, Path(log[1]).read_text()):
-        assert "[key], [key], [key] at https://host/v1" in written
-        assert "9f8e7d6c" not in written
+    for output in (err, Path(log[1]).read_text()):
+        assert "[key], [key], [key] at https://host/v1" in output
+        assert "9f8e7d6c" not in output
 
 
 def test_a_user_error_is_printed_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ends_with(SkillrunError("the lid is closed", "open it"), monkeypatch) == 1
+    assert exit_code_after(SkillrunError("the lid is closed", "open it"), monkeypatch) == 1
     assert capsys.readouterr().err == "error: the lid is closed\nhint: open it\n"
 
 
 def test_a_full_disk_is_not_a_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ends_with(OSError(errno.ENOSPC, "No space left on device", "runs/a"), monkeypatch) == 1
+    assert exit_code_after(OSError(errno.ENOSPC, "No space left on device", "runs/a"), monkeypatch) == 1
     assert capsys.readouterr().err.startswith("error: runs/a: No space left on device\n")
 
 
 def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ends_with(KeyboardInterrupt(), monkeypatch) == 130
+    assert exit_code_after(KeyboardInterrupt(), monkeypatch) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
 
@@ -67,8 +67,8 @@ def test_an_interrupt_exits_with_130(monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_a_bug_with_a_surrogate_in_its_message_is_written_to_a_log_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ends_with(UnicodeEncodeError("utf-8", "cut \ud83d", 4, 5, "surrogates not allowed"), monkeypatch) == 3
-    assert ends_with(ZeroDivisionError("cut \ud83d"), monkeypatch) == 3
+    assert exit_code_after(UnicodeEncodeError("utf-8", "cut \ud83d", 4, 5, "surrogates not allowed"), monkeypatch) == 3
+    assert exit_code_after(ZeroDivisionError("cut \ud83d"), monkeypatch) == 3
     paths = re.findall(r"please report it and attach (.*\.log)", capsys.readouterr().err)
     assert "ZeroDivisionError: cut \\ud83d" in Path(paths[1]).read_text(encoding="utf-8")
 
@@ -84,18 +84,18 @@ class Silent(Exception):
 def test_a_bug_without_a_message_or_a_log_file_is_still_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object, **__: object) -> None:
+    def fail_with_full_disk(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
-    assert ends_with(Silent(), monkeypatch) == 3
+    monkeypatch.setattr("tempfile.NamedTemporaryFile", fail_with_full_disk)
+    assert exit_code_after(Silent(), monkeypatch) == 3
     err = capsys.readouterr().err
     assert "Traceback" in err
     assert "this is a bug in skillrun (" in err
     assert "it could not be written to a file (No space left on device)" in err
 
 
-ON_WINDOWS = """
+WINDOWS_PROGRAM = """
 import sys
 for name in ("fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"):
     sys.modules[name] = None
@@ -106,6 +106,6 @@ sys.exit(main(["list"]))
 
 
 def test_windows_is_rejected_with_a_message_before_unix_only_imports() -> None:
-    done = subprocess.run([sys.executable, "-c", ON_WINDOWS], capture_output=True, text=True, check=False)
+    process = subprocess.run([sys.executable, "-c", WINDOWS_PROGRAM], capture_output=True, text=True, check=False)
     message = "error: skillrun runs on Linux and macOS\nhint: on Windows, install and run it in WSL\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
+    assert (process.returncode, process.stdout, process.stderr) == (2, "", message)

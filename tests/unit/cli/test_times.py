@@ -7,18 +7,18 @@ import pytest
 from skillrun.cli.times import RunTimes, format_run_times
 
 
-def times_of(*events: tuple[float, str, str]) -> RunTimes:
+def run_times(*events: tuple[float, str, str]) -> RunTimes:
     """Return the times of events, each given as time, kind, and address or status."""
     times = RunTimes()
-    for at, kind, what in events:
-        event: dict[str, Any] = {"event": kind, "address": what, "status": what, "phase": what.split("/")[0]}
+    for at, kind, subject in events:
+        event: dict[str, Any] = {"event": kind, "address": subject, "status": subject, "phase": subject.split("/")[0]}
         times.add(event, at)
     return times
 
 
 @pytest.mark.finding("NC10")
 def test_waiting_for_an_answer_does_not_count_as_model_time() -> None:
-    times = times_of(
+    times = run_times(
         (100.0, "RunStarted", ""),
         (100.0, "PhaseStarted", "draft"),
         (100.0, "CallStarted", "draft/a"),
@@ -34,7 +34,7 @@ def test_waiting_for_an_answer_does_not_count_as_model_time() -> None:
 
 @pytest.mark.finding("NC10")
 def test_parallel_calls_count_once() -> None:
-    times = times_of(
+    times = run_times(
         (0.0, "CallStarted", "a/1"),
         (1.0, "CallStarted", "a/2"),
         (2.0, "CallEnded", "a/1"),
@@ -48,13 +48,13 @@ def test_parallel_calls_count_once() -> None:
 @pytest.mark.finding("NC10")
 @pytest.mark.parametrize(("status", "answers"), [("waiting", 60.0), ("interrupted", 0.0)])
 def test_a_waiting_run_counts_the_time_between_processes_as_waiting(status: str, answers: float) -> None:
-    times = times_of((0.0, "RunStarted", ""), (1.0, "RunEnded", status), (61.0, "RunStarted", ""))
+    times = run_times((0.0, "RunStarted", ""), (1.0, "RunEnded", status), (61.0, "RunStarted", ""))
     assert times.to_dict() == {"models": 0.0, "answers": answers, "total": 61.0}
 
 
 @pytest.mark.finding("NC10")
 def test_a_call_of_a_killed_process_ends_with_its_last_event() -> None:
-    times = times_of(
+    times = run_times(
         (0.0, "CallStarted", "a/1"), (2.0, "Said", "a"), (90.0, "RunStarted", ""), (91.0, "CallStarted", "a/1")
     )
     assert times.models.seconds(93.0) == 4.0

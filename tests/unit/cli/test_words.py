@@ -77,8 +77,8 @@ def test_names_and_descriptions_fit_a_narrow_terminal(monkeypatch: pytest.Monkey
 def test_the_columns_of_a_table_are_aligned(rows: list[list[str]]) -> None:
     lines = format_table(["a", "b", "c"], rows, right=(1,))
     assert len(lines) == len(rows) + 1
-    ends = {len(line) for line in format_table(["a", "b", "c"], [[*row[:2], "x"] for row in rows], right=(1,))}
-    assert len(ends) == 1
+    widths = {len(line) for line in format_table(["a", "b", "c"], [[*row[:2], "x"] for row in rows], right=(1,))}
+    assert len(widths) == 1
 
 
 LINES = st.text(alphabet=st.sampled_from("ab\n\r\u2028\u2029\x85\x0b\x0c\x1b[m \u202e") | st.characters())

@@ -1,4 +1,4 @@
-"""Outlines: of each language, of texts, of folders in the detail that fits, and of files that are hostile."""
+"""Outlines of source files, texts and folders, and of hostile files."""
 
 from __future__ import annotations
 
@@ -129,21 +129,24 @@ SOURCES = {
 def test_definitions_of_each_language_are_shown_with_their_lines(tmp_path: Path, name: str) -> None:
     text, lines = SOURCES[name]
     (tmp_path / name).write_text(text)
-    title, *shown = ask(tmp_path, "Outline", path=name).split("\n")
+    title, *outline = ask(tmp_path, "Outline", path=name).split("\n")
     assert title == f"{name} ({text.count(chr(10))} line{'s' if text.count(chr(10)) > 1 else ''})"
-    assert shown == lines
+    assert outline == lines
 
 
-def test_every_grammar_reads_its_definitions_and_broken_files_too() -> None:
+def test_every_grammar_parses_empty_and_broken_files() -> None:
     with DefinitionParser(time.monotonic() + 30) as parser:
-        for ending in {grammar: ending for ending, grammar in _BY_EXTENSION.items()}.values():
-            assert parser.definitions(f"a.{ending}", b"") == []
-            parser.definitions(f"a.{ending}", b"class A { def (((\n\xff\xfe \x80 }}}} function")
+        for extension in {grammar: extension for extension, grammar in _BY_EXTENSION.items()}.values():
+            assert parser.definitions(f"a.{extension}", b"") == []
+            parser.definitions(f"a.{extension}", b"class A { def (((\n\xff\xfe \x80 }}}} function")
         broken = b"class A:\n    def one(self):\n        return (\n\n    def two(self):\n        pass\n"
-        assert [one.header[:12] for one in parser.definitions("a.py", broken)][:2] == ["class A", "def one(self"]
+        assert [definition.header[:12] for definition in parser.definitions("a.py", broken)][:2] == [
+            "class A",
+            "def one(self",
+        ]
 
 
-def test_a_script_without_an_ending_is_known_by_its_first_line() -> None:
+def test_a_script_without_an_extension_is_detected_by_its_first_line() -> None:
     assert detect_grammar("bin/run", b"#!/usr/bin/env python3\n") is PYTHON
     assert detect_grammar("bin/run", b"#!/usr/bin/env -S uv run\n") is None
     assert detect_grammar("bin/run", b"#!/bin/bash -e\n") is _BY_EXTENSION["sh"]
@@ -167,21 +170,21 @@ def test_headings_are_the_outline_of_a_text(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text("#=-~`ab ", max_size=8)), st.booleans())
-def test_headings_are_in_their_order_and_within_those_above(lines: list[str], marked: bool) -> None:
-    found = find_headings(lines, is_markdown=marked)
-    assert [one.first for one in found] == sorted({one.first for one in found})
-    for one in found:
-        assert 1 <= one.first <= one.last <= len(lines)
-        inside = [other for other in found if one.first < other.first <= one.last]
-        assert all(other.depth > one.depth and other.last <= one.last for other in inside)
+def test_headings_are_ordered_and_nested(lines: list[str], is_markdown: bool) -> None:
+    headings = find_headings(lines, is_markdown=is_markdown)
+    assert [heading.first for heading in headings] == sorted({heading.first for heading in headings})
+    for heading in headings:
+        assert 1 <= heading.first <= heading.last <= len(lines)
+        inside = [other for other in headings if heading.first < other.first <= heading.last]
+        assert all(other.depth > heading.depth and other.last <= heading.last for other in inside)
 
 
-def test_what_has_no_outline_says_why(tmp_path: Path) -> None:
+def test_a_file_without_an_outline_gets_an_explanation(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("a: 1\n")
     (tmp_path / "a.py").write_text("a = 1\n")
     (tmp_path / "a.md").write_text("text\n")
     (tmp_path / "a.bin").write_bytes(b"\0")
-    answers = [ask(tmp_path, "Outline", path=f"a.{ending}") for ending in ("yaml", "py", "md", "bin", "gone")]
+    answers = [ask(tmp_path, "Outline", path=f"a.{extension}") for extension in ("yaml", "py", "md", "bin", "gone")]
     assert answers[0].startswith(
         "error: `a.yaml` has 1 line and no outline: outlines are not supported for `.yaml`, only for .py, "
     )
@@ -194,17 +197,17 @@ def test_what_has_no_outline_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_folder_is_shown_in_the_detail_that_fits_code_in_most(tmp_path: Path) -> None:
+def test_the_outline_of_a_folder_has_the_detail_that_fits_and_most_for_code(tmp_path: Path) -> None:
     code = "".join(f"class C{n}:\n    def method_{n}(self, one, two): ...\n" for n in range(3))
     for name in ("src/a.py", "src/b.py", "tests/test_a.py", "tests/test_b.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(code)
     (tmp_path / "README.md").write_text("# Title\n## Part\n")
     (tmp_path / "logo.png").write_bytes(b"\0")
-    whole = ask(tmp_path, "Outline").split("\n")
-    assert whole[:3] == ["src/a.py (6 lines)", "  1-2 class C0", "    2 def method_0(self, one, two)"]
-    less = "(other texts: top level only; Outline of a file or a narrower folder shows more)"
-    assert whole[-3:] == ["README.md (2 lines)", "  1-2 Title", less]
+    outline = ask(tmp_path, "Outline").split("\n")
+    assert outline[:3] == ["src/a.py (6 lines)", "  1-2 class C0", "    2 def method_0(self, one, two)"]
+    note = "(other texts: top level only; Outline of a file or a narrower folder shows more)"
+    assert outline[-3:] == ["README.md (2 lines)", "  1-2 Title", note]
     for number in range(60):
         (tmp_path / "src" / f"more{number:02}.py").write_text(code.replace("class C", f"class More{number}Of"))
     names = ask(tmp_path, "Outline").split("\n")
@@ -217,11 +220,11 @@ def test_a_folder_is_shown_in_the_detail_that_fits_code_in_most(tmp_path: Path) 
     assert ask(tmp_path, "Outline", glob="*.zig") == "(no files)"
 
 
-def test_of_very_many_files_the_folders_are_counted(tmp_path: Path) -> None:
+def test_for_too_many_files_only_folders_are_counted(tmp_path: Path) -> None:
     for number in range(450):
-        place = tmp_path / ("one" if number % 3 else "two/deep")
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"{number}.py").touch()
+        folder = tmp_path / ("one" if number % 3 else "two/deep")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.py").touch()
     assert ask(tmp_path, "Outline").split("\n") == [
         "(450 files are too many to outline at once; by folder:)", "one/  300 files", "two/deep/  150 files"
     ]  # fmt: skip
@@ -229,7 +232,7 @@ def test_of_very_many_files_the_folders_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.row("Z3", "Z5")
 @pytest.mark.finding("FZ12")
-def test_outlines_and_sizes_say_nothing_of_what_is_withheld(tmp_path: Path) -> None:
+def test_outlines_and_sizes_reveal_nothing_about_withheld_files(tmp_path: Path) -> None:
     (tmp_path / "next-door").mkdir()
     (tmp_path / "next-door" / "far.py").write_text(f"def {SECRET.replace(' ', '_')}(): ...\n")
     root = tmp_path / "root"
@@ -266,7 +269,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.row("Z6")
-def test_a_hostile_file_has_a_bounded_answer(tmp_path: Path) -> None:
+def test_a_hostile_file_has_a_bounded_outline(tmp_path: Path) -> None:
     for name, content in HOSTILE.items():
         (tmp_path / name).write_bytes(content)
     answers = [ask(tmp_path, "Outline", path=name) for name in HOSTILE] + [ask(tmp_path, "Outline")]
@@ -276,12 +279,12 @@ def test_a_hostile_file_has_a_bounded_answer(tmp_path: Path) -> None:
     assert answers[list(HOSTILE).index("many.py")].startswith("many.py (5,000 lines, the first 2,000 definitions)\n")
 
 
-def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
+def test_a_file_that_crashes_the_parser_affects_only_its_own_outline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a.py", "b.py", "c.py"):
         (tmp_path / name).write_text(f"def {name[0]}(): ...\n")
-    dies = (
+    source = (
         Path(parser_process.__file__)
         .read_text()
         .replace(
@@ -291,17 +294,17 @@ def test_a_file_that_ends_the_parser_ends_its_own_outline_alone(
         )
     )
     program = tmp_path.parent / f"{tmp_path.name}.py"
-    program.write_text(dies)
+    program.write_text(source)
     monkeypatch.setattr(parser_process, "__file__", str(program))
-    first, _, failed, *_ = shown = ask(tmp_path, "Outline").split("\n")
+    first, _, failed, *_ = outline = ask(tmp_path, "Outline").split("\n")
     assert (first, failed) == ("a.py (1 line)", "b.py (1 line): no outline, the parser failed on this file")
-    assert shown[3:] == ["c.py (1 line)", "  1 def c()"]
-    only = "error: `b.py` has 1 line and no outline: the parser failed on this file; use Read or Grep"
-    assert ask(tmp_path, "Outline", path="b.py") == only
+    assert outline[3:] == ["c.py (1 line)", "  1 def c()"]
+    message = "error: `b.py` has 1 line and no outline: the parser failed on this file; use Read or Grep"
+    assert ask(tmp_path, "Outline", path="b.py") == message
     assert ask(tmp_path, "Grep", pattern="def b") == "b.py\n1:def b(): ..."
 
 
-def test_the_parser_stops_when_time_is_up_and_when_it_has_failed_often(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parser_stops_after_a_timeout_or_repeated_failures(monkeypatch: pytest.MonkeyPatch) -> None:
     with DefinitionParser(time.monotonic() - 1) as parser, pytest.raises(TimeoutError):
         parser.definitions("a.py", b"")
     with DefinitionParser(time.monotonic() + 30) as parser:
@@ -329,7 +332,7 @@ def test_a_file_that_takes_too_long_has_no_outline(tmp_path: Path, monkeypatch: 
         parser.definitions("a.py", b"(" * 5_000)
 
 
-def test_a_grammar_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_grammar_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(_BY_EXTENSION, "py", Grammar("tree_sitter_of_no_language", ""))
     (tmp_path / "a.py").write_text("def a(): ...\n")
     missing = "the package tree-sitter-of-no-language is not installed"
@@ -337,23 +340,21 @@ def test_a_grammar_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: p
     assert ask(tmp_path, "Outline") == f"a.py (1 line): no outline, {missing}"
 
 
-def test_the_parser_has_no_keys_and_is_not_led_by_the_folder_it_is_started_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_parser_has_no_keys_and_ignores_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tree_sitter.py").write_text("raise SystemExit('the code of a stranger')\n")
     (tmp_path / "a.py").write_text("def a(): ...\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("A_KEY", "key")
     started: list[dict[str, Any]] = []
-    real = subprocess.Popen
+    original_popen = subprocess.Popen
 
-    def popen(*arguments: Any, **settings: Any) -> Any:
-        started.append(settings)
-        return real(*arguments, **settings)
+    def popen(*arguments: Any, **keywords: Any) -> Any:
+        started.append(keywords)
+        return original_popen(*arguments, **keywords)
 
     monkeypatch.setattr(subprocess, "Popen", popen)
     assert "1 def a()" in ask(tmp_path, "Outline", path="a.py")
-    (one,) = started
-    assert set(one["env"]) <= {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
-    assert one["cwd"] == "/"
+    (settings,) = started
+    assert set(settings["env"]) <= {"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"}
+    assert settings["cwd"] == "/"

@@ -21,19 +21,22 @@ def converse(
     *requests: Request,
     environ: Mapping[str, str] | None = None,
     retry: dict[str, float] | None = None,
-    said: list[str] | None = None,
+    notices: list[str] | None = None,
     attempts: AttemptListener = NULL_LISTENER,
     **changes: Any,
 ) -> list[Reply]:
-    """The replies to requests sent concurrently. The server's address is set for the provider of the first request."""
+    """Send requests concurrently and return the replies. The server replaces the provider of the first request."""
 
-    async def all_at_once() -> list[Reply]:
+    async def send_all() -> list[Reply]:
         kind = "chat" if provider == "ollama" else provider
-        own = {"ollama": {"kind": "openai", "key": ""}}.get(provider, {})
+        defaults = {"ollama": {"kind": "openai", "key": ""}}.get(provider, {})
         url = wire.url if kind == "anthropic" else f"{wire.url}/v1"
-        known = catalogue(retry, **{provider: {**own, "base_url": url, **changes}})
+        models = catalogue(retry, **{provider: {**defaults, "base_url": url, **changes}})
         gateway = open_gateway(
-            known, KEYS if environ is None else environ, Path("unused"), (said if said is not None else []).append
+            models,
+            KEYS if environ is None else environ,
+            Path("unused"),
+            (notices if notices is not None else []).append,
         )
         try:
             return list(await asyncio.gather(*(gateway.send(request, "plan/a", attempts) for request in requests)))
@@ -41,4 +44,4 @@ def converse(
             await gateway.close()
 
     provider = requests[0].model.partition(":")[0]
-    return asyncio.run(all_at_once())
+    return asyncio.run(send_all())

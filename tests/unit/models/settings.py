@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def shipped() -> dict[str, Any]:
-    """The shipped config/models.yaml as plain data, copied for each caller."""
+    """Return a copy of the shipped config/models.yaml as plain data."""
     return deepcopy(_shipped())
 
 
@@ -27,7 +27,7 @@ def _shipped() -> dict[str, Any]:
 
 
 def catalogue(retry: dict[str, float] | None = None, **providers: dict[str, Any]) -> Catalogue:
-    """The shipped catalogue with changed provider keys and quick retries."""
+    """Return the shipped catalogue with changed provider settings and quick retries."""
     config = shipped()
     for name, changes in providers.items():
         config["providers"][name] = {**config["providers"].get(name, {}), **changes}
@@ -35,7 +35,7 @@ def catalogue(retry: dict[str, float] | None = None, **providers: dict[str, Any]
     return Catalogue.from_config(config)
 
 
-def unheard(_line: str) -> None:
+def ignore_progress(_line: str) -> None:
     """Ignore progress."""
 
 

@@ -1,4 +1,4 @@
-"""Any response of a provider results in a reply or an error: redirects, sizes, shapes, usage."""
+"""Any response of a provider results in a reply or an error: redirects, sizes, structure, usage."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ KEYS = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": OTHER
 READ = ToolSpec("Read", "Reads a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
 
 
-def said(wire: Any, model: str = LLAMA, **more: Any) -> Reply:
+def send(wire: Any, model: str = LLAMA, **more: Any) -> Reply:
     environ = more.pop("environ", KEYS)
     (reply,) = converse(wire, request(model, **more), environ=environ, retry={"attempts": 2})
     return reply
 
 
-def answered(answer: Answer, model: str = LLAMA, **more: Any) -> Reply:
+def reply_to(answer: Answer, model: str = LLAMA, **more: Any) -> Reply:
     with serve([answer]) as wire:
-        return said(wire, model, **more)
+        return send(wire, model, **more)
 
 
-def refused(answer: Answer, model: str = LLAMA, **more: Any) -> ModelError:
+def error_of(answer: Answer, model: str = LLAMA, **more: Any) -> ModelError:
     with serve([answer]) as wire, pytest.raises(ModelError) as caught:
-        said(wire, model, **more)
+        send(wire, model, **more)
     return caught.value
 
 
 def outcome(answer: Answer, model: str = LLAMA, **more: Any) -> Reply | ModelError:
-    """The reply or the `ModelError` of a call; any other exception is a bug and is raised."""
+    """Return the reply or the `ModelError` of a call; any other exception is a bug and is raised."""
     with serve([answer]) as wire:
         try:
-            return said(wire, model, **more)
+            return send(wire, model, **more)
         except ModelError as error:
             return error
 
@@ -65,7 +65,7 @@ def outcome(answer: Answer, model: str = LLAMA, **more: Any) -> Reply | ModelErr
 def test_no_redirect_is_followed(model: str, status: int) -> None:
     with serve([openai.completion()]) as other:
         redirect = Answer({}, status, {"Location": f"{other.url}/v1?key={KEY}"})
-        error = refused(redirect, model)
+        error = error_of(redirect, model)
     assert other.asked == []
     assert f"is a redirect (HTTP {status}), which is not followed" in error.message
     assert not error.retryable
@@ -74,9 +74,9 @@ def test_no_redirect_is_followed(model: str, status: int) -> None:
 
 @pytest.mark.finding("FM8")
 @pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
-def test_a_redirect_that_leads_to_itself_is_asked_for_once(model: str) -> None:
+def test_a_redirect_to_itself_is_requested_once(model: str) -> None:
     with serve(lambda asked: Answer({}, 307, {"Location": asked.path})) as wire, pytest.raises(ModelError):
-        said(wire, model)
+        send(wire, model)
     assert len(wire.asked) == 1
 
 
@@ -96,7 +96,7 @@ def test_a_redirect_that_leads_to_itself_is_asked_for_once(model: str) -> None:
     ids=["endless", "bomb", "events"],
 )
 @pytest.mark.parametrize("model", [CLAUDE, LLAMA])
-def test_an_answer_is_read_up_to_a_limit(
+def test_a_response_is_read_up_to_a_limit(
     model: str, pieces: Any, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transport, "MAX_BODY", 4 * 2**20)
@@ -104,50 +104,50 @@ def test_an_answer_is_read_up_to_a_limit(
         tracemalloc.start()
         try:
             with pytest.raises(ModelError, match="is longer than 4 MB and was cut off") as caught:
-                said(raw, model)
-            _, most = tracemalloc.get_traced_memory()
+                send(raw, model)
+            _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
     assert (caught.value.kind, caught.value.retryable, len(raw.asked)) == ("other", False, 1)
-    assert most < 120 * 2**20  # including imports
+    assert peak < 120 * 2**20  # including imports
     assert raw.sent < 40 * 2**20
 
 
 @pytest.mark.finding("FZ14")
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip", "deflate"])
-def test_what_is_compressed_in_another_way_is_refused(coding: str) -> None:
+def test_an_unrequested_compression_is_refused(coding: str) -> None:
     with (
         serve_raw(Raw(lambda: [b"{}"], headers={"Content-Encoding": coding})) as raw,
         pytest.raises(ModelError) as caught,
     ):
-        said(raw)
+        send(raw)
     assert "compressed in a way that was not requested" in caught.value.message
 
 
 @pytest.mark.slow
-def test_a_compressed_answer_is_read() -> None:
+def test_a_compressed_response_is_read() -> None:
     import gzip
 
     body = gzip.compress(json.dumps(openai.completion("Hello.").body).encode())
     for size in (1, 100, len(body)):
-        pieces = [body[at : at + size] for at in range(0, len(body), size)]
+        pieces = [body[start : start + size] for start in range(0, len(body), size)]
         with serve_raw(Raw(partial(list, pieces), headers={"Content-Encoding": "gzip"})) as raw:
-            assert said(raw).text == "Hello."
+            assert send(raw).text == "Hello."
     with (
         serve_raw(Raw(lambda: [b"plain"], headers={"Content-Encoding": "gzip"})) as raw,
-        pytest.raises(ModelError) as told,
+        pytest.raises(ModelError) as caught,
     ):
-        said(raw)
-    assert "is declared as compressed but is not" in told.value.message
+        send(raw)
+    assert "is declared as compressed but is not" in caught.value.message
 
 
 @pytest.mark.finding("FZ14")
 @pytest.mark.parametrize("size", [MAX_REPLY, MAX_REPLY + 1, pytest.param(10_000_000, marks=pytest.mark.slow)])
-def test_a_reply_that_nothing_can_be_done_with_is_refused_where_it_arrives(size: int) -> None:
+def test_a_reply_that_is_too_long_is_refused_on_arrival(size: int) -> None:
     if size == MAX_REPLY:
-        assert len(answered(openai.completion("a" * size)).text) == size
+        assert len(reply_to(openai.completion("a" * size)).text) == size
         return
-    error = refused(openai.completion("a" * size))
+    error = error_of(openai.completion("a" * size))
     assert (error.kind, error.retryable) == ("other", False)
     assert "is longer than 1,000,000 characters" in error.message
 
@@ -166,14 +166,14 @@ def test_a_reply_that_nothing_can_be_done_with_is_refused_where_it_arrives(size:
     ],
     ids=["path", "name", "id", "list", "deep", "deeper"],
 )
-def test_calls_of_tools_are_bounded_with_it(call: dict[str, Any]) -> None:
-    came = outcome(openai.completion(None, "tool_calls", [call]), tools=(READ,))
-    assert len(str(came.to_dict())) < 1_500_000
+def test_tool_calls_are_bounded_too(call: dict[str, Any]) -> None:
+    result = outcome(openai.completion(None, "tool_calls", [call]), tools=(READ,))
+    assert len(str(result.to_dict())) < 1_500_000
 
 
-# -- shapes --------------------------------------------------------------------------------------------------------
+# -- structure -----------------------------------------------------------------------------------------------------
 
-ODD: list[Any] = [
+INVALID_FIELDS: list[Any] = [
     {"choices": []},
     {"choices": "text"},
     {"choices": {}},
@@ -193,25 +193,25 @@ ODD: list[Any] = [
     {"usage": {"prompt_tokens": 1e300, "completion_tokens": 1.5}},
 ]
 BODIES: list[Any] = [
-    *({**openai.completion().body, **odd} for odd in ODD),
+    *({**openai.completion().body, **fields} for fields in INVALID_FIELDS),
     None, [], 5, "text", {}, "[" * 200_000, '{"choices":' + "[" * 200_000, '{"a":' * 100_000, "\x00", '{"choices": [',
 ]  # fmt: skip
 
 
-PYTHONS = re.compile("object has no|index out of range|not iterable|validation error|pydantic|recursion|<class")
+PYTHON_DETAILS = re.compile("object has no|index out of range|not iterable|validation error|pydantic|recursion|<class")
 
 
 @pytest.mark.finding("FM5")
 @pytest.mark.row("Z6")
 @pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
 @pytest.mark.parametrize("model", [CLAUDE, GPT, LLAMA])
-def test_whatever_an_answer_is_made_of_it_is_a_reply_or_an_error_of_the_provider(model: str, body: Any) -> None:
-    came = outcome(Answer(body), model, tools=(READ,))
-    json.dumps(came.to_dict())
-    if isinstance(came, ModelError):
-        assert model.partition(":")[0] in came.message or model.partition(":")[2] in came.message
-        assert len(came.message) < 1000
-        assert not PYTHONS.search(came.message), came.message
+def test_any_response_is_a_reply_or_a_provider_error(model: str, body: Any) -> None:
+    result = outcome(Answer(body), model, tools=(READ,))
+    json.dumps(result.to_dict())
+    if isinstance(result, ModelError):
+        assert model.partition(":")[0] in result.message or model.partition(":")[2] in result.message
+        assert len(result.message) < 1000
+        assert not PYTHON_DETAILS.search(result.message), result.message
 
 
 @pytest.mark.finding("FM5")
@@ -219,35 +219,35 @@ def test_whatever_an_answer_is_made_of_it_is_a_reply_or_an_error_of_the_provider
     "content",
     ["text", [None], [5], [{"type": "text"}], [{"type": "text", "text": 5}], [{"type": "new"}], {"a": 1}],
 )
-def test_odd_contents_of_claudes_are_no_bug_either(content: Any) -> None:
-    came = outcome(Answer({**anthropic.message().body, "content": content}), CLAUDE)
-    assert isinstance(came, Reply) or "anthropic" in came.message or "claude" in came.message
+def test_invalid_content_from_claude_is_not_a_bug(content: Any) -> None:
+    result = outcome(Answer({**anthropic.message().body, "content": content}), CLAUDE)
+    assert isinstance(result, Reply) or "anthropic" in result.message or "claude" in result.message
 
 
 # -- usage ---------------------------------------------------------------------------------------------------------
 
 
-def usage(words: str = "Hello.", notes: list[str] | None = None, **told: Any) -> Usage:
-    with serve([openai.completion(words, usage=told)]) as wire:
-        (reply,) = converse(wire, request(LLAMA), environ=KEYS, said=notes)
+def usage(words: str = "Hello.", notes: list[str] | None = None, **reported: Any) -> Usage:
+    with serve([openai.completion(words, usage=reported)]) as wire:
+        (reply,) = converse(wire, request(LLAMA), environ=KEYS, notices=notes)
     return reply.usage
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ19")
-def test_usage_that_cannot_be_is_not_counted() -> None:
+def test_implausible_usage_is_replaced_by_an_estimate() -> None:
     notes: list[str] = []
-    told = usage(notes=notes, prompt_tokens=-(10**15), completion_tokens=-(10**15))
-    assert 1 < told.input < 100
-    assert 0 < told.output < 10
+    counted = usage(notes=notes, prompt_tokens=-(10**15), completion_tokens=-(10**15))
+    assert 1 < counted.input < 100
+    assert 0 < counted.output < 10
     assert "ollama reports an implausible usage (input: 0 tokens, output: 0 tokens)" in notes[0]
-    told = usage(prompt_tokens=10**30, completion_tokens=10**400)
-    assert (told.input, told.output) < (25_000, 25_000)
-    told = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": 10**9})
-    assert told == Usage(10, 5, cache_read=10)
-    told = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": -5})
-    assert 1 < told.input < 100
-    assert told.cache_read == 0
+    counted = usage(prompt_tokens=10**30, completion_tokens=10**400)
+    assert (counted.input, counted.output) < (25_000, 25_000)
+    counted = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": 10**9})
+    assert counted == Usage(10, 5, cache_read=10)
+    counted = usage(prompt_tokens=10, prompt_tokens_details={"cached_tokens": -5})
+    assert 1 < counted.input < 100
+    assert counted.cache_read == 0
 
 
 @pytest.mark.finding("FM8")
@@ -255,13 +255,13 @@ def test_a_reply_without_usage_is_not_free() -> None:
     body = {key: value for key, value in openai.completion("word " * 1000).body.items() if key != "usage"}
     notes: list[str] = []
     with serve([Answer(body)]) as wire:
-        (reply,) = converse(wire, request(LLAMA, words="text " * 2000), environ=KEYS, said=notes)
+        (reply,) = converse(wire, request(LLAMA, words="text " * 2000), environ=KEYS, notices=notes)
     assert 2000 < reply.usage.input < 3000
     assert 1000 <= reply.usage.output < 1500
     assert len(notes) == 1
 
 
-def test_usage_that_can_be_is_taken_as_it_is_and_in_silence() -> None:
+def test_plausible_usage_is_used_without_a_notice() -> None:
     notes: list[str] = []
     assert usage(notes=notes, prompt_tokens=20, completion_tokens=900) == Usage(20, 900)
     assert notes == []

@@ -46,7 +46,7 @@ def test_the_tiers_follow_the_keys_that_are_set(environ: dict[str, str], strong:
 
 @pytest.mark.row("Q2", "S8")
 @pytest.mark.parametrize(
-    ("environ", "critic", "said"),
+    ("environ", "critic", "explanation"),
     [
         (CLAUDE, "anthropic:claude-opus-5-5", "no key of another provider is set"),
         (GPT, "openai:gpt-6.1-sol", "no key of another provider is set"),
@@ -55,40 +55,42 @@ def test_the_tiers_follow_the_keys_that_are_set(environ: dict[str, str], strong:
         ({}, "embedded:smollm2-135m", "no provider key is set"),
     ],
 )
-def test_a_critic_is_of_another_provider_where_it_has_a_key(environ: dict[str, str], critic: str, said: str) -> None:
-    found = SHIPPED.resolve("critic", environ)
-    assert found.model == critic
-    assert said in found.why
+def test_a_critic_uses_another_provider_if_its_key_is_set(
+    environ: dict[str, str], critic: str, explanation: str
+) -> None:
+    resolved = SHIPPED.resolve("critic", environ)
+    assert resolved.model == critic
+    assert explanation in resolved.why
     assert SHIPPED.resolve("Critic", environ).model == critic
     assert SHIPPED.resolve("critic", environ, "opus").model == SHIPPED.resolve("opus", environ).model
 
 
 @pytest.mark.row("Q2")
-def test_a_critic_stays_where_somebody_keeps_all_to_one_place() -> None:
+def test_a_critic_uses_the_same_provider_if_no_other_is_configured_or_allowed() -> None:
     keys = {**CLAUDE, **GPT}
     local = Catalogue.from_config(
         {**shipped(), "tiers": {"strong": "scripted:mine", "fast": "scripted:mine", "critic": "strong"}}
     )
     assert local.resolve("critic", keys).model == "scripted:mine"
     assert replace(SHIPPED, elsewhere=[]).resolve("critic", keys).model == "anthropic:claude-opus-5-5"
-    barred = SHIPPED.block_providers({"openai": "not trusted"})
-    assert barred.resolve("critic", keys).model == "anthropic:claude-opus-5-5"
+    blocked = SHIPPED.block_providers({"openai": "not trusted"})
+    assert blocked.resolve("critic", keys).model == "anthropic:claude-opus-5-5"
 
 
 @pytest.mark.row("S8")
-def test_an_intent_whose_provider_has_no_key_is_stood_in_for_and_says_so() -> None:
+def test_an_intent_without_a_provider_key_is_replaced_with_an_explanation() -> None:
     resolved = SHIPPED.resolve("latest GPT", CLAUDE)
     assert resolved.model == "anthropic:claude-opus-5-5"
     assert resolved.why.startswith("OPENAI_API_KEY is not set, ANTHROPIC_API_KEY is")
 
 
 @pytest.mark.row("S2")
-def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
-    listed = ModelList(
+def test_an_intent_is_the_newest_model_in_the_providers_list() -> None:
+    model_list = ModelList(
         ("claude-opus-4-8", "claude-opus-5-5", "claude-opus-6-1-20270101", "claude-opus-6-1", "claude-haiku-9"),
         fetched_at=1_800_000_000,
     )
-    resolved = SHIPPED.resolve("strong", CLAUDE, model_list=listed)
+    resolved = SHIPPED.resolve("strong", CLAUDE, model_list=model_list)
     assert resolved.model == "anthropic:claude-opus-6-1"
     assert resolved.why == "latest Claude Opus; newest in anthropic's list of 2027-01-15"
     assert resolved.price is None
@@ -96,25 +98,27 @@ def test_an_intent_is_the_newest_of_the_providers_own_list() -> None:
 
 @pytest.mark.row("S2")
 @pytest.mark.parametrize(
-    ("listed", "said"),
+    ("model_list", "explanation"),
     [
         (ModelList((), 0, "the list of anthropic could not be fetched (HTTP 500)"), "could not be fetched (HTTP 500)"),
         (ModelList(("something-else",), 0), "no name in the list of anthropic matches claude-opus-*"),
     ],
 )
-def test_a_list_that_does_not_help_is_said_and_the_configured_name_is_used(listed: ModelList, said: str) -> None:
-    resolved = SHIPPED.resolve("latest Claude Opus", CLAUDE, model_list=listed)
+def test_without_a_usable_list_the_configured_name_is_used_with_an_explanation(
+    model_list: ModelList, explanation: str
+) -> None:
+    resolved = SHIPPED.resolve("latest Claude Opus", CLAUDE, model_list=model_list)
     assert resolved.model == "anthropic:claude-opus-5-5"
-    assert said in resolved.why
+    assert explanation in resolved.why
 
 
-def test_a_version_is_a_number_and_a_date_is_none() -> None:
-    listed = ModelList(("gpt-6.1-sol", "gpt-6.10-sol", "gpt-6.9-sol-2027-01-01", "gpt-5.6-sol"), 0)
-    assert listed.newest("gpt-*-sol") == "gpt-6.10-sol"
+def test_a_version_is_a_number_but_not_a_date() -> None:
+    model_list = ModelList(("gpt-6.1-sol", "gpt-6.10-sol", "gpt-6.9-sol-2027-01-01", "gpt-5.6-sol"), 0)
+    assert model_list.newest("gpt-*-sol") == "gpt-6.10-sol"
     for names in (("gpt-6.1-sol", "gpt-6-sol-2026-08-07"), ("gemini-3-pro", "gemini-3-pro-preview-05-06")):
         assert ModelList(names, 0).newest("g*") == names[0]
     assert ModelList(("gemini-3-flash-preview-09-2026", "gemini-3-flash"), 0).newest("g*") == "gemini-3-flash"
-    assert listed.newest("gemini-*") is None
+    assert model_list.newest("gemini-*") is None
 
 
 @pytest.mark.parametrize(
@@ -127,22 +131,22 @@ def test_a_version_is_a_number_and_a_date_is_none() -> None:
         ("scripted:strong", "scripted:strong"),
     ],
 )
-def test_an_exact_name_is_used_as_it_is_whatever_key_is_set(name: str, model: str) -> None:
+def test_an_exact_name_is_used_whatever_keys_are_set(name: str, model: str) -> None:
     assert SHIPPED.resolve(name, {}).model == model
 
 
-def test_names_are_found_in_any_case() -> None:
+def test_names_are_case_insensitive() -> None:
     assert SHIPPED.resolve("Latest claude opus", CLAUDE).model == "anthropic:claude-opus-5-5"
 
 
 @pytest.mark.parametrize("name", ["strong", "fast", "opus", "inherit"])
-def test_an_override_takes_the_place_of_every_tier_and_alias(name: str) -> None:
+def test_an_override_replaces_every_tier_and_alias(name: str) -> None:
     resolved = SHIPPED.resolve(name, CLAUDE, override="gpt-6-luna")
     assert resolved.model == "openai:gpt-6-luna"
     assert resolved.why == "gpt-6-luna for everything"
 
 
-def test_an_override_may_be_a_tier_or_an_alias_itself() -> None:
+def test_an_override_can_be_a_tier_or_an_alias() -> None:
     assert SHIPPED.resolve("strong", CLAUDE, override="fast").model == "anthropic:claude-haiku-5-5"
     assert SHIPPED.resolve("fast", CLAUDE, override="embedded").model == "embedded:smollm2-135m"
 
@@ -152,7 +156,7 @@ def test_an_override_leaves_exact_names_alone() -> None:
 
 
 @pytest.mark.row("X5")
-def test_one_endpoint_more_is_one_line() -> None:
+def test_an_endpoint_is_added_with_one_provider_entry() -> None:
     config = shipped()
     config["providers"]["ollama"] = {"kind": "openai", "base_url": "http://localhost:11434/v1", "key": ""}
     config["tiers"] = {"strong": "ollama:llama3", "fast": "ollama:llama3"}
@@ -163,24 +167,24 @@ def test_one_endpoint_more_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "hint"),
     [("stronk", "did you mean `strong`?"), ("antropic:claude", "did you mean `anthropic`?"), ("latest Cloud", "did")],
 )
-def test_an_unknown_name_suggests_a_known_one(name: str, said: str) -> None:
+def test_an_unknown_name_suggests_a_known_one(name: str, hint: str) -> None:
     with pytest.raises(SkillrunError) as caught:
         SHIPPED.resolve(name, CLAUDE)
-    assert said in caught.value.message
+    assert hint in caught.value.message
     assert name.partition(":")[0] in caught.value.message
 
 
-def test_a_name_that_leads_back_to_itself_is_refused() -> None:
+def test_a_circular_alias_is_refused() -> None:
     config = shipped()
     config["aliases"] = {"a": "b", "b": "a"}
     with pytest.raises(SkillrunError, match="a -> b -> a"):
         Catalogue.from_config(config).resolve("a", CLAUDE)
 
 
-def test_prices_are_those_of_the_table_and_unknown_ones_are_none() -> None:
+def test_prices_come_from_the_table_and_unknown_ones_are_none() -> None:
     million = Usage(1_000_000, 0)
     assert SHIPPED.price("anthropic:claude-opus-5-5", million) == pytest.approx(4)
     assert SHIPPED.price("embedded:smollm2-135m", million) == 0
@@ -190,18 +194,18 @@ def test_prices_are_those_of_the_table_and_unknown_ones_are_none() -> None:
 
 @pytest.mark.finding("FZ8")
 @pytest.mark.parametrize("key", ["HF_TOKEN", "GITHUB_TOKEN", "MY_API_KEYS"])
-def test_only_a_variable_that_ends_in_api_key_has_an_address_beside_it(key: str) -> None:
+def test_only_a_key_variable_that_ends_in_api_key_has_a_base_url_variable(key: str) -> None:
     environ = {key: "https://secret", "MY_BASE_URLS": "https://other"}
-    known = catalogue(x={"kind": "openai", "base_url": "https://h", "key": key}).apply_base_urls(environ)
-    assert known.providers["x"].base_url == "https://h"
+    models = catalogue(x={"kind": "openai", "base_url": "https://h", "key": key}).apply_base_urls(environ)
+    assert models.providers["x"].base_url == "https://h"
 
 
-def test_the_environment_says_where_a_provider_is_and_is_its_origin() -> None:
-    known = SHIPPED.apply_base_urls(
+def test_the_environment_sets_the_address_of_a_provider_and_is_named_as_its_origin() -> None:
+    models = SHIPPED.apply_base_urls(
         {**CLAUDE, "ANTHROPIC_BASE_URL": "http://10.0.0.1/x", "OPENAI_BASE_URL": "nonsense"}
     )
-    assert known.providers["anthropic"].location == "http://10.0.0.1/x (ANTHROPIC_BASE_URL)"
-    assert known.providers["openai"].base_url == "https://api.openai.com/v1", (
+    assert models.providers["anthropic"].location == "http://10.0.0.1/x (ANTHROPIC_BASE_URL)"
+    assert models.providers["openai"].base_url == "https://api.openai.com/v1", (
         "its key is not set, so the variable is ignored"
     )
 
@@ -220,7 +224,7 @@ def test_the_environment_says_where_a_provider_is_and_is_its_origin() -> None:
         ("embedded", {"base_url": "https://h"}),
     ],
 )
-def test_the_catalogue_itself_refuses_what_the_files_check_has_missed(name: str, change: dict[str, Any]) -> None:
+def test_the_catalogue_refuses_invalid_providers(name: str, change: dict[str, Any]) -> None:
     with pytest.raises(SkillrunError) as caught:
         catalogue(**{name: change})
     assert "CANARY" not in caught.value.message

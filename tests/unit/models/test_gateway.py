@@ -14,9 +14,9 @@ from skillrun.models.messages import ModelError, NullAttemptListener
 from skillrun.models.redaction import Redactor
 from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
-from tests.servers.wire import Answer, Asked, serve
+from tests.servers.wire import Answer, WireRequest, serve
 from tests.unit.models.conversation import KEY, converse
-from tests.unit.models.settings import catalogue, request, unheard
+from tests.unit.models.settings import catalogue, request, ignore_progress
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 
@@ -25,8 +25,8 @@ OVERLOADED = anthropic.error(529, "overloaded_error", "Overloaded")
 LIMITED = anthropic.error(429, "rate_limit_error", "Too many requests")
 
 
-def fails(answer: Answer, model: str = "anthropic:claude-opus-5-5", **more: Any) -> tuple[ModelError, int]:
-    """The error of one call, and the number of requests to the server."""
+def error_of(answer: Answer, model: str = "anthropic:claude-opus-5-5", **more: Any) -> tuple[ModelError, int]:
+    """Return the error of one call and the number of requests to the server."""
     with serve([answer]) as wire, pytest.raises(ModelError) as caught:
         converse(wire, request(model), **more)
     return caught.value, len(wire.asked)
@@ -43,39 +43,39 @@ def fails(answer: Answer, model: str = "anthropic:claude-opus-5-5", **more: Any)
         Answer("<html>bad gateway</html>", 502),
     ],
 )
-def test_a_passing_error_is_tried_again(first: Answer) -> None:
+def test_a_temporary_error_is_retried(first: Answer) -> None:
     with serve([first, HELLO]) as wire:
         (reply,) = converse(wire, request())
     assert reply.text == "Hello."
     assert len(wire.asked) == 2
 
 
-def test_the_provider_is_not_asked_more_often_than_the_limit() -> None:
-    error, asked = fails(OVERLOADED, retry={"attempts": 4})
-    assert asked == 4
+def test_the_number_of_attempts_is_limited() -> None:
+    error, request_count = error_of(OVERLOADED, retry={"attempts": 4})
+    assert request_count == 4
     assert error.kind == "overloaded"
     assert "given up after 4 attempts" in error.message
 
 
-def test_the_wait_that_the_provider_asks_for_is_kept() -> None:
-    said: list[str] = []
+def test_the_wait_that_the_provider_requests_is_observed() -> None:
+    notices: list[str] = []
     with serve([anthropic.error(429, "rate_limit_error", "Slow down", retry_after_ms="300"), HELLO]) as wire:
-        (reply,) = converse(wire, request(), said=said)
+        (reply,) = converse(wire, request(), notices=notices)
     assert reply.seconds >= 0.3
-    assert said == ["anthropic limits the rate of calls (HTTP 429: Slow down); next try in 0 s"]
+    assert notices == ["anthropic limits the rate of calls (HTTP 429: Slow down); next try in 0 s"]
 
 
-def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() -> None:
-    error, asked = fails(anthropic.error(429, "rate_limit_error", "Slow down", retry_after="3600"))
-    assert asked == 1
+def test_a_wait_that_is_too_long_fails_the_call() -> None:
+    error, request_count = error_of(anthropic.error(429, "rate_limit_error", "Slow down", retry_after="3600"))
+    assert request_count == 1
     assert error.kind == "rate_limit"
     assert "it asks to wait 3600 s" in error.message
     assert error.retryable
 
 
-def test_no_try_starts_after_the_time_for_retries() -> None:
-    error, asked = fails(OVERLOADED, retry={"attempts": 50, "seconds": 0.3, "first": 0.1})
-    assert asked < 6
+def test_no_attempt_starts_after_the_time_for_retries() -> None:
+    error, request_count = error_of(OVERLOADED, retry={"attempts": 50, "seconds": 0.3, "first": 0.1})
+    assert request_count < 6
     assert error.kind == "overloaded"
 
 
@@ -107,13 +107,13 @@ def test_no_try_starts_after_the_time_for_retries() -> None:
         (Answer("<html>hello</html>", headers={"Content-Type": "text/html"}), "ollama:llama3", "other"),
     ],
 )
-def test_any_other_error_is_told_at_once(answer: Answer, model: str, kind: str) -> None:
-    error, asked = fails(answer, model)
-    assert (error.kind, error.retryable, asked) == (kind, False, 1)
+def test_any_other_error_is_not_retried(answer: Answer, model: str, kind: str) -> None:
+    error, request_count = error_of(answer, model)
+    assert (error.kind, error.retryable, request_count) == (kind, False, 1)
     assert error.message.startswith(("anthropic", "openai", "ollama", "the "))
 
 
-def test_a_server_that_is_not_there_is_named_with_its_address() -> None:
+def test_an_unreachable_server_is_named_with_its_address() -> None:
     with serve([HELLO]) as wire:
         pass
     with pytest.raises(ModelError) as caught:
@@ -124,65 +124,65 @@ def test_a_server_that_is_not_there_is_named_with_its_address() -> None:
 
 @pytest.mark.finding("FM7")
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_where_nobody_listens_on_this_machine_it_is_given_up_soon(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_local_port_is_given_up_soon(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway, "LOCAL_RETRY_SECONDS", 0.2)
-    noted = Noted()
+    recorder = AttemptRecorder()
     with serve([HELLO]) as wire:
         pass
     wire.url = wire.url.replace("127.0.0.1", host)
     with pytest.raises(ModelError) as caught:
-        converse(wire, request("ollama:llama3"), retry={"attempts": 9, "first": 0.05}, attempts=noted)
+        converse(wire, request("ollama:llama3"), retry={"attempts": 9, "first": 0.05}, attempts=recorder)
     assert (caught.value.kind, caught.value.given_up) == ("connection", True)
-    assert len(noted.told) < 2 * 5  # the fifth wait alone would take longer
+    assert len(recorder.events) < 2 * 5  # the fifth wait alone exceeds the limit
 
 
 @pytest.mark.finding("FM7")
-def test_the_time_for_that_is_short() -> None:
+def test_the_retry_time_for_local_servers_is_short() -> None:
     assert gateway.LOCAL_RETRY_SECONDS < 5
 
 
-class Noted(NullAttemptListener):
-    """Records every attempt; at most `most` may be sent."""
+class AttemptRecorder(NullAttemptListener):
+    """Records every attempt; allows at most `most` attempts."""
 
     def __init__(self, most: int = 100) -> None:
         self.most = most
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     async def on_sent(self, number: int) -> None:
         if number > self.most:
             raise SkillrunError("enough")
-        self.told.append(f"sent {number}")
+        self.events.append(f"sent {number}")
 
     async def on_failed(self, number: int, error: ModelError) -> None:
-        self.told.append(f"failed {number} {error.kind}")
+        self.events.append(f"failed {number} {error.kind}")
 
 
 @pytest.mark.finding("FM6")
-def test_each_attempt_is_told_before_it_goes_out_and_may_be_held_back() -> None:
-    noted, few = Noted(), Noted(1)
+def test_each_attempt_is_announced_before_it_is_sent_and_can_be_refused() -> None:
+    recorder, limited_recorder = AttemptRecorder(), AttemptRecorder(1)
     with serve([OVERLOADED, LIMITED, HELLO]) as wire:
-        converse(wire, request(), attempts=noted)
-    assert noted.told == ["sent 1", "failed 1 overloaded", "sent 2", "failed 2 rate_limit", "sent 3"]
+        converse(wire, request(), attempts=recorder)
+    assert recorder.events == ["sent 1", "failed 1 overloaded", "sent 2", "failed 2 rate_limit", "sent 3"]
     with serve([OVERLOADED, HELLO]) as wire, pytest.raises(SkillrunError, match="enough"):
-        converse(wire, request(), attempts=few)
+        converse(wire, request(), attempts=limited_recorder)
     assert len(wire.asked) == 1
-    assert few.told == ["sent 1", "failed 1 overloaded"]
+    assert limited_recorder.events == ["sent 1", "failed 1 overloaded"]
 
 
 @pytest.mark.finding("FM6")
-def test_what_has_no_place_yet_or_no_key_is_not_told_as_sent() -> None:
-    noted = Noted()
+def test_a_call_without_a_slot_or_key_is_not_announced() -> None:
+    recorder = AttemptRecorder()
     with serve([HELLO]) as wire, pytest.raises(ModelError):
-        converse(wire, request(), environ={}, attempts=noted)
+        converse(wire, request(), environ={}, attempts=recorder)
     with serve([Answer(HELLO.body, delay=0.05)]) as wire:
-        converse(wire, *(request(words=f"{number}") for number in range(5)), concurrency=2, attempts=noted)
-    assert noted.told == ["sent 1"] * 5
+        converse(wire, *(request(words=f"{number}") for number in range(5)), concurrency=2, attempts=recorder)
+    assert recorder.events == ["sent 1"] * 5
     assert wire.most == 2
 
 
-def test_a_call_that_takes_too_long_is_given_up() -> None:
+def test_a_call_that_takes_too_long_times_out() -> None:
     slow = Answer(HELLO.body, delay=1.0)
-    error, _ = fails(slow, timeout=0.1, retry={"attempts": 1})
+    error, _ = error_of(slow, timeout=0.1, retry={"attempts": 1})
     assert error.kind == "timeout"
     assert "0.1 seconds" in error.message
 
@@ -195,8 +195,8 @@ def test_a_call_that_takes_too_long_is_given_up() -> None:
         Answer(f"key {KEY}", 400),
     ],
 )
-def test_no_key_stands_in_an_error(answer: Answer) -> None:
-    error, _ = fails(answer)
+def test_no_key_is_in_an_error(answer: Answer) -> None:
+    error, _ = error_of(answer)
     assert KEY not in str(error.to_dict())
     assert "abcdefghijkl" not in str(error.to_dict())
     assert "[key]" in error.message
@@ -205,7 +205,7 @@ def test_no_key_stands_in_an_error(answer: Answer) -> None:
 @pytest.mark.parametrize(
     "secret", ["sk-ant-api03-Ab_c-123456", "AIzaSyA1234567890abc", "gsk_abcdefghij", "sk-abc***xyz"]
 )
-def test_what_looks_like_a_key_is_left_out(secret: str) -> None:
+def test_text_that_looks_like_a_key_is_redacted(secret: str) -> None:
     assert secret not in Redactor().redact_error(f"wrong key: {secret}!")
 
 
@@ -214,7 +214,7 @@ def test_ordinary_words_stay_in_an_error() -> None:
     assert Redactor().redact_error(text) == text
 
 
-def test_a_missing_key_is_told_before_anything_is_sent() -> None:
+def test_a_missing_key_is_reported_before_anything_is_sent() -> None:
     with serve([HELLO]) as wire, pytest.raises(ModelError) as caught:
         converse(wire, request(), environ={})
     assert caught.value.kind == "auth"
@@ -222,47 +222,49 @@ def test_a_missing_key_is_told_before_anything_is_sent() -> None:
     assert wire.asked == []
 
 
-def test_no_more_calls_at_once_than_the_provider_allows() -> None:
+def test_concurrent_calls_are_limited_to_those_the_provider_allows() -> None:
     with serve([Answer(HELLO.body, delay=0.05)]) as wire:
         converse(wire, *(request(words=f"{number}") for number in range(9)), concurrency=3)
     assert len(wire.asked) == 9
     assert wire.most == 3
 
 
-def test_a_call_that_waits_for_its_next_try_leaves_its_place_to_others() -> None:
-    def answer(asked: Asked) -> Answer:
-        first = "0" in str(asked.body["messages"])
+def test_a_call_that_waits_for_a_retry_releases_its_slot() -> None:
+    def answer(asked: WireRequest) -> Answer:
+        is_first_call = "0" in str(asked.body["messages"])
         return (
-            anthropic.error(529, "overloaded_error", "Overloaded", retry_after_ms="400") if first and once() else HELLO
+            anthropic.error(529, "overloaded_error", "Overloaded", retry_after_ms="400")
+            if is_first_call and is_first_attempt()
+            else HELLO
         )
 
-    def once() -> bool:
-        tries.append(1)
-        return len(tries) == 1
+    def is_first_attempt() -> bool:
+        attempts.append(1)
+        return len(attempts) == 1
 
-    tries: list[int] = []
+    attempts: list[int] = []
     with serve(answer) as wire:
         replies = converse(wire, request(words="0"), request(words="1"), concurrency=1)
     assert replies[1].seconds < replies[0].seconds
 
 
-def test_the_scripted_model_is_there_by_name() -> None:
+def test_the_scripted_model_is_available_by_name() -> None:
     async def send() -> str:
-        opened = open_gateway(catalogue(), {}, Path("unused"), unheard)
-        reply = await opened.send(request("scripted:strong"), "plan/a")
-        await opened.close()
+        scripted_gateway = open_gateway(catalogue(), {}, Path("unused"), ignore_progress)
+        reply = await scripted_gateway.send(request("scripted:strong"), "plan/a")
+        await scripted_gateway.close()
         return reply.text
 
     assert asyncio.run(send()).startswith("# ")
 
 
 @pytest.mark.finding("FZ2")
-def test_nothing_is_sent_to_a_barred_provider(tmp_path: Path) -> None:
+def test_nothing_is_sent_to_a_blocked_provider(tmp_path: Path) -> None:
     with serve([anthropic.message(anthropic.text("Hello."))]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
-        opened = open_gateway(known, {"ANTHROPIC_API_KEY": KEY}, tmp_path, unheard)
+        models = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
+        blocked_gateway = open_gateway(models, {"ANTHROPIC_API_KEY": KEY}, tmp_path, ignore_progress)
         with pytest.raises(ModelError, match=r"nothing is sent to anthropic at .*: it is not trusted") as caught:
-            asyncio.run(opened.send(request(), "a/b"))
+            asyncio.run(blocked_gateway.send(request(), "a/b"))
     assert wire.asked == []
     assert not caught.value.retryable
     assert "`skillrun trust`" in caught.value.next_step

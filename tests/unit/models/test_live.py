@@ -19,72 +19,72 @@ from tests.unit.models.settings import catalogue
 pytestmark = [pytest.mark.allow_hosts(["127.0.0.1"]), pytest.mark.row("S2")]
 
 
-def resolve(known: Catalogue, name: str, cache: Path, override: str = "") -> ResolvedModel:
-    return asyncio.run(known.resolve_live(name, KEYS, cache, override))
+def resolve(models: Catalogue, name: str, cache: Path, override: str = "") -> ResolvedModel:
+    return asyncio.run(models.resolve_live(name, KEYS, cache, override))
 
 
-def test_an_intent_is_resolved_through_the_providers_list(tmp_path: Path) -> None:
+def test_an_intent_is_resolved_with_the_providers_list(tmp_path: Path) -> None:
     with serve([anthropic.models("claude-opus-7-1", "claude-opus-5-5", "claude-haiku-8")]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url})
-        assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
-        assert resolve(known, "latest Claude Haiku", tmp_path).model == "anthropic:claude-haiku-8"
+        models = catalogue(anthropic={"base_url": wire.url})
+        assert resolve(models, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
+        assert resolve(models, "latest Claude Haiku", tmp_path).model == "anthropic:claude-haiku-8"
     assert len(wire.asked) == 1, "the list is fetched once and then read from the cache"
     assert wire.asked[0].path.startswith("/v1/models")
 
 
-def test_names_of_other_endpoints_lose_their_prefix(tmp_path: Path) -> None:
+def test_the_prefix_of_names_of_other_endpoints_is_removed(tmp_path: Path) -> None:
     with serve([openai.models("models/gemini-4-pro", "models/gemini-4.5-flash")]) as wire:
-        known = catalogue(google={"base_url": f"{wire.url}/v1"})
-        assert resolve(known, "latest Gemini Flash", tmp_path).model == "google:gemini-4.5-flash"
+        models = catalogue(google={"base_url": f"{wire.url}/v1"})
+        assert resolve(models, "latest Gemini Flash", tmp_path).model == "google:gemini-4.5-flash"
 
 
 def test_an_old_or_empty_list_is_fetched_again(tmp_path: Path) -> None:
     with serve([anthropic.models("claude-opus-7-1")]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url})
-        resolve(known, "strong", tmp_path)
+        models = catalogue(anthropic={"base_url": wire.url})
+        resolve(models, "strong", tmp_path)
         [path] = (tmp_path / "models").iterdir()
-        for text, when in (("claude-opus-6", 1_000_000_000), ("", time.time()), ("claude-opus-6", time.time())):
+        for text, mtime in (("claude-opus-6", 1_000_000_000), ("", time.time()), ("claude-opus-6", time.time())):
             path.write_text(text)
-            os.utime(path, (when, when))
-            found = resolve(known, "strong", tmp_path).model
-            assert found == f"anthropic:claude-opus-{'6' if text and when > 1_000_000_000 else '7-1'}"
+            os.utime(path, (mtime, mtime))
+            model = resolve(models, "strong", tmp_path).model
+            assert model == f"anthropic:claude-opus-{'6' if text and mtime > 1_000_000_000 else '7-1'}"
     assert len(wire.asked) == 3
 
 
-def test_a_list_that_cannot_be_had_is_said_and_not_kept(tmp_path: Path) -> None:
+def test_a_failed_list_request_is_reported_and_not_cached(tmp_path: Path) -> None:
     with serve([Answer({"error": {"message": "no"}}, 500)]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url})
-        resolved = [resolve(known, name, tmp_path) for name in ("fast", "strong")][1]
-    assert len(wire.asked) == 1, "a list that failed is not fetched again immediately"
+        models = catalogue(anthropic={"base_url": wire.url})
+        resolved = [resolve(models, name, tmp_path) for name in ("fast", "strong")][1]
+    assert len(wire.asked) == 1, "a failed list request is not repeated immediately"
     assert resolved.model == "anthropic:claude-opus-5-5"
     assert "the list of anthropic could not be fetched" in resolved.why
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_reported(tmp_path: Path) -> None:
     resolved = resolve(catalogue(anthropic={"base_url": "http://127.0.0.1:9"}), "strong", tmp_path)
     assert "could not be fetched (anthropic cannot be reached at http://127.0.0.1:9 (" in resolved.why
 
 
 @pytest.mark.parametrize("name", ["claude-opus-5-5", "embedded", "scripted:strong"])
 def test_an_exact_name_needs_no_list(name: str, tmp_path: Path) -> None:
-    known = catalogue(anthropic={"base_url": "http://127.0.0.1:9"})
-    assert "could not be fetched" not in resolve(known, name, tmp_path).why
+    models = catalogue(anthropic={"base_url": "http://127.0.0.1:9"})
+    assert "could not be fetched" not in resolve(models, name, tmp_path).why
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("a file where the folder would be")
     with serve([anthropic.models("claude-opus-7-1")]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url})
-        assert resolve(known, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
+        models = catalogue(anthropic={"base_url": wire.url})
+        assert resolve(models, "strong", tmp_path).model == "anthropic:claude-opus-7-1"
 
 
 @pytest.mark.finding("FL25")
-def test_an_empty_list_is_asked_for_once_for_all_names(tmp_path: Path) -> None:
+def test_an_empty_list_is_requested_once_for_all_names(tmp_path: Path) -> None:
     with serve([openai.models()]) as wire:
-        known = catalogue(google={"base_url": f"{wire.url}/v1"})
+        models = catalogue(google={"base_url": f"{wire.url}/v1"})
         names = ("latest Gemini Pro", "latest Gemini Flash", "latest Gemini")
-        resolved = [resolve(known, name, tmp_path) for name in names if name in known.intents]
+        resolved = [resolve(models, name, tmp_path) for name in names if name in models.intents]
     assert len(resolved) > 1
     assert len(wire.asked) == 1
     assert "the list of google is empty" in resolved[-1].why
@@ -92,16 +92,16 @@ def test_an_empty_list_is_asked_for_once_for_all_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.finding("FZ2")
-def test_a_barred_provider_is_not_asked_for_its_list(tmp_path: Path) -> None:
+def test_the_list_of_a_blocked_provider_is_not_requested(tmp_path: Path) -> None:
     with serve([anthropic.models("claude-opus-7-1")]) as wire:
-        known = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
-        resolved = resolve(known, "strong", tmp_path)
+        models = catalogue(anthropic={"base_url": wire.url}).block_providers({"anthropic": "it is not trusted"})
+        resolved = resolve(models, "strong", tmp_path)
     assert (resolved.model, wire.asked) == ("anthropic:claude-opus-5-5", [])
     assert "the list of anthropic is not fetched: it is not trusted" in resolved.why
 
 
 @pytest.mark.finding("FZ6")
-def test_lists_are_kept_by_kind_and_address(tmp_path: Path) -> None:
+def test_lists_are_cached_by_kind_and_address(tmp_path: Path) -> None:
     with serve([anthropic.models("claude-opus-7-1")]) as one, serve([anthropic.models("claude-opus-8")]) as other:
         assert resolve(catalogue(anthropic={"base_url": one.url}), "strong", tmp_path).model.endswith("7-1")
         assert resolve(catalogue(anthropic={"base_url": other.url}), "strong", tmp_path).model.endswith("opus-8")

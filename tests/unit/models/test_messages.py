@@ -40,9 +40,9 @@ REQUEST = Request(
 
 @pytest.mark.slow
 @given(requests)
-def test_a_request_is_told_in_json(request: Request) -> None:
-    told = json.loads(json.dumps(request.to_dict()))
-    assert (told["model"], told["schema"], len(told["messages"])) == (
+def test_a_request_is_converted_to_json(request: Request) -> None:
+    data = json.loads(json.dumps(request.to_dict()))
+    assert (data["model"], data["schema"], len(data["messages"])) == (
         request.model,
         request.schema,
         len(request.messages),
@@ -62,7 +62,7 @@ def test_a_request_is_told_in_json(request: Request) -> None:
         price=st.none() | st.floats(0, 9),
     )
 )
-def test_a_reply_comes_back_from_json(reply: Reply) -> None:
+def test_a_reply_survives_json(reply: Reply) -> None:
     assert Reply.from_dict(json.loads(json.dumps(reply.to_dict()))) == reply
 
 
@@ -78,7 +78,7 @@ def test_a_reply_comes_back_from_json(reply: Reply) -> None:
         {"temperature": 0.0},
     ],
 )
-def test_whatever_a_model_is_asked_changes_the_fingerprint(changes: dict[str, Any]) -> None:
+def test_every_part_of_a_request_changes_the_fingerprint(changes: dict[str, Any]) -> None:
     assert replace(REQUEST, **changes).fingerprint() != REQUEST.fingerprint()
 
 
@@ -96,18 +96,18 @@ def test_usage_adds_up() -> None:
     assert Usage(1, 2, 3, 4) + Usage(10, 20, 30, 40) == Usage(11, 22, 33, 44)
 
 
-def test_an_error_comes_back_from_json() -> None:
+def test_an_error_survives_json() -> None:
     error = ModelError("rate_limit", "too many calls", next_step="Wait.")
-    again = ModelError.from_dict(json.loads(json.dumps(error.to_dict())))
-    assert again.to_dict() == error.to_dict()
-    assert again.retryable
+    restored = ModelError.from_dict(json.loads(json.dumps(error.to_dict())))
+    assert restored.to_dict() == error.to_dict()
+    assert restored.retryable
 
 
 @pytest.mark.finding("FM3", "FZ9")
-def test_a_reply_is_valid_text_also_one_that_was_kept_before_replies_were() -> None:
+def test_lone_surrogates_are_replaced_in_stored_replies_too() -> None:
     call = {"id": "c\ud800", "name": "Read", "arguments": {"k\udfff": ["a\ud83d\ude00"]}}
-    known = {"text": "cut \ud83d", "calls": [call], "usage": {}, "stop": "end", "model": "m\ud800", "seconds": 0.0}
-    reply = Reply.from_dict({**known, "price": None})
+    stored = {"text": "cut \ud83d", "calls": [call], "usage": {}, "stop": "end", "model": "m\ud800", "seconds": 0.0}
+    reply = Reply.from_dict({**stored, "price": None})
     assert (reply.text, reply.model) == ("cut \ufffd", "m\ufffd")
     assert reply.calls == (ToolCall("c\ufffd", "Read", {"k\ufffd": ["a\N{GRINNING FACE}"]}),)
     assert ModelError("other", "cut \ud83d").message == "cut \ufffd"

@@ -21,7 +21,7 @@ def test_cached_tokens_are_charged_at_their_own_rates_and_once() -> None:
     assert rates.cost(usage) == pytest.approx(4 + 20 + 0.2 + 5)
 
 
-def test_without_a_rate_for_the_cache_its_tokens_cost_what_input_does() -> None:
+def test_without_a_cache_rate_cached_tokens_cost_as_much_as_input() -> None:
     assert Price(input=4, output=20).cost(Usage(2 * MILLION, 0, MILLION)) == pytest.approx(8)
 
 
@@ -37,28 +37,32 @@ def test_an_unknown_price_is_unknown_and_not_zero() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
-def test_a_cache_never_costs_more_than_the_dearest_rate(fresh: int, read: int, write: int, output: int) -> None:
+def test_a_cache_never_costs_more_than_the_highest_rate(fresh: int, read: int, write: int, output: int) -> None:
     rates = Price(4, 20, 0.2, 5)
     spent = rates.cost(Usage(fresh + read + write, output, read, write))
     assert 0 <= spent <= ((fresh + read + write) * 5 + output * 20) / MILLION + 1e-9
 
 
-def test_the_shipped_prices_are_those_of_the_price_list_that_pydantic_ai_brings() -> None:
-    table = {f"{p.id}:{m.id}": m for p in providers for m in p.models}
+def test_the_shipped_prices_match_the_genai_prices_list() -> None:
+    table = {
+        f"{provider.id}:{provider_model.id}": provider_model
+        for provider in providers
+        for provider_model in provider.models
+    }
     compared = 0
     for name, entry in shipped()["models"].items():
-        known = table.get(name)
-        if known is None:
+        model = table.get(name)
+        if model is None:
             continue
-        rates = known.prices[-1].prices if isinstance(known.prices, list) else known.prices
-        for ours in ("input", "output", "cache_read", "cache_write"):
-            theirs = getattr(rates, f"{ours}_mtok")
-            if ours in entry:
-                assert float(getattr(theirs, "base", theirs)) == entry[ours], (name, ours)
+        rates = model.prices[-1].prices if isinstance(model.prices, list) else model.prices
+        for kind in ("input", "output", "cache_read", "cache_write"):
+            price = getattr(rates, f"{kind}_mtok")
+            if kind in entry:
+                assert float(getattr(price, "base", price)) == entry[kind], (name, kind)
                 compared += 1
-            if "long" in entry and ours in entry["long"]:
-                assert [(t.start, float(t.price)) for t in theirs.tiers] == [(entry["above"], entry["long"][ours])], (
-                    name
-                )
-        assert known.context_window in {None, entry["window"]}, name
+            if "long" in entry and kind in entry["long"]:
+                assert [(tier.start, float(tier.price)) for tier in price.tiers] == [
+                    (entry["above"], entry["long"][kind])
+                ], name
+        assert model.context_window in {None, entry["window"]}, name
     assert compared > 40

@@ -1,4 +1,4 @@
-"""Keys in texts: every piece of eight characters is removed, everything else stays, and it is fast."""
+"""Redaction of keys: every part of at least eight characters is removed, all other text is kept, and it is fast."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ KEY = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=PIECE
 
 @pytest.mark.finding("FZ10")
 @given(KEY, st.text(max_size=40), st.text(max_size=40), st.data())
-def test_no_piece_of_a_key_is_left(key: str, before: str, after: str, data: st.DataObject) -> None:
+def test_no_part_of_a_key_is_left(key: str, before: str, after: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(key) - PIECE))
     end = data.draw(st.integers(start + PIECE, len(key)))
     assume(not re.fullmatch("[a-z]{1,12}", key) and not any(prefix in key.lower() for prefix in PREFIXES))
     text = Redactor([key]).redact_text(before + key[start:end] + after)
     for part in text.split(REDACTED):
-        assert not any(key[at : at + PIECE] in part for at in range(len(key) - PIECE + 1))
+        assert not any(key[index : index + PIECE] in part for index in range(len(key) - PIECE + 1))
 
 
 @given(st.text(max_size=200))
-def test_a_text_without_a_key_stays_as_it_is(text: str) -> None:
+def test_a_text_without_a_key_is_unchanged(text: str) -> None:
     assert Redactor(["\x00" * 20]).redact_text(text) == text
     assert Redactor([]).redact_text(text) == text
 
 
-def test_what_stands_around_a_key_stays() -> None:
+def test_the_text_around_a_key_is_kept() -> None:
     redactor = Redactor(["sk-A1b2C3d4E5f6", "other-key-1234"])
     assert redactor.redact_text("(sk-A1b2C3d4E5f6)") == "([key])"
     assert redactor.redact_text("sk-A1b2C3d4E5f6sk-A1b2C3d4E5f6") == "[key]"
@@ -43,14 +43,14 @@ def test_what_stands_around_a_key_stays() -> None:
     }
 
 
-def test_a_short_key_is_taken_out_of_errors_alone() -> None:
+def test_a_short_key_is_removed_from_errors_only() -> None:
     redactor = Redactor(["ollama"])
     assert redactor.redact_text("ollama runs") == "ollama runs"
     assert redactor.redact_error("wrong: ollama") == "wrong: [key]"
 
 
 @pytest.mark.row("Z5")
-def test_a_key_that_is_one_small_word_is_taken_out_of_errors_alone() -> None:
+def test_a_key_that_is_one_lowercase_word_is_removed_from_errors_only() -> None:
     redactor = Redactor(["placeholder"])
     assert redactor.redact_value({"placeholder": ["a placeholder", "cGxhY2Vob2xkZXI="]}) == {
         "placeholder": ["a placeholder", "cGxhY2Vob2xkZXI="]
@@ -62,7 +62,7 @@ def test_a_key_that_is_one_small_word_is_taken_out_of_errors_alone() -> None:
 
 @pytest.mark.row("Z5")
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_the_public_beginning_of_a_key_stays_and_goes_with_what_follows_it(prefix: str) -> None:
+def test_the_public_prefix_of_a_key_is_kept_unless_key_characters_follow(prefix: str) -> None:
     key = f"{prefix}A1b2C3d4E5f6G7h8"
     redactor = Redactor([key])
     manual = f"keys begin with `{prefix}`, as {prefix}… or {prefix.upper()}xyz"
@@ -84,12 +84,12 @@ def test_the_public_beginning_of_a_key_stays_and_goes_with_what_follows_it(prefi
         ("mail ada@host", "mail ada@host"),
     ],
 )
-def test_a_url_is_shown_without_who_it_is_for(url: str, shown: str) -> None:
+def test_a_url_is_shown_without_user_and_password(url: str, shown: str) -> None:
     assert strip_userinfo(url) == shown
 
 
 @pytest.mark.slow
-def test_it_costs_next_to_nothing() -> None:
+def test_redaction_is_fast() -> None:
     keys = [f"sk-ant-api03-{number}{'aB3dE5gH' * 12}" for number in range(3)]
     text = "The handler reads `session_configuration` from the database_connection; see https://example.org/a/b. " * 100
     redactor = Redactor(keys)
@@ -122,23 +122,23 @@ def test_it_costs_next_to_nothing() -> None:
         "\\u0000",
     ],
 )
-def test_a_key_is_found_behind_what_nobody_sees(between: str) -> None:
+def test_a_key_with_invisible_characters_is_found(between: str) -> None:
     key = "sk-CANARYkey-0123456789abcdefXYZ"
-    hidden = between.join(key[at : at + 4] for at in range(0, len(key), 4))
+    hidden = between.join(key[index : index + 4] for index in range(0, len(key), 4))
     assert Redactor([key]).redact_text(f"HERE {hidden} THERE\n") == "HERE [key] THERE\n"
 
 
 @pytest.mark.finding("FZ10")
 @pytest.mark.row("Z5")
 @pytest.mark.parametrize(
-    "coded",
+    "encode",
     [
         pytest.param(lambda letter: f"\\u{ord(letter):04x}", id="json"),
         pytest.param(lambda letter: f"%{ord(letter):02X}", id="url"),
         pytest.param(lambda letter: chr(ord(letter) + 0xFEE0), id="full width"),
     ],
 )
-def test_a_key_is_found_however_each_of_its_letters_is_written(coded: Callable[[str], str]) -> None:
+def test_a_key_with_encoded_letters_is_found(encode: Callable[[str], str]) -> None:
     key = "sk-CANARYkey-0123456789abcdefXYZ"
-    text = f'{{"title": "{"".join(map(coded, key))}", "n": "a\\nb"}}'
+    text = f'{{"title": "{"".join(map(encode, key))}", "n": "a\\nb"}}'
     assert Redactor([key]).redact_text(text) == '{"title": "[key]", "n": "a\\nb"}'

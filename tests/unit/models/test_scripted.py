@@ -39,26 +39,26 @@ def test_the_first_rule_that_matches_the_address_answers() -> None:
     assert send(gateway, "plan/research/a").text == "something"
 
 
-def test_a_used_up_rule_makes_room_for_the_next() -> None:
+def test_the_next_rule_applies_after_a_used_up_rule() -> None:
     gateway = ScriptedGateway([Rule(text="first", times=2), Rule(text="then")])
     assert [send(gateway).text for _ in range(3)] == ["first", "first", "then"]
 
 
-def test_a_call_that_was_answered_before_counts_once_and_for_the_rule_that_has_given_it() -> None:
-    asked = request("scripted:strong")
-    before = ScriptedGateway([Rule(text="first", times=1), Rule(text="then")])
-    reply = asyncio.run(before.send(asked, "plan/a"))
+def test_a_replayed_call_counts_once_for_the_rule_that_produced_it() -> None:
+    first_request = request("scripted:strong")
+    first_gateway = ScriptedGateway([Rule(text="first", times=1), Rule(text="then")])
+    reply = asyncio.run(first_gateway.send(first_request, "plan/a"))
     gateway = ScriptedGateway([Rule(text="mended", times=1), Rule(text="first", times=1), Rule(text="then")])
     for _ in range(2):
-        gateway.on_replayed("plan/a", asked, [reply])
+        gateway.on_replayed("plan/a", first_request, [reply])
     assert [send(gateway).text for _ in range(2)] == ["mended", "then"]
 
 
-def test_a_call_that_this_script_has_answered_is_not_counted_again() -> None:
-    asked = request("scripted:strong")
+def test_a_call_answered_by_this_script_is_not_counted_again() -> None:
+    first_request = request("scripted:strong")
     gateway = ScriptedGateway([Rule(text="first", times=2), Rule(text="then")])
-    reply = asyncio.run(gateway.send(asked, "plan/a"))
-    gateway.on_replayed("plan/a", asked, [reply])
+    reply = asyncio.run(gateway.send(first_request, "plan/a"))
+    gateway.on_replayed("plan/a", first_request, [reply])
     assert [send(gateway).text for _ in range(2)] == ["first", "then"]
 
 
@@ -73,7 +73,7 @@ def test_a_call_that_this_script_has_answered_is_not_counted_again() -> None:
         {},
     ],
 )
-def test_what_a_rule_gives_is_known_as_what_it_gives(rule: dict[str, Any]) -> None:
+def test_the_outcome_of_a_rule_is_recognized(rule: dict[str, Any]) -> None:
     gateway = ScriptedGateway([Rule(**rule)])
     try:
         outcome: Any = send(gateway)
@@ -84,17 +84,17 @@ def test_what_a_rule_gives_is_known_as_what_it_gives(rule: dict[str, Any]) -> No
     assert not Rule(**rule).could_produce(other)
 
 
-def test_a_rule_can_be_for_one_model() -> None:
+def test_a_rule_can_apply_to_one_model() -> None:
     gateway = ScriptedGateway([Rule(model="scripted:fast", text="quick"), Rule(text="slow")])
     assert send(gateway).text == "slow"
 
 
-def test_data_is_the_reply_as_json() -> None:
+def test_data_is_returned_as_json() -> None:
     gateway = ScriptedGateway([Rule(data={"score": 3, "why": "é"})])
     assert json.loads(send(gateway, schema=SCHEMA).text) == {"score": 3, "why": "é"}
 
 
-def test_calls_stop_for_tools(tmp_path: Path) -> None:
+def test_a_reply_with_calls_stops_for_tools(tmp_path: Path) -> None:
     path = tmp_path / "script.yaml"
     path.write_text("- calls: [{name: Read, arguments: {path: a.py}}]\n", encoding="utf-8")
     reply = send(ScriptedGateway(read_yaml(path, Problems(), read_script) or []))
@@ -118,7 +118,7 @@ def test_an_unscripted_reply_is_valid_and_the_same_every_time() -> None:
     jsonschema.validate(json.loads(replies.pop()), SCHEMA)
 
 
-def test_an_unscripted_text_depends_on_the_request_alone() -> None:
+def test_an_unscripted_text_depends_only_on_the_request() -> None:
     assert send(ScriptedGateway(), "a").text == send(ScriptedGateway(), "b").text
     assert send(ScriptedGateway()).text != send(ScriptedGateway(), words="Say goodbye.").text
 
@@ -135,7 +135,7 @@ def test_a_dry_run_can_price_the_calls_it_makes() -> None:
     assert send(gateway).price == 1.5
 
 
-def test_the_gateway_keeps_what_was_sent() -> None:
+def test_the_gateway_records_calls() -> None:
     gateway = ScriptedGateway()
     send(gateway, "plan/a")
     assert [address for address, _ in gateway.calls] == ["plan/a"]
@@ -143,7 +143,7 @@ def test_the_gateway_keeps_what_was_sent() -> None:
 
 @pytest.mark.finding("FL1")
 @pytest.mark.parametrize(
-    ("rule", "column", "said"),
+    ("rule", "column", "message"),
     [
         ("{txt: a}", 4, "unknown key `txt`"),
         ("{fail: sadly}", 10, "`fail` is `sadly`"),
@@ -162,12 +162,12 @@ def test_the_gateway_keeps_what_was_sent() -> None:
         ("a", 3, "this is not a reply of a script"),
     ],
 )
-def test_a_wrong_rule_is_a_problem_at_its_place(tmp_path: Path, rule: str, column: int, said: str) -> None:
+def test_an_invalid_rule_is_reported_with_its_position(tmp_path: Path, rule: str, column: int, message: str) -> None:
     path = tmp_path / "script.yaml"
     path.write_text(f"- {{text: a}}\n- {rule}\n", encoding="utf-8")
     problems = Problems()
     read_yaml(path, problems, read_script)
     [problem] = problems
     assert (problem.path, problem.line, problem.column) == (str(path), 2, column)
-    assert said in problem.message
+    assert message in problem.message
     assert problem.source_line == f"- {rule}"

@@ -1,4 +1,4 @@
-"""What people write into forms beside plain ticks: no answers, reasons, notes, corrections. No word of it is lost."""
+"""Text in forms other than plain ticks (refusals, reasons, notes, corrections) is kept or reported, never lost."""
 
 from pathlib import Path
 
@@ -68,14 +68,14 @@ def read(folder: Path, questions: list[Question], *changes: tuple[str, str]) -> 
         "pass",
     ],
 )
-def test_what_is_no_answer_leaves_the_question_open_and_stays_on_record(tmp_path: Path, words: str) -> None:
+def test_a_non_answer_leaves_the_question_open_and_is_kept_as_a_comment(tmp_path: Path, words: str) -> None:
     for question in (PLAN, OPEN, SEVERAL, WORDS):
         assert read(tmp_path, [question], ("Answer:", f"Answer: {words}")).answers == [{"comment": words}]
     assert read(tmp_path, [OPEN], ("- [ ] Other:", f"- [x] Other: {words}")).answers == [{"comment": words}]
 
 
 @pytest.mark.finding("FR1")
-def test_a_choice_or_a_tick_is_an_answer_whatever_stands_beside_it(tmp_path: Path) -> None:
+def test_a_choice_or_a_tick_is_an_answer_even_with_a_non_answer(tmp_path: Path) -> None:
     skip: Question = {**PLAN, "choices": ["Skip", "Go"]}
     assert read(tmp_path, [skip], ("Answer:", "Answer: skip")).answers == [{"answer": "Skip"}]
     ticked = read(tmp_path, [OPEN], ("[ ] B", "[x] B"), ("Answer:", "Answer: TBD"))
@@ -96,23 +96,23 @@ def test_a_choice_or_a_tick_is_an_answer_whatever_stands_beside_it(tmp_path: Pat
         "- ask, then go",
     ],
 )
-def test_words_that_only_begin_like_no_answer_are_one(tmp_path: Path, words: str) -> None:
+def test_text_that_only_starts_like_a_non_answer_is_an_answer(tmp_path: Path, words: str) -> None:
     assert read(tmp_path, [WORDS], ("Answer:", f"Answer: {words}")).answers == [{"answer": words}]
 
 
 @pytest.mark.finding("FR1")
-def test_no_answer_goes_on_in_marks_and_lines_of_its_own(tmp_path: Path) -> None:
+def test_a_non_answer_can_have_markup_and_further_lines(tmp_path: Path) -> None:
     for words in ("**TBD** - ask Anna", "(TBD) ask Anna", "TBD\nask Anna", "- TBD: ask Anna"):
         assert read(tmp_path, [WORDS], ("Answer:", f"Answer: {words}")).answers == [{"comment": words}]
 
 
 @pytest.mark.finding("FR1")
-def test_a_choice_that_is_spelled_like_no_answer_is_chosen_or_asked_about(tmp_path: Path) -> None:
+def test_a_choice_spelled_like_a_non_answer_is_chosen_or_reported(tmp_path: Path) -> None:
     later: Question = {**PLAN, "choices": ["Later", "Unknown, ask Anna", "Open source"]}
     for words, choice in (("later", "Later"), ("Unknown, ask Anna", "Unknown, ask Anna"), ("C", "Open source")):
         assert read(tmp_path, [later], ("Answer:", f"Answer: {words}")).answers == [{"answer": choice}]
-    named = read(tmp_path, [later], ("Answer:", "Answer: later, when it is warm"))
-    assert named.answers == [{"answer": "Later", "comment": "when it is warm"}]
+    commented = read(tmp_path, [later], ("Answer:", "Answer: later, when it is warm"))
+    assert commented.answers == [{"answer": "Later", "comment": "when it is warm"}]
     open_later: Question = {**later, "other": True}
     for question in (later, open_later):
         with pytest.raises(UnclearAnswers, match="`open` may leave the question open, or mean `Open source`"):
@@ -154,11 +154,11 @@ def test_a_choice_that_is_spelled_like_no_answer_is_chosen_or_asked_about(tmp_pa
         ("B People first", ""),
     ],
 )  # fmt: skip
-def test_a_letter_with_words_is_its_choice_with_a_comment(tmp_path: Path, words: str, comment: str) -> None:
-    beside = {"comment": comment} if comment else {}
+def test_a_letter_followed_by_text_is_a_choice_with_a_comment(tmp_path: Path, words: str, comment: str) -> None:
+    record = {"comment": comment} if comment else {}
     for question in (PLAN, OPEN):
-        found = read(tmp_path, [question], ("Answer:", f"Answer: {words}"))
-        assert found.answers == [{"answer": "People first", **beside}]
+        form = read(tmp_path, [question], ("Answer:", f"Answer: {words}"))
+        assert form.answers == [{"answer": "People first", **record}]
 
 
 @pytest.mark.finding("FR4")
@@ -166,10 +166,10 @@ def test_a_letter_with_words_is_its_choice_with_a_comment(tmp_path: Path, words:
     "words",
     ["B or C", "B, or C", "B) or C", "B (or C)", "B: rather C", "B?", "A. B. Miller", "B, C", "B not C", "not B, C"],
 )
-def test_a_letter_that_is_taken_back_is_asked_about_or_kept_as_it_is(tmp_path: Path, words: str) -> None:
-    with pytest.raises(UnclearAnswers) as raised:
+def test_a_letter_that_is_retracted_is_reported(tmp_path: Path, words: str) -> None:
+    with pytest.raises(UnclearAnswers) as caught:
         read(tmp_path, [PLAN], ("Answer:", f"Answer: {words}"))
-    assert raised.value.words == [words]
+    assert caught.value.words == [words]
 
 
 @pytest.mark.finding("FR4")
@@ -178,18 +178,18 @@ def test_a_letter_that_is_taken_back_is_asked_about_or_kept_as_it_is(tmp_path: P
     ["B or maybe C", "Both A and C", "A and C are fine", "C and A are fine", "I think B or C", "B (rather C)",
      "B please or C", "A People first"],
 )  # fmt: skip
-def test_words_that_name_two_choices_are_asked_about_where_one_is_allowed(tmp_path: Path, words: str) -> None:
+def test_text_that_names_two_choices_is_reported_if_one_is_allowed(tmp_path: Path, words: str) -> None:
     for question in (PLAN, OPEN):
-        with pytest.raises(UnclearAnswers, match=r"Land|People first|Money") as raised:
+        with pytest.raises(UnclearAnswers, match=r"Land|People first|Money") as caught:
             read(tmp_path, [question], ("Answer:", f"Answer: {words}"))
-        assert raised.value.words == [words]
+        assert caught.value.words == [words]
     both = read(tmp_path, [SEVERAL], ("Answer:", "Answer: Both A and C"))
     assert both.answers == [{"answer": ["Land", "Money"]}]
 
 
 @pytest.mark.finding("FR4")
 @pytest.mark.parametrize("words", ["A bit of everything", "A lost hour is worst"])
-def test_an_article_is_no_letter_where_it_is_in_doubt(tmp_path: Path, words: str) -> None:
+def test_an_article_is_not_read_as_a_letter(tmp_path: Path, words: str) -> None:
     with pytest.raises(UnclearAnswers, match=f"`{words}` may mean `Land`"):
         read(tmp_path, [PLAN], ("Answer:", f"Answer: {words}"))
     assert read(tmp_path, [OPEN], ("Answer:", f"Answer: {words}")).answers == [{"answer": words}]
@@ -200,16 +200,16 @@ def test_indented_lines_below_other_belong_to_the_answer(tmp_path: Path) -> None
     box = "- [ ] Other:"
     single: Question = {**SEVERAL, "multiple": False}
     for question in (OPEN, single):
-        two = read(tmp_path, [question], (box, "- [x] Other: line one\n      line two\n\n  line three"))
-        assert two.answers == [{"answer": "line one\nline two\nline three"}]
+        with_lines = read(tmp_path, [question], (box, "- [x] Other: line one\n      line two\n\n  line three"))
+        assert with_lines.answers == [{"answer": "line one\nline two\nline three"}]
     assert read(tmp_path, [OPEN], (box, "- [x] Other:\n  below")).answers == [{"answer": "below"}]
-    beside = read(tmp_path, [OPEN], (box, "- [x] Other: line one\n"), ("Answer:", "Answer: a remark"))
-    assert beside.answers == [{"answer": "line one", "comment": "a remark"}]
+    with_remark = read(tmp_path, [OPEN], (box, "- [x] Other: line one\n"), ("Answer:", "Answer: a remark"))
+    assert with_remark.answers == [{"answer": "line one", "comment": "a remark"}]
 
 
 @pytest.mark.finding("FR4")
 @pytest.mark.parametrize("words", ["A cookie of ours", "5", "B vitamins", "I decide", "Land, or a boat", "E-mail"])
-def test_words_of_ones_own_that_begin_like_a_choice_stay_ones_own(tmp_path: Path, words: str) -> None:
+def test_free_text_that_starts_like_a_choice_stays_free_text(tmp_path: Path, words: str) -> None:
     assert read(tmp_path, [OPEN], ("Answer:", f"Answer: {words}")).answers == [{"answer": words}]
 
 
@@ -229,7 +229,7 @@ def test_words_of_ones_own_that_begin_like_a_choice_stay_ones_own(tmp_path: Path
         ([("- [ ] B. People first", "- [x] B. People first <- kind")], {"comment": "kind"}),
     ],
 )  # fmt: skip
-def test_marks_of_other_kinds_are_read(tmp_path: Path, changes: list[tuple[str, str]], record: dict[str, str]) -> None:
+def test_other_kinds_of_marks_are_read(tmp_path: Path, changes: list[tuple[str, str]], record: dict[str, str]) -> None:
     for question in (PLAN, OPEN):
         assert read(tmp_path, [question], *changes).answers == [{"answer": "People first", **record}]
 
@@ -244,38 +244,38 @@ def test_marks_of_other_kinds_are_read(tmp_path: Path, changes: list[tuple[str, 
         ([("## Q1 · plan", "## Q1 · plane")], "`## Q1 · plane` is not the heading of the form"),
     ],
 )  # fmt: skip
-def test_marks_that_could_mean_two_things_are_named(tmp_path: Path, changes: list[tuple[str, str]], why: str) -> None:
+def test_ambiguous_marks_are_reported(tmp_path: Path, changes: list[tuple[str, str]], why: str) -> None:
     with pytest.raises(UnclearAnswers, match=why):
         read(tmp_path, [PLAN], *changes)
 
 
 @pytest.mark.finding("FR4")
-def test_notes_outside_of_the_questions_are_kept_as_notes(tmp_path: Path) -> None:
+def test_text_outside_of_the_questions_is_kept_as_notes(tmp_path: Path) -> None:
     form: list[Question] = [OPEN, {**WORDS, "default": ""}]
-    above = ("# Questions", "# Questions\n\nWe have no money.")
-    own = ("## Q2", "## Q9 of mine\n\nAnd who pays?\n\n## Q2")
+    introduction = ("# Questions", "# Questions\n\nWe have no money.")
+    section = ("## Q2", "## Q9 of mine\n\nAnd who pays?\n\n## Q2")
     end = ("Who asked for it?", "Who asked for it?")
-    found = read(tmp_path, form, above, ("[ ] B", "[x] B"), own, end)
-    assert found == ([{"answer": "People first"}, {}], "We have no money.\n\n## Q9 of mine\n\nAnd who pays?")
+    answers = read(tmp_path, form, introduction, ("[ ] B", "[x] B"), section, end)
+    assert answers == ([{"answer": "People first"}, {}], "We have no money.\n\n## Q9 of mine\n\nAnd who pays?")
 
 
 @pytest.mark.finding("FR4")
-def test_a_heading_below_an_empty_free_answer_is_asked_about_and_belongs_to_no_answer_behind_a_dash(
+def test_a_heading_after_an_empty_answer_is_reported_and_after_a_dash_it_is_a_note(
     tmp_path: Path,
 ) -> None:
-    both = ("Answer:", "Answer:\n\n## Notes\n\nNo money.")
+    change = ("Answer:", "Answer:\n\n## Notes\n\nNo money.")
     with pytest.raises(UnclearAnswers, match="`## Notes` may start the answer or a separate note"):
-        read(tmp_path, [WORDS], both)
+        read(tmp_path, [WORDS], change)
     dashed = read(tmp_path, [{**WORDS, "default": ""}], ("Answer:", "Answer: -\n\n## Notes\n\nNo money."))
     assert dashed == ([{"comment": "-"}], "## Notes\n\nNo money.")
 
 
 def forms() -> st.SearchStrategy[list[Question]]:
-    known: list[Question] = [PLAN, OPEN, SEVERAL, WORDS, {**WORDS, "default": ""}, {**OPEN, "default": ""}]
-    return st.lists(st.sampled_from(known), min_size=1, max_size=3)
+    questions: list[Question] = [PLAN, OPEN, SEVERAL, WORDS, {**WORDS, "default": ""}, {**OPEN, "default": ""}]
+    return st.lists(st.sampled_from(questions), min_size=1, max_size=3)
 
 
-WRITTEN = st.sampled_from(
+INSERTIONS = st.sampled_from(
     ["zq", "zq ", "\nzq\n", "\n\n## zq\n\nzq\n", "<!-- zq -->", "<!--\nzq\n-->", " (zq)", "~~zq~~", "**zq**", "> zq\n",
      "  zq\n", "I think B zq", "TBD - zq", "B zq please", "B (zq)",
      "B) zq", "- [x] zq\n", "# zq\n", "TBD zq", "\nAnswer: zq\n", "[zq]", "☒ zq", "```\nzq\n```\n"]
@@ -287,10 +287,10 @@ WRITTEN = st.sampled_from(
 @settings(max_examples=60)
 @given(
     forms(),
-    st.lists(st.tuples(st.floats(0, 1), WRITTEN), min_size=1, max_size=3),
+    st.lists(st.tuples(st.floats(0, 1), INSERTIONS), min_size=1, max_size=3),
     st.sampled_from(["", "[x] B", "[x] C", "[x] Other"]),
 )
-def test_words_written_anywhere_are_in_the_record_or_named(
+def test_text_written_anywhere_is_recorded_or_reported(
     tmp_path_factory: pytest.TempPathFactory,
     questions: list[Question],
     written: list[tuple[float, str]],
@@ -302,16 +302,16 @@ def test_words_written_anywhere_are_in_the_record_or_named(
     if ticked:
         text = text.replace(ticked.replace("x", " "), ticked)
     words = []
-    for number, (place, piece) in enumerate(written):
-        at = round(place * len(text))
+    for number, (position, piece) in enumerate(written):
+        index = round(position * len(text))
         word = f"zq{number}zq"
         words.append(word)
-        text = text[:at] + piece.replace("zq", word) + text[at:]
+        text = text[:index] + piece.replace("zq", word) + text[index:]
     (folder / "form.md").write_text(text, "utf-8")
     try:
-        found = read_form(LocalFiles(ConfinedFolder(folder)), "form.md", questions, PHRASES)
-        known = f"{found.answers} {found.notes}"
+        form = read_form(LocalFiles(ConfinedFolder(folder)), "form.md", questions, PHRASES)
+        recorded = f"{form.answers} {form.notes}"
     except UnclearAnswers as unclear:
-        known = f"{unclear} {unclear.answers} {unclear.notes} {unclear.words}"
-    broken = [word for word in words if word not in text]  # a later piece stands inside it
-    assert [word for word in words if word not in known and word not in broken] == []
+        recorded = f"{unclear} {unclear.answers} {unclear.notes} {unclear.words}"
+    split_words = [word for word in words if word not in text]  # a later insertion is inside the word
+    assert [word for word in words if word not in recorded and word not in split_words] == []

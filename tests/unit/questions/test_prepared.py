@@ -14,7 +14,7 @@ MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "sta
 WHY: Question = {"id": "why", "text": "Why?"}
 
 
-def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> PreparedAnswers:
+def read_prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> PreparedAnswers:
     path = tmp_path / name
     path.write_text(text, "utf-8")
     return read_answers(path)
@@ -52,11 +52,11 @@ def prepared(tmp_path: Path, text: str, name: str = "answers.yaml") -> PreparedA
 def test_a_question_takes_the_answer_of_its_id_or_step(
     tmp_path: Path, text: str, key: str, question: Question, record: dict[str, Any] | None
 ) -> None:
-    assert prepared(tmp_path, text).take(key, question) == record
+    assert read_prepared(tmp_path, text).take(key, question) == record
 
 
-def test_a_list_gives_one_answer_after_the_other_and_then_none(tmp_path: Path) -> None:
-    answers = prepared(tmp_path, "mode: [rapid, {answer: standard}, null]")
+def test_a_list_gives_its_answers_in_order_and_then_none(tmp_path: Path) -> None:
+    answers = read_prepared(tmp_path, "mode: [rapid, {answer: standard}, null]")
     assert [answers.take("a", MODE) for _ in range(4)] == [
         {**PREPARED, "answer": "rapid"},
         {**PREPARED, "answer": "standard"},
@@ -65,15 +65,15 @@ def test_a_list_gives_one_answer_after_the_other_and_then_none(tmp_path: Path) -
     ]
 
 
-def test_an_answer_for_all_times_is_given_once_to_a_question_that_would_be_put_without_end(tmp_path: Path) -> None:
-    answers = prepared(tmp_path, "mode: rapid")
+def test_a_single_answer_is_used_once_for_a_question_that_could_repeat_forever(tmp_path: Path) -> None:
+    answers = read_prepared(tmp_path, "mode: rapid")
     assert [answers.take("a", MODE) for _ in range(2)] == [{**PREPARED, "answer": "rapid"}] * 2
-    answers = prepared(tmp_path, "mode: rapid")
+    answers = read_prepared(tmp_path, "mode: rapid")
     assert [answers.take("a", MODE | {"once": True}) for _ in range(2)] == [{**PREPARED, "answer": "rapid"}, None]
 
 
-def test_a_list_of_lists_answers_a_question_with_several_answers_each_time(tmp_path: Path) -> None:
-    answers = prepared(tmp_path, "mode: [[rapid], [rapid, standard]]")
+def test_a_list_of_lists_gives_several_answers_each_time(tmp_path: Path) -> None:
+    answers = read_prepared(tmp_path, "mode: [[rapid], [rapid, standard]]")
     question = MODE | {"multiple": True}
     assert [answers.take("a", question) for _ in range(2)] == [
         {**PREPARED, "answer": ["rapid"]},
@@ -81,31 +81,31 @@ def test_a_list_of_lists_answers_a_question_with_several_answers_each_time(tmp_p
     ]
 
 
-def test_the_key_of_a_step_goes_before_the_id_of_a_question(tmp_path: Path) -> None:
-    answers = prepared(tmp_path, "mode: rapid\na/b: standard\nc: standard")
+def test_the_address_of_a_step_precedes_the_id_of_a_question(tmp_path: Path) -> None:
+    answers = read_prepared(tmp_path, "mode: rapid\na/b: standard\nc: standard")
     assert answers.take("a/b", MODE) == {**PREPARED, "answer": "standard"}
-    assert answers.take("a/c", MODE) == {**PREPARED, "answer": "rapid"}  # a step's id alone comes last
+    assert answers.take("a/c", MODE) == {**PREPARED, "answer": "rapid"}  # the bare id of a step comes last
 
 
-def test_a_list_goes_on_behind_the_questions_that_were_answered_before(tmp_path: Path) -> None:
-    answers = prepared(tmp_path, "mode: [rapid, standard]")
+def test_a_list_continues_after_questions_that_are_already_answered(tmp_path: Path) -> None:
+    answers = read_prepared(tmp_path, "mode: [rapid, standard]")
     answers.skip("a", MODE)
     assert answers.take("a", MODE) == {**PREPARED, "answer": "standard"}
 
 
-def test_an_answer_that_is_none_of_the_choices_is_refused_with_its_place(tmp_path: Path) -> None:
-    answers = prepared(tmp_path, "# mine\nmode: rapit")
-    with pytest.raises(SkillrunError) as raised:
+def test_an_answer_that_is_not_a_choice_is_refused_with_its_position(tmp_path: Path) -> None:
+    answers = read_prepared(tmp_path, "# mine\nmode: rapit")
+    with pytest.raises(SkillrunError) as caught:
         answers.take("setup/mode-choice", MODE)
-    assert str(raised.value) == (
+    assert str(caught.value) == (
         f"{tmp_path}/answers.yaml:2:7: `rapit` is not one of the choices, for `mode` of `setup/mode-choice`"
     )
-    assert raised.value.next_step == "did you mean `rapid`? allowed: rapid, standard"
+    assert caught.value.next_step == "did you mean `rapid`? allowed: rapid, standard"
 
 
-def test_several_answers_to_a_question_that_takes_one_are_refused(tmp_path: Path) -> None:
+def test_several_answers_to_a_single_choice_question_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SkillrunError, match="takes one answer, not 2"):
-        prepared(tmp_path, "mode: {answer: [rapid, standard]}").take("a", MODE)
+        read_prepared(tmp_path, "mode: {answer: [rapid, standard]}").take("a", MODE)
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_several_answers_to_a_question_that_takes_one_are_refused(tmp_path: Path
         ("mode: rapid\nmode: standard", ["the key `mode` is given twice"]),
     ],
 )
-def test_everything_wrong_with_the_file_is_said(tmp_path: Path, text: str, messages: list[str]) -> None:
-    with pytest.raises(SkillrunError) as raised:
-        prepared(tmp_path, text)
+def test_every_problem_in_the_file_is_reported(tmp_path: Path, text: str, messages: list[str]) -> None:
+    with pytest.raises(SkillrunError) as caught:
+        read_prepared(tmp_path, text)
     for message in messages:
-        assert message in str(raised.value)
+        assert message in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SkillrunError, match="cannot be read"):
         read_answers(tmp_path / "none.yaml")

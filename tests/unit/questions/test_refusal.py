@@ -1,4 +1,4 @@
-"""What a run will ask, known before it runs."""
+"""The questions of a run are found before it starts."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -24,7 +24,7 @@ phases:
 
 
 def program(folder: Path, steps: str, files: dict[str, str] | None = None, workflow: str = WORKFLOW) -> Program:
-    """A workflow whose phase `one` has these steps."""
+    """Return a workflow whose phase `one` has these steps."""
     phase = f"---\nkind: phase\nsteps:\n{dedent(steps).strip()}\n---\n"
     for name, text in {"workflows/demo.md": workflow, "skills/demo/one.md": phase, **(files or {})}.items():
         path = folder / name
@@ -43,7 +43,7 @@ def answers(folder: Path, text: str) -> PreparedAnswers:
 
 
 @pytest.mark.row("B2", "X6")
-def test_an_unattended_run_is_refused_where_a_step_asks_a_person(tmp_path: Path) -> None:
+def test_an_unattended_run_is_refused_if_a_step_asks_the_user(tmp_path: Path) -> None:
     found = program(tmp_path, "- {id: which, ask: Which one?}")
     (line,) = unanswerable_questions(found, PreparedAnswers())
     assert line == (
@@ -63,7 +63,7 @@ def test_an_unattended_run_is_refused_where_a_step_asks_a_person(tmp_path: Path)
         "- {say: hello}",
     ],
 )
-def test_a_default_needs_nobody(tmp_path: Path, step: str) -> None:
+def test_a_question_with_a_default_needs_no_user(tmp_path: Path, step: str) -> None:
     assert unanswerable_questions(program(tmp_path, step), PreparedAnswers()) == []
 
 
@@ -79,7 +79,7 @@ def test_a_default_needs_nobody(tmp_path: Path, step: str) -> None:
         "- {id: which, ask: Which one?, when: inputs.topic}",
     ],
 )
-def test_everything_else_needs_a_person(tmp_path: Path, step: str) -> None:
+def test_other_questions_need_a_user(tmp_path: Path, step: str) -> None:
     workflow = WORKFLOW.replace("phases:", "config: demo\nphases:")
     config = {"config/demo.yaml": "questions:\n  - {id: a, text: A?}\n"}
     (line,) = unanswerable_questions(program(tmp_path, step, config, workflow), PreparedAnswers())
@@ -112,24 +112,24 @@ CONFIG = {"config/demo.yaml": "ask: false\nfeatures:\n  talk: {enabled: false}\n
         "inputs['deep']",
     ],
 )  # fmt: skip
-def test_a_question_that_the_inputs_rule_out_needs_nobody(tmp_path: Path, condition: str) -> None:
+def test_a_question_that_the_inputs_rule_out_needs_no_user(tmp_path: Path, condition: str) -> None:
     found = program(tmp_path, f'- {{id: which, when: "{condition}", ask: Which one?}}', CONFIG, DEEP)
     assert unanswerable_questions(found, PreparedAnswers(), {"topic": "tea", "deep": False}) == []
     unknown = 0 if condition == "config.ask" else 1
-    assert len(unanswerable_questions(found, PreparedAnswers())) == unknown, "which inputs there are is not known"
+    assert len(unanswerable_questions(found, PreparedAnswers())) == unknown, "without inputs the condition is unknown"
 
 
 @pytest.mark.finding("FL4")
 @pytest.mark.parametrize(
     "condition", ["inputs.deep", "state.found", "not state.found", "inputs.deep or state.found", "run.round == 2"]
 )
-def test_a_question_that_may_be_reached_needs_somebody(tmp_path: Path, condition: str) -> None:
+def test_a_question_that_may_be_reached_needs_a_user(tmp_path: Path, condition: str) -> None:
     found = program(tmp_path, f'- {{id: which, when: "{condition}", ask: Which one?}}', CONFIG, DEEP)
     assert len(unanswerable_questions(found, PreparedAnswers(), {"topic": "tea", "deep": True})) == 1
 
 
 @pytest.mark.finding("FL4")
-def test_conditions_of_phases_loops_protocols_and_inline_workflows_count(tmp_path: Path) -> None:
+def test_conditions_of_phases_loops_protocols_and_inline_workflows_are_evaluated(tmp_path: Path) -> None:
     workflow = DEEP.replace("  one:\n", "  one:\n  two: {when: inputs.deep, skill: demo/one}\n")
     steps = """
     - when: inputs.deep
@@ -163,14 +163,14 @@ def test_conditions_of_phases_loops_protocols_and_inline_workflows_count(tmp_pat
 
 
 @pytest.mark.finding("FL4")
-def test_features_are_not_known_where_the_state_has_the_mode(tmp_path: Path) -> None:
+def test_features_are_unknown_if_the_mode_is_in_the_state(tmp_path: Path) -> None:
     workflow = DEEP.replace("  found:", "  mode: {type: string, default: a}\n  found:")
     found = program(tmp_path, "- {id: which, when: features.talk, ask: Which one?}", CONFIG, workflow)
     assert len(unanswerable_questions(found, PreparedAnswers(), {"topic": "tea", "deep": False})) == 1
 
 
 @pytest.mark.parametrize("key", ["one/which", "which"])
-def test_a_prepared_answer_needs_nobody(tmp_path: Path, key: str) -> None:
+def test_a_question_with_a_prepared_answer_needs_no_user(tmp_path: Path, key: str) -> None:
     found = program(tmp_path, "- {id: which, ask: Which one?}")
     assert unanswerable_questions(found, answers(tmp_path, f"{key}: this")) == []
 
@@ -183,14 +183,14 @@ LOOPS = """
 """
 
 
-def test_where_a_question_is_asked_several_times_the_refusal_says_how_one_is_called(tmp_path: Path) -> None:
+def test_the_refusal_shows_the_address_of_one_repetition_of_a_question(tmp_path: Path) -> None:
     lines = unanswerable_questions(program(tmp_path, LOOPS), PreparedAnswers())
     assert ["`one/built/sure` in --answers FILE (for each time it is asked; `one/built~ID/sure` for one time)" in line
             for line in lines] == [True, False]  # fmt: skip
     assert "`one/again/more` in --answers FILE (for each time it is asked; `one/again#2/more` for one time)" in lines[1]
 
 
-def test_answers_for_single_items_and_passes_count_and_are_checked(tmp_path: Path) -> None:
+def test_answers_for_single_items_and_passes_are_used_and_checked(tmp_path: Path) -> None:
     found = program(tmp_path, LOOPS)
     given = "one/built~hat/sure: yes\none/built~coat/sure: perhaps\none/again#1/more-1: a\none/again#1/more-2: b\n"
     prepared = answers(tmp_path, given + "one/again#2/mor-1: c\n")
@@ -208,7 +208,7 @@ def test_files_cannot_be_prepared(tmp_path: Path) -> None:
     assert len(unanswerable_questions(found, answers(tmp_path, "which: this"))) == 1
 
 
-def test_loops_otherwise_protocols_and_inline_workflows_are_followed(tmp_path: Path) -> None:
+def test_questions_in_loops_fallbacks_protocols_and_inline_workflows_are_found(tmp_path: Path) -> None:
     steps = """
     - id: loop
       at_most: 2
@@ -243,7 +243,7 @@ def test_loops_otherwise_protocols_and_inline_workflows_are_followed(tmp_path: P
 
 @pytest.mark.parametrize(("named", "refused"), [("{loud: talk}", 1), ("{loud: hush}", 0)])
 @pytest.mark.parametrize("computed", ["config.strategies[inputs.topic]", "config.strategies.loud"])
-def test_of_a_computed_protocol_those_that_it_can_name_count(
+def test_a_computed_protocol_counts_the_protocols_it_can_name(
     tmp_path: Path, named: str, refused: int, computed: str
 ) -> None:
     steps = f"""
@@ -261,7 +261,7 @@ def test_of_a_computed_protocol_those_that_it_can_name_count(
     assert len(unanswerable_questions(found, PreparedAnswers())) == refused
 
 
-def test_of_a_protocol_that_an_input_names_all_that_there_are_count(tmp_path: Path) -> None:
+def test_a_protocol_named_by_an_input_counts_all_protocols(tmp_path: Path) -> None:
     files = {
         "roles/judge.md": "---\nname: judge\n---\nYou judge.\n",
         "skills/protocols/talk.md": "---\nkind: protocol\nseats: [speaker]\nsteps:\n  - {id: a, ask: Q?}\n---\n",
@@ -272,7 +272,7 @@ def test_of_a_protocol_that_an_input_names_all_that_there_are_count(tmp_path: Pa
 
 
 @pytest.mark.parametrize("read", ["run.estimate.answers.which.a.calls", "run.estimate['answers']['which']"])
-def test_the_names_that_anything_reads_are_known(tmp_path: Path, read: str) -> None:
+def test_all_names_that_are_read_are_known(tmp_path: Path, read: str) -> None:
     files = {
         "roles/judge.md": "---\nname: judge\n---\nYou judge.\n",
         "skills/protocols/talk.md": (
@@ -286,7 +286,7 @@ def test_the_names_that_anything_reads_are_known(tmp_path: Path, read: str) -> N
     assert not found.reads_name("run.cost")
 
 
-def test_a_protocol_that_calls_itself_is_entered_once(tmp_path: Path) -> None:
+def test_a_recursive_protocol_is_entered_once(tmp_path: Path) -> None:
     steps = "  - {id: a, ask: Q?}\n  - {panel: '{{ seats.speaker }}', protocol: again}\n"
     again = f"---\nkind: protocol\nseats: [speaker]\nsteps:\n{steps}---\n"
     found = program(tmp_path, "- {id: p, panel: [x], protocol: again}", {"skills/protocols/again.md": again})
@@ -294,7 +294,7 @@ def test_a_protocol_that_calls_itself_is_entered_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.row("X6")
-def test_answers_that_are_none_of_the_choices_are_found_before_the_run(tmp_path: Path) -> None:
+def test_answers_that_are_not_choices_are_found_before_the_run(tmp_path: Path) -> None:
     found = program(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""Which members, protocols and limits a drawing names where an expression gives them."""
+"""The members, protocols and limits that a drawing shows for values given by expressions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ breakers: {tries: {limit: 4, then: skip}}
 
 @pytest.fixture
 def draw(tmp_path: Path) -> Draw:
-    """Writes a workflow with one phase of these steps, and builds its nodes."""
+    """Return a function that writes a workflow with one phase of the given steps and builds its nodes."""
 
     def build(steps: str) -> list[StepNode]:
         files = {
@@ -65,18 +65,20 @@ def draw(tmp_path: Path) -> Draw:
         ("{{ config.nothing.at.all }}", ()),
     ],
 )
-def test_members_are_those_that_the_files_name(expression: str, members: tuple[str, ...], draw: Draw) -> None:
+def test_members_are_collected_from_the_files_that_the_expression_reads(
+    expression: str, members: tuple[str, ...], draw: Draw
+) -> None:
     agent = draw(f'  - set: {{seated: "{{{{ [\'a\', config.one] }}}}"}}\n  - {{id: s, agent: "{expression}"}}')[1]
     assert (agent.members, agent.is_fixed) == (members, False)
     assert agent.expression == ("" if members else expression.strip("{} "))
 
 
-def test_members_that_are_written_out_are_exact(draw: Draw) -> None:
+def test_literal_members_are_exact(draw: Draw) -> None:
     (agent,) = draw('  - {id: s, agent: [a, "b:x@opus"]}')
     assert (agent.members, agent.is_fixed) == (("a", "b:x@opus"), True)
 
 
-def test_a_protocol_may_differ_by_mode(draw: Draw) -> None:
+def test_a_protocol_can_differ_by_mode(draw: Draw) -> None:
     (panel,) = draw('  - {id: s, panel: [a], protocol: "{{ config.judges }}"}')
     assert panel.protocols == ("consensus", "debate")
 
@@ -95,8 +97,8 @@ def test_a_limit_is_a_number_only_where_no_run_can_change_it(at_most: str, shown
     assert loop.at_most == shown
 
 
-def test_names_that_refer_to_each_other_end(draw: Draw) -> None:
-    names = ", ".join(f'n{at}: "{{{{ n{at - 1} or n{at - 1} or n{at} }}}}"' for at in range(1, 60))
+def test_circular_names_terminate(draw: Draw) -> None:
+    names = ", ".join(f'n{number}: "{{{{ n{number - 1} or n{number - 1} or n{number} }}}}"' for number in range(1, 60))
     *_, agent = draw(f'  - set: {{n0: "{{{{ n0 or \'a\' }}}}", {names}}}\n  - {{id: s, agent: "{{{{ n3 }}}}"}}')
     assert agent.members == ("a",)
     *_, last = draw(f'  - set: {{n0: a, {names}}}\n  - {{id: s, agent: "{{{{ n59 }}}}"}}')

@@ -1,4 +1,4 @@
-"""The drawings of workflows whose names, texts and sizes are hostile, and the measuring of text."""
+"""Drawings of workflows with hostile names, texts and sizes, and the layout of text."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -49,7 +49,7 @@ def workflow(*phases: PhaseNode, name: str = "w") -> WorkflowGraph:
     return WorkflowGraph(name=name, description=name, outputs=(name,), phases=phases)
 
 
-def hostile(text: str) -> WorkflowGraph:
+def hostile_workflow(text: str) -> WorkflowGraph:
     steps = (
         StepNode(verb="agent", id=text, members=(text, "a"), path=text, when=text),
         StepNode(verb="ask", id="q", questions=(text,), choices=(text,)),
@@ -60,31 +60,31 @@ def hostile(text: str) -> WorkflowGraph:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_mermaid_has_no_line_of_a_hostile_text(text: str) -> None:
-    lines = draw_mermaid(hostile(text)).splitlines()
+def test_a_hostile_text_adds_no_line_to_mermaid(text: str) -> None:
+    lines = draw_mermaid(hostile_workflow(text)).splitlines()
     assert len(lines) == 26
     for line in lines:
         assert MERMAID_LINE.fullmatch(LABEL.sub("L", line.strip()) if "%%" not in line else line.strip())
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_svg_keeps_a_hostile_text_as_text(text: str) -> None:
-    root = ET.fromstring(draw_svg(hostile(text)))
+def test_a_hostile_text_adds_no_element_to_svg(text: str) -> None:
+    root = ET.fromstring(draw_svg(hostile_workflow(text)))
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert tags <= {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "text", "tspan"}
     assert not [name for element in root.iter() for name in element.attrib if name.startswith("on") or "href" in name]
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_text_has_at_most_100_columns_and_nothing_that_steers_a_terminal(text: str) -> None:
-    drawing = draw_text(hostile(text))
+def test_text_has_at_most_100_columns_and_no_control_characters(text: str) -> None:
+    drawing = draw_text(hostile_workflow(text))
     assert all(len(line) <= 100 for line in drawing.splitlines())
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ud800]", drawing)
 
 
-def test_a_huge_workflow_is_drawn_up_to_a_limit_that_the_drawing_names() -> None:
-    many = tuple(StepNode(verb="agent", id=f"s{number}", members=("a",)) for number in range(40))
-    graph = workflow(*(phase(f"p{number}", *many) for number in range(MAX_PHASES + 30)))
+def test_a_huge_workflow_is_drawn_up_to_a_limit_and_the_drawing_names_it() -> None:
+    steps = tuple(StepNode(verb="agent", id=f"s{number}", members=("a",)) for number in range(40))
+    graph = workflow(*(phase(f"p{number}", *steps) for number in range(MAX_PHASES + 30)))
     svg, mermaid = draw_svg(graph), draw_mermaid(graph)
     assert "not shown: 30 phases beyond the size of a picture" in svg
     assert "40 steps more, not shown" in svg
@@ -94,24 +94,24 @@ def test_a_huge_workflow_is_drawn_up_to_a_limit_that_the_drawing_names() -> None
 
 
 @pytest.mark.parametrize("style", ["words", "code", "name", "note", "role"])
-def test_no_line_is_wider_than_its_place(style: str) -> None:
+def test_no_line_is_wider_than_its_box(style: str) -> None:
     text = f"some words and {'x' * 400} then {'W' * 90} 漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字"
     lines = break_lines(text, style, 200)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(text_width(line, style) <= 200 for line in lines)
 
 
-def test_roles_stay_whole_on_a_line() -> None:
+def test_a_role_is_not_split_across_lines() -> None:
     lines = layout_parts(
-        [LabelPart("name", "draft"), *(LabelPart("role", f"role number {at}") for at in range(5))], 250
+        [LabelPart("name", "draft"), *(LabelPart("role", f"role number {number}") for number in range(5))], 250
     )
     assert [run.text for line in lines for run in line if run.style == "role"] == [
-        f"role number {at}" for at in range(5)
+        f"role number {number}" for number in range(5)
     ]
     assert all(run.x + run.width <= 250 for line in lines for run in line)
 
 
-def test_a_line_between_distant_phases_runs_left_of_the_cards() -> None:
+def test_an_edge_between_distant_phases_runs_left_of_the_cards() -> None:
     phases = [phase("a"), phase("b", after=("a",)), phase("c", after=("b", "a")), phase("d", after=("a",))]
     graph = workflow(*phases, phase("e", after=("c", "d")))
     drawing = ET.fromstring(draw_svg(graph))
@@ -120,7 +120,7 @@ def test_a_line_between_distant_phases_runs_left_of_the_cards() -> None:
     assert sum(edge.count("H") == 2 for edge in edges) == 1
 
 
-def test_arrows_back_end_at_the_card_they_name() -> None:
+def test_back_arrows_end_at_the_named_card() -> None:
     back = StepNode(verb="goto", target="a", at_most="2")
     fallback = StepNode(verb="agent", members=("r",), otherwise=StepNode(verb="goto", target="b"))
     graph = workflow(phase("a"), phase("b", back, after=("a",)), phase("c", back, fallback, after=("a",)))

@@ -1,4 +1,4 @@
-"""The example project of the manual with its symbol index; `¦` marks the cursor in a text."""
+"""The example project of the manual with its symbol index. In texts, `¦` marks the cursor."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ expect:
 
 
 @dataclass
-class Desk:
+class Project:
     """A project on disk with its symbol index."""
 
     folder: Path
-    knowledge: SymbolIndex
+    index: SymbolIndex
 
     @cached_property
     def checked(self) -> CheckedLibrary:
-        """The check of the project on disk, as the base of rechecks."""
-        return recheck(self.knowledge.library.fork(), ())
+        """The check result of the project on disk, which rechecks start from."""
+        return recheck(self.index.library.fork(), ())
 
     def text(self, name: str) -> str:
         return (self.folder / name).read_text(encoding="utf-8")
 
-    def edited(self, name: str, old: str, new: str) -> tuple[Path, str, str, int]:
-        """Return the editor functions' arguments for the file with `old` replaced by `new`, which has the cursor."""
+    def edit(self, name: str, old: str, new: str) -> tuple[Path, str, str, int]:
+        """Replace `old` with `new`, which contains the cursor, and return the arguments of the editor functions."""
         text = self.text(name)
         assert old in text, f"{name} has no {old!r}"
         text = text.replace(old, new, 1)
@@ -54,22 +54,22 @@ class Desk:
         return self.folder / name, name, text[:offset] + text[offset + 1 :], offset
 
 
-def known(folder: Path) -> SymbolIndex:
-    """Return the symbol index of a project after a check."""
-    library, sightings = Library(search_path(folder)), SymbolTable()
-    check_library(library, (), sightings)
-    knowledge = SymbolIndex(library)
-    knowledge.update([sightings])
-    return knowledge
+def build_index(folder: Path) -> SymbolIndex:
+    """Check a project and return its symbol index."""
+    library, symbols = Library(search_path(folder)), SymbolTable()
+    check_library(library, (), symbols)
+    index = SymbolIndex(library)
+    index.update([symbols])
+    return index
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    folder = tmp_path_factory.mktemp("desk")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    folder = tmp_path_factory.mktemp("project")
     files = {match[1]: match[2] for match in _FILE.finditer(MANUAL.read_text(encoding="utf-8"))}
     for name, text in {**files, "tests/triage/broken.md": CASE}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    yield Desk(folder, known(folder))
+    yield Project(folder, build_index(folder))
     shutil.rmtree(folder)

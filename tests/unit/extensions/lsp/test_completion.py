@@ -3,20 +3,20 @@
 import pytest
 
 from skillrun.extensions.lsp.completion import Completion, complete
-from tests.unit.extensions.lsp.conftest import Desk
+from tests.unit.extensions.lsp.conftest import Project
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, INTAKE, FILING = (f"skills/triage/{name}.md" for name in ("judging", "intake", "filing"))
 TRIAGE, PROTOCOL = "workflows/triage.md", "skills/protocols/second-look.md"
 
 
-def suggested(desk: Desk, name: str, old: str, new: str) -> list[Completion]:
-    return complete(desk.knowledge, *desk.edited(name, old, new))
+def completions_at(project: Project, name: str, old: str, new: str) -> list[Completion]:
+    return complete(project.index, *project.edit(name, old, new))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "old", "new", "wanted"),
+    ("name", "old", "new", "expected"),
     [
         # keys, from the tables of the checker
         (JUDGING, "with: {rounds: 2}", "¦", {"with", "criteria", "when", "otherwise"}),
@@ -84,45 +84,49 @@ def suggested(desk: Desk, name: str, old: str, new: str) -> list[Completion]:
         (PROTOCOL, "inputs.rounds", "inputs.¦", {"rounds"}),
     ],
 )
-def test_what_may_stand_there_is_suggested(desk: Desk, name: str, old: str, new: str, wanted: set[str]) -> None:
-    labels = {each.label for each in suggested(desk, name, old, new)}
-    assert wanted <= labels, sorted(wanted - labels)
+def test_valid_keys_and_names_are_suggested(
+    project: Project, name: str, old: str, new: str, expected: set[str]
+) -> None:
+    labels = {item.label for item in completions_at(project, name, old, new)}
+    assert expected <= labels, sorted(expected - labels)
 
 
-def test_a_key_that_is_there_is_not_suggested_again(desk: Desk) -> None:
-    labels = {each.label for each in suggested(desk, JUDGING, "with: {rounds: 2}", "¦")}
+def test_a_key_that_exists_is_not_suggested_again(project: Project) -> None:
+    labels = {item.label for item in completions_at(project, JUDGING, "with: {rounds: 2}", "¦")}
     assert not labels & {"id", "panel", "protocol", "output"}
 
 
-def test_the_word_at_the_cursor_is_replaced_and_a_new_key_gets_its_colon(desk: Desk) -> None:
-    path, name, text, offset = desk.edited(JUDGING, "protocol: second-look", "proto¦col: second-look")
-    [protocol] = [each for each in complete(desk.knowledge, path, name, text, offset) if each.label == "protocol"]
+def test_the_word_at_the_cursor_is_replaced_and_a_new_key_gets_its_colon(project: Project) -> None:
+    path, name, text, offset = project.edit(JUDGING, "protocol: second-look", "proto¦col: second-look")
+    [protocol] = [item for item in complete(project.index, path, name, text, offset) if item.label == "protocol"]
     assert (text[protocol.start : protocol.end], protocol.text) == ("protocol", "protocol")
-    [with_] = [each for each in suggested(desk, JUDGING, "with: {rounds: 2}", "wi¦") if each.label == "with"]
-    assert with_.text == "with: "
+    [with_item] = [
+        item for item in completions_at(project, JUDGING, "with: {rounds: 2}", "wi¦") if item.label == "with"
+    ]
+    assert with_item.text == "with: "
 
 
-def test_a_value_that_is_no_list_gets_no_filter_for_lists(desk: Desk) -> None:
-    labels = {each.label for each in suggested(desk, JUDGING, "{{ draft.text }}", "{{ draft.text | ¦ }}")}
+def test_list_filters_are_suggested_for_lists_only(project: Project) -> None:
+    labels = {item.label for item in completions_at(project, JUDGING, "{{ draft.text }}", "{{ draft.text | ¦ }}")}
     assert "trim" in labels
     assert not labels & {"flatten", "map", "groupby"}
 
 
-def test_nothing_is_suggested_in_plain_text(desk: Desk) -> None:
-    assert not suggested(desk, JUDGING, "Is this report worth", "Is th¦is report worth")
-    assert not suggested(desk, "roles/clerk.md", "You read every report", "You re¦ad every report")
-    assert not suggested(desk, JUDGING, "steps:\n", "steps:\n  # a com¦ment\n")
+def test_nothing_is_suggested_in_plain_text(project: Project) -> None:
+    assert not completions_at(project, JUDGING, "Is this report worth", "Is th¦is report worth")
+    assert not completions_at(project, "roles/clerk.md", "You read every report", "You re¦ad every report")
+    assert not completions_at(project, JUDGING, "steps:\n", "steps:\n  # a com¦ment\n")
 
 
-def test_steps_that_come_later_are_not_known_yet(desk: Desk) -> None:
-    labels = {each.label for each in suggested(desk, INTAKE, 'before: "{{ earlier }}"', 'before: "{{ ¦ }}"')}
+def test_later_steps_are_not_suggested(project: Project) -> None:
+    labels = {item.label for item in completions_at(project, INTAKE, 'before: "{{ earlier }}"', 'before: "{{ ¦ }}"')}
     assert "earlier" in labels
     assert "note" not in labels
 
 
-def test_a_file_that_was_never_checked_gets_its_keys_and_names(desk: Desk) -> None:
+def test_an_unchecked_file_gets_keys_and_names(project: Project) -> None:
     text = "---\nkind: phase\nsteps:\n  - {id: a, agent: }\n---\n"
     offset = text.index("agent: ") + len("agent: ")
-    path = desk.folder / "skills/triage/new.md"
-    labels = {each.label for each in complete(desk.knowledge, path, "skills/triage/new.md", text, offset)}
+    path = project.folder / "skills/triage/new.md"
+    labels = {item.label for item in complete(project.index, path, "skills/triage/new.md", text, offset)}
     assert {"clerk", "judge:risk"} <= labels

@@ -3,7 +3,7 @@
 import pytest
 
 from skillrun.extensions.lsp.hover import hover
-from tests.unit.extensions.lsp.conftest import Desk
+from tests.unit.extensions.lsp.conftest import Project
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, TRIAGE = "skills/triage/judging.md", "workflows/triage.md"
@@ -31,11 +31,11 @@ JUDGING, TRIAGE = "skills/triage/judging.md", "workflows/triage.md"
         ("config/triage.yaml", "limit: 2, then: skip", "li¦mit: 2, then: skip", ["`2`"]),
     ],
 )
-def test_a_word_is_explained(desk: Desk, name: str, old: str, new: str, words: list[str]) -> None:
-    told = hover(desk.knowledge, *desk.edited(name, old, new))
-    assert told is not None
-    assert [word for word in words if word not in told.markdown] == [], told.markdown
+def test_a_word_is_explained(project: Project, name: str, old: str, new: str, words: list[str]) -> None:
+    hover_text = hover(project.index, *project.edit(name, old, new))
+    assert hover_text is not None
+    assert [word for word in words if word not in hover_text.markdown] == [], hover_text.markdown
 
 
-def test_of_plain_text_nothing_is_said(desk: Desk) -> None:
-    assert hover(desk.knowledge, *desk.edited(JUDGING, "Is this report", "Is th¦is report")) is None
+def test_plain_text_has_no_hover_text(project: Project) -> None:
+    assert hover(project.index, *project.edit(JUDGING, "Is this report", "Is th¦is report")) is None

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.row("A5")
 
 
 @pytest.mark.parametrize(
-    ("before", "now", "offset", "place"),
+    ("before", "after", "offset", "expected"),
     [
         ("abc def", "abc def", 5, 5),
         ("abc def", "abcX def", 2, 2),
@@ -20,5 +20,5 @@ pytestmark = pytest.mark.row("A5")
         ("", "abc", 2, 0),
     ],
 )
-def test_a_place_is_where_it_was_before_the_edit(before: str, now: str, offset: int, place: int) -> None:
-    assert map_offset(before, now, offset) == place
+def test_an_offset_is_mapped_to_the_text_before_the_edit(before: str, after: str, offset: int, expected: int) -> None:
+    assert map_offset(before, after, offset) == expected

@@ -8,13 +8,13 @@ pytestmark = pytest.mark.row("A5")
 STEPS = "---\nkind: phase\nsteps:\n  - {id: x, agent: judge:risk}\n%s\n---\n## x\nHello {{ x. }}\n"
 
 
-def at(marked: str, *, yaml_only: bool = False) -> CursorPosition | None:
-    offset = marked.index("¦")
-    return locate_cursor(marked[:offset] + marked[offset + 1 :], offset, yaml_only=yaml_only)
+def locate(text: str, *, yaml_only: bool = False) -> CursorPosition | None:
+    offset = text.index("¦")
+    return locate_cursor(text[:offset] + text[offset + 1 :], offset, yaml_only=yaml_only)
 
 
 @pytest.mark.parametrize(
-    ("line", "part", "path", "before"),
+    ("line", "part", "path", "prefix"),
     [
         ("  - {id: y, ag¦}", "key", ("steps", 1), "ag"),
         ("  - {id: y, ag¦", "key", ("steps", 1), "ag"),
@@ -31,46 +31,46 @@ def at(marked: str, *, yaml_only: bool = False) -> CursorPosition | None:
         ("ou¦", "key", (), "ou"),
     ],
 )
-def test_the_way_to_the_cursor_is_known(line: str, part: str, path: tuple[object, ...], before: str) -> None:
-    place = at(STEPS % line)
-    assert place is not None
-    assert (place.part, place.path, place.prefix) == (part, path, before)
+def test_the_yaml_path_of_the_cursor_is_found(line: str, part: str, path: tuple[object, ...], prefix: str) -> None:
+    position = locate(STEPS % line)
+    assert position is not None
+    assert (position.part, position.path, position.prefix) == (part, path, prefix)
 
 
-def test_the_keys_around_are_known_on_both_sides_of_the_cursor() -> None:
-    place = at(STEPS % "  - {id: y, with: {ro¦}, protocol: debate}")
-    assert place is not None
-    assert place.mappings[-2] == {"id": "y", "with": "", "protocol": "debate"}
+def test_sibling_keys_are_found_on_both_sides_of_the_cursor() -> None:
+    position = locate(STEPS % "  - {id: y, with: {ro¦}, protocol: debate}")
+    assert position is not None
+    assert position.mappings[-2] == {"id": "y", "with": "", "protocol": "debate"}
 
 
-def test_the_word_reaches_behind_the_cursor() -> None:
+def test_the_word_includes_the_text_after_the_cursor() -> None:
     text = STEPS % "  - {id: y, agent: jud¦ge}"
-    place = at(text)
-    assert place is not None
-    assert text.replace("¦", "")[place.start : place.end] == "judge"
+    position = locate(text)
+    assert position is not None
+    assert text.replace("¦", "")[position.start : position.end] == "judge"
 
 
-def test_nothing_stands_in_a_comment_or_on_the_lines_around_the_frontmatter() -> None:
-    assert at(STEPS % "  # ag¦") is None
-    assert at("-¦--\nkind: phase\n---\n") is None
+def test_comments_and_frontmatter_delimiters_have_no_position() -> None:
+    assert locate(STEPS % "  # ag¦") is None
+    assert locate("-¦--\nkind: phase\n---\n") is None
 
 
-def test_a_body_is_known_by_its_section_and_a_heading_as_one() -> None:
-    body = at("---\nkind: phase\n---\n## x\nHello {{ x.¦ }}\n## y\n")
-    heading = at("---\nkind: phase\n---\n## x¦\n")
+def test_body_text_has_its_section_and_a_heading_is_recognized() -> None:
+    body = locate("---\nkind: phase\n---\n## x\nHello {{ x.¦ }}\n## y\n")
+    heading = locate("---\nkind: phase\n---\n## x¦\n")
     assert body is not None
     assert heading is not None
     assert (body.part, body.section, body.prefix) == ("body", "x", "Hello {{ x.")
     assert (heading.part, heading.section) == ("heading", "x")
 
 
-def test_frontmatter_without_an_end_is_frontmatter() -> None:
-    place = at("---\nkind: phase\nde¦")
-    assert place is not None
-    assert (place.part, dict(place.siblings)) == ("key", {"kind": "phase"})
+def test_unclosed_frontmatter_is_frontmatter() -> None:
+    position = locate("---\nkind: phase\nde¦")
+    assert position is not None
+    assert (position.part, dict(position.siblings)) == ("key", {"kind": "phase"})
 
 
-def test_a_config_is_yaml_from_its_first_line_on() -> None:
-    place = at("breakers:\n  judges: {li¦}\n", yaml_only=True)
-    assert place is not None
-    assert (place.part, place.path) == ("key", ("breakers", "judges"))
+def test_a_config_is_yaml_from_its_first_line() -> None:
+    position = locate("breakers:\n  judges: {li¦}\n", yaml_only=True)
+    assert position is not None
+    assert (position.part, position.path) == ("key", ("breakers", "judges"))

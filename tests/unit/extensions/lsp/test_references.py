@@ -13,7 +13,7 @@ from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename
 from skillrun.extensions.lsp.symbol_index import TextRange
 from skillrun.library.library import NO_UNSAVED_FILES, Library
 from skillrun.library.roots import search_path
-from tests.unit.extensions.lsp.conftest import Desk, known
+from tests.unit.extensions.lsp.conftest import Project, build_index
 
 pytestmark = pytest.mark.row("A5")
 JUDGING, INTAKE, NOTIFY = (f"skills/triage/{name}.md" for name in ("judging", "intake", "notify"))
@@ -21,16 +21,16 @@ TRIAGE, PROTOCOL, CONFIG = "workflows/triage.md", "skills/protocols/second-look.
 CASE = "tests/triage/broken.md"
 
 
-def told(desk: Desk, place: TextRange) -> str:
+def describe_range(project: Project, span: TextRange) -> str:
     """Return a range as `file:line text`."""
-    text = place.path.read_text(encoding="utf-8")
-    line = text.count("\n", 0, place.start) + 1
-    return f"{place.path.relative_to(desk.folder).as_posix()}:{line} {text[place.start : place.end]}".strip()
+    text = span.path.read_text(encoding="utf-8")
+    line = text.count("\n", 0, span.start) + 1
+    return f"{span.path.relative_to(project.folder).as_posix()}:{line} {text[span.start : span.end]}".strip()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "old", "new", "where"),
+    ("name", "old", "new", "expected"),
     [
         (JUDGING, "agent: clerk", "agent: cl¦erk", "roles/clerk.md:1"),
         (JUDGING, "protocol: second-look", "protocol: sec¦ond-look", f"{PROTOCOL}:1"),
@@ -64,12 +64,15 @@ def told(desk: Desk, place: TextRange) -> str:
         (CASE, "urgency: high", "ur¦gency: high", f"{INTAKE}:36 urgency"),
     ],
 )
-def test_a_name_leads_to_its_declaration(desk: Desk, name: str, old: str, new: str, where: str) -> None:
-    assert [told(desk, place) for place in find_definitions(desk.knowledge, *desk.edited(name, old, new))] == [where]
+def test_a_name_is_resolved_to_its_declaration(project: Project, name: str, old: str, new: str, expected: str) -> None:
+    assert [
+        describe_range(project, definition)
+        for definition in find_definitions(project.index, *project.edit(name, old, new))
+    ] == [expected]
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "places"),
+    ("name", "old", "new", "expected"),
     [
         (TRIAGE, "  judging:", "  jud¦ging:", {CASE, TRIAGE, "skills/triage/filing.md", NOTIFY}),
         (TRIAGE, "  depth:", "  de¦pth:", {CASE, TRIAGE, INTAKE, JUDGING}),
@@ -79,71 +82,71 @@ def test_a_name_leads_to_its_declaration(desk: Desk, name: str, old: str, new: s
         (INTAKE, '  urgency: "{{ alarmed', '  urg¦ency: "{{ alarmed', {INTAKE, CASE}),
     ],
 )
-def test_a_declaration_leads_to_every_file_that_names_it(
-    desk: Desk, name: str, old: str, new: str, places: set[str]
+def test_references_of_a_declaration_are_found_in_every_file(
+    project: Project, name: str, old: str, new: str, expected: set[str]
 ) -> None:
-    [thing] = {mention.symbol for mention in symbols_at(desk.knowledge, *desk.edited(name, old, new))}
-    found = find_references(desk.knowledge, thing)
-    assert {place.path.relative_to(desk.folder).as_posix() for place in found} == places
+    [symbol] = {mention.symbol for mention in symbols_at(project.index, *project.edit(name, old, new))}
+    references = find_references(project.index, symbol)
+    assert {reference.path.relative_to(project.folder).as_posix() for reference in references} == expected
 
 
-def test_a_file_is_named_by_others(desk: Desk) -> None:
-    thing = file_symbol("roles/clerk.md")
-    assert thing is not None
-    found = {told(desk, place) for place in find_references(desk.knowledge, thing)}
-    assert {f"{INTAKE}:8 clerk", f"{JUDGING}:15 clerk", "skills/notice/letter.md:4 clerk"} <= found
+def test_references_to_a_file_are_found(project: Project) -> None:
+    symbol = file_symbol("roles/clerk.md")
+    assert symbol is not None
+    references = {describe_range(project, reference) for reference in find_references(project.index, symbol)}
+    assert {f"{INTAKE}:8 clerk", f"{JUDGING}:15 clerk", "skills/notice/letter.md:4 clerk"} <= references
 
 
-def test_an_edit_above_moves_nothing_away(desk: Desk) -> None:
-    path, name, text, offset = desk.edited(JUDGING, "goto: intake", "goto: in¦take")
+def test_an_edit_above_the_cursor_does_not_affect_the_result(project: Project) -> None:
+    path, name, text, offset = project.edit(JUDGING, "goto: intake", "goto: in¦take")
     text, offset = text.replace("steps:\n", "steps:\n  # one line more\n", 1), offset + len("  # one line more\n")
-    assert [told(desk, place) for place in find_definitions(desk.knowledge, path, name, text, offset)] == [
-        f"{TRIAGE}:28 intake"
-    ]
+    assert [
+        describe_range(project, definition) for definition in find_definitions(project.index, path, name, text, offset)
+    ] == [f"{TRIAGE}:28 intake"]
 
 
 # renames
 
 
-def problems_after(renaming: RenameEdit, desk: Desk, to: Path) -> list[str]:
+def problems_after(renaming: RenameEdit, project: Project, target: Path) -> list[str]:
     """Return the problems of the project after a rename."""
-    folder = desk.folder
+    folder = project.folder
     texts = {path: path.read_text(encoding="utf-8") for path in renaming.edits}
     for path, edits in renaming.edits.items():
         for (start, end), name in sorted(edits.items(), reverse=True):
             texts[path] = texts[path][:start] + name + texts[path][end:]
     if not renaming.files:
-        return checked_in(folder, desk, texts)
-    shutil.copytree(folder, to)
+        return recheck_problems(folder, project, texts)
+    shutil.copytree(folder, target)
     for path, text in texts.items():
-        (to / path.relative_to(folder)).write_text(text, encoding="utf-8")
+        (target / path.relative_to(folder)).write_text(text, encoding="utf-8")
     for old, new in renaming.files:
-        (to / old.relative_to(folder)).rename(to / new.relative_to(folder))
-    return checked_in(to, desk)
+        (target / old.relative_to(folder)).rename(target / new.relative_to(folder))
+    return recheck_problems(target, project)
 
 
-def checked_in(folder: Path, desk: Desk, texts: Mapping[Path, str] = NO_UNSAVED_FILES) -> list[str]:
-    """Return the problems of a project that is similar to the one on the desk."""
-    library = Library(search_path(folder), desk.knowledge.library, texts)
-    return [str(problem) for problem in recheck(library, (), desk.checked).problems]
+def recheck_problems(folder: Path, project: Project, texts: Mapping[Path, str] = NO_UNSAVED_FILES) -> list[str]:
+    """Recheck a changed copy of the project and return its problems."""
+    library = Library(search_path(folder), project.index.library, texts)
+    return [str(problem) for problem in recheck(library, (), project.checked).problems]
 
 
 @pytest.mark.slow
-def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, tmp_path: Path) -> None:
-    """Renames every declaration of every file to a name with a `-`, which expressions write as `_`."""
+def test_every_rename_leaves_a_valid_project(project: Project, tmp_path: Path) -> None:
+    """Each new name has a `-`, which expressions write as `_`."""
     renamed: list[str] = []
-    files = [path for path in sorted(desk.folder.rglob("*.*")) if path.suffix in (".md", ".yaml")]
+    files = [path for path in sorted(project.folder.rglob("*.*")) if path.suffix in (".md", ".yaml")]
     for path in files:
-        name = path.relative_to(desk.folder).as_posix()
-        for mention in list_declarations(desk.knowledge, name):
-            place, text = mention.span.offset, desk.text(name)
+        name = path.relative_to(project.folder).as_posix()
+        for declaration in list_declarations(project.index, name):
+            offset, text = declaration.span.offset, project.text(name)
             try:
-                old = text[place : place + mention.length]
-                renaming = rename(desk.knowledge, path, name, text, place, f"{old}-too")
+                old = text[offset : offset + declaration.length]
+                renaming = rename(project.index, path, name, text, offset, f"{old}-too")
             except RenameRefused:
                 continue
-            assert problems_after(renaming, desk, tmp_path / str(len(renamed))) == [], mention.symbol
-            renamed.append(mention.symbol.kind)
+            assert problems_after(renaming, project, tmp_path / str(len(renamed))) == [], declaration.symbol
+            renamed.append(declaration.symbol.kind)
     assert len(renamed) > 50
     assert {"local", "input", "state", "output", "phase", "variant", "seat", "key"} <= {*renamed}
 
@@ -158,13 +161,13 @@ def test_whatever_can_be_renamed_leaves_a_project_without_problems(desk: Desk, t
         (TRIAGE, "  notice:", "  not¦ice:", []),  # its file is named under `skill`
     ],
 )
-def test_what_is_called_like_its_file_takes_the_file_along(
-    desk: Desk, tmp_path: Path, name: str, old: str, new: str, files: list[tuple[str, str]]
+def test_renaming_a_symbol_named_after_its_file_renames_the_file(
+    project: Project, tmp_path: Path, name: str, old: str, new: str, files: list[tuple[str, str]]
 ) -> None:
-    renaming = rename(desk.knowledge, *desk.edited(name, old, new), "writer")
-    paths = [tuple(path.relative_to(desk.folder).as_posix() for path in pair) for pair in renaming.files]
+    renaming = rename(project.index, *project.edit(name, old, new), "writer")
+    paths = [tuple(path.relative_to(project.folder).as_posix() for path in pair) for pair in renaming.files]
     assert paths == files
-    assert problems_after(renaming, desk, tmp_path / "copy") == []
+    assert problems_after(renaming, project, tmp_path / "copy") == []
 
 
 ADDRESSED = """\
@@ -181,22 +184,22 @@ expect:
 
 
 @pytest.mark.slow
-def test_addresses_in_cases_take_another_name_too(desk: Desk, tmp_path: Path) -> None:
-    folder = shutil.copytree(desk.folder, tmp_path / "desk")
+def test_addresses_in_test_cases_are_renamed_too(project: Project, tmp_path: Path) -> None:
+    folder = shutil.copytree(project.folder, tmp_path / "project")
     case = folder / "tests/triage/addressed.md"
     case.write_text(ADDRESSED)
-    mine = Desk(folder, known(folder))
+    copy = Project(folder, build_index(folder))
 
-    def renamed(name: str, old: str, new: str, to: str) -> str:
+    def rename_in_case(name: str, old: str, new: str, new_name: str) -> str:
         text = ADDRESSED
-        edits = rename(mine.knowledge, *mine.edited(name, old, new), to).edits[case]
+        edits = rename(copy.index, *copy.edit(name, old, new), new_name).edits[case]
         for (start, end), word in sorted(edits.items(), reverse=True):
             text = text[:start] + word + text[end:]
         return text
 
     expected = ADDRESSED.replace("draft", "sketch")
-    assert renamed(JUDGING, "id: draft", "id: dr¦aft", "sketch") == expected
-    assert renamed(TRIAGE, "  judging:", "  jud¦ging:", "scoring") == ADDRESSED.replace("judging", "scoring")
+    assert rename_in_case(JUDGING, "id: draft", "id: dr¦aft", "sketch") == expected
+    assert rename_in_case(TRIAGE, "  judging:", "  jud¦ging:", "scoring") == ADDRESSED.replace("judging", "scoring")
 
 
 @pytest.mark.parametrize(
@@ -217,14 +220,14 @@ def test_addresses_in_cases_take_another_name_too(desk: Desk, tmp_path: Path) ->
         (NOTIFY, "run: notice", "run: no¦tice", "x", "a workflow is named after its file"),
     ],
 )
-def test_a_rename_that_would_leave_something_behind_is_refused(
-    desk: Desk, name: str, old: str, new: str, to: str, reason: str
+def test_an_incomplete_or_invalid_rename_is_refused(
+    project: Project, name: str, old: str, new: str, to: str, reason: str
 ) -> None:
     with pytest.raises(RenameRefused, match=reason.replace("`", ".")):
-        rename(desk.knowledge, *desk.edited(name, old, new), to)
+        rename(project.index, *project.edit(name, old, new), to)
 
 
-def test_nothing_is_renamed_in_a_text_that_was_not_checked(desk: Desk) -> None:
-    path, name, text, offset = desk.edited(JUDGING, "id: draft", "id: dr¦aft")
+def test_an_unchecked_text_is_not_renamed(project: Project) -> None:
+    path, name, text, offset = project.edit(JUDGING, "id: draft", "id: dr¦aft")
     with pytest.raises(RenameRefused, match="errors or unchecked changes"):
-        rename(desk.knowledge, path, name, text + "\n", offset, "x")
+        rename(project.index, path, name, text + "\n", offset, "x")

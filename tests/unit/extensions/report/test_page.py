@@ -1,4 +1,4 @@
-"""Values that no page is made for."""
+"""Extreme values on the report page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TREE = '{% import "calls.html" as told with context %}{{ told.tree(value) }}'
 
 @pytest.mark.row("A6")
 @pytest.mark.parametrize("depth", [5, 40, 400])
-def test_a_value_as_deep_as_a_model_likes_is_laid_out_as_far_as_it_can_be_read(depth: int) -> None:
+def test_a_deep_value_is_shown_up_to_a_limit(depth: int) -> None:
     value: Any = "<b>deep</b>"
     for _ in range(depth):
         value = {"items": [value]}

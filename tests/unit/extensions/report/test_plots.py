@@ -1,4 +1,4 @@
-"""Where numbers lie on the page."""
+"""The positions of bars, marks and points in the charts of the report."""
 
 from __future__ import annotations
 
@@ -19,49 +19,49 @@ SPAN = CallSpan("w/one/a/1.1", "one", 1, "a", "m", 0.0, 1, 10.0)
 pytestmark = pytest.mark.row("A6")
 
 
-def test_calls_at_the_same_time_lie_in_lanes_and_one_after_another_in_one() -> None:
+def test_simultaneous_calls_use_several_lanes_and_consecutive_calls_one() -> None:
     spans = [SPAN, replace(SPAN, member="b", start=2.0, end=6.0), replace(SPAN, start=11.0, end=20.0)]
-    drawn = build_timeline_chart(spans, 20.0)
-    assert drawn is not None
-    (row,) = drawn.rows
+    chart = build_timeline_chart(spans, 20.0)
+    assert chart is not None
+    (row,) = chart.rows
     assert [(round(bar.start), round(bar.width), bar.lane) for bar in row.bars] == [
         (0, 50, 0),
         (10, 20, 1),
         (55, 45, 0),
     ]
-    assert (row.lanes, row.seconds, drawn.pauses) == (2, 20.0, [])
+    assert (row.lanes, row.seconds, chart.pauses) == (2, 20.0, [])
 
 
-def test_a_pause_of_days_takes_a_sliver() -> None:
+def test_a_pause_of_days_takes_little_room() -> None:
     days = 3 * 86_400.0
-    drawn = build_timeline_chart([SPAN, replace(SPAN, phase="two", start=days, end=days + 30)], days + 30)
-    assert drawn is not None
-    assert drawn.seconds == 40.0
-    ((place, seconds),) = drawn.pauses
+    chart = build_timeline_chart([SPAN, replace(SPAN, phase="two", start=days, end=days + 30)], days + 30)
+    assert chart is not None
+    assert chart.seconds == 40.0
+    ((position, seconds),) = chart.pauses
     assert seconds == days - 10
-    first, second = (row.bars[0] for row in drawn.rows)
-    assert first.start + first.width < place < second.start
+    first, second = (row.bars[0] for row in chart.rows)
+    assert first.start + first.width < position < second.start
     assert second.start + second.width == pytest.approx(100)
 
 
 def test_a_hundred_pauses_still_leave_room_for_calls() -> None:
     spans = [replace(SPAN, start=1_000.0 * number, end=1_000.0 * number + 1) for number in range(100)]
-    drawn = build_timeline_chart(spans, 99_001.0)
-    assert drawn is not None
-    (row,) = drawn.rows
+    chart = build_timeline_chart(spans, 99_001.0)
+    assert chart is not None
+    (row,) = chart.rows
     assert all(bar.start >= 0 and bar.start + bar.width <= 100.001 for bar in row.bars)
     assert [bar.start for bar in row.bars] == sorted(bar.start for bar in row.bars)
 
 
-def test_a_call_without_an_answer_lasts_until_now() -> None:
-    drawn = build_timeline_chart([SPAN, replace(SPAN, start=10.0, end=None)], 40.0)
-    assert drawn is not None
-    assert round(drawn.rows[0].bars[1].width) == 75
+def test_a_running_call_lasts_until_now() -> None:
+    chart = build_timeline_chart([SPAN, replace(SPAN, start=10.0, end=None)], 40.0)
+    assert chart is not None
+    assert round(chart.rows[0].bars[1].width) == 75
 
 
-def test_tokens_are_told_apart_by_where_they_came_from() -> None:
-    used = {"input": 100, "cache_read": 60, "cache_write": 10, "output": 20}
-    assert [(piece.kind, round(piece.start), round(piece.width)) for piece in token_bar(used, 240)] == [
+def test_the_token_bar_distinguishes_fresh_cached_and_output_tokens() -> None:
+    usage = {"input": 100, "cache_read": 60, "cache_write": 10, "output": 20}
+    assert [(piece.kind, round(piece.start), round(piece.width)) for piece in token_bar(usage, 240)] == [
         ("fresh", 0, 12),
         ("written", 12, 4),
         ("cached", 17, 25),
@@ -69,7 +69,7 @@ def test_tokens_are_told_apart_by_where_they_came_from() -> None:
     ]
 
 
-def test_only_what_convergence_gives_is_drawn_as_such() -> None:
+def test_only_convergence_results_get_a_convergence_card() -> None:
     measured = {"score": 0.5, "ratio": 0.25, "stability": 0.5, "level": "medium", "agree": 1, "disagree": 3}
     (card,) = build_convergence_cards({"agreed": measured, "other": {"score": 1}, "text": "x"})
     (scale,) = card.scales
@@ -81,21 +81,21 @@ def test_only_what_convergence_gives_is_drawn_as_such() -> None:
     ]
 
 
-def test_a_number_that_changes_from_round_to_round_has_a_course() -> None:
+def test_a_number_that_changes_between_rounds_has_a_trend() -> None:
     phases = [
         {"phase": "judge", "round": number, "outputs": {"score": value, "same": 1, "sure": True}}
         for number, value in ((1, 10.0), (2, 14.0), (3, 12.0))
     ]
-    (course,) = build_output_trends(phases)
-    assert course.title == "judge › score"
-    assert [(number, value, top) for number, value, _, top in course.points] == [
+    (trend,) = build_output_trends(phases)
+    assert trend.title == "judge › score"
+    assert [(number, value, top) for number, value, _, top in trend.points] == [
         (1, 10.0, 85.0),
         (2, 14.0, 15.0),
         (3, 12.0, 50.0),
     ]
 
 
-def test_replayed_calls_and_answers_are_told_once() -> None:
+def test_replayed_calls_and_answers_are_shown_once() -> None:
     def event(kind: str, second: int, **more: object) -> dict[str, object]:
         return {"at": f"2026-01-01T00:00:{second:02}+00:00", "event": kind, "phase": "one", **more}
 
@@ -114,10 +114,10 @@ def test_replayed_calls_and_answers_are_told_once() -> None:
         event("Answered", 9, address="w/one/q", answers=[{**question, "answer": "yes"}], replayed=True),
         event("CallStarted", 10, **{**call, "address": "w/one/b/x/1.1"}),
     ]
-    told = build_timeline(events)
-    assert [(span.address, span.number, span.end is None) for span in told.spans] == [
+    timeline = build_timeline(events)
+    assert [(span.address, span.number, span.end is None) for span in timeline.spans] == [
         ("w/one/a/x/1.1", 1, False),
         ("w/one/b/x/1.1", 1, True),
     ]
-    (exchange,) = told.exchanges
+    (exchange,) = timeline.exchanges
     assert (exchange.computed, exchange.answer) == (True, {**question, "answer": "yes"})

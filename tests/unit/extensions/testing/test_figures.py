@@ -6,7 +6,7 @@ from skillrun.extensions.testing.comparison_report import MIN_DECIDED_PAIRS, Ver
 
 
 @pytest.mark.row("A3")
-def test_the_sign_test_is_that_of_the_binomial_distribution() -> None:
+def test_the_sign_test_uses_the_binomial_distribution() -> None:
     assert Verdict(0, 0).p_value == 1
     assert Verdict(5, 5).p_value == 1
     assert Verdict(1, 9).p_value == pytest.approx(0.021484375)
@@ -17,7 +17,7 @@ def test_the_sign_test_is_that_of_the_binomial_distribution() -> None:
 
 
 @pytest.mark.row("A3")
-def test_one_number_has_no_spread() -> None:
+def test_a_single_number_has_no_deviation() -> None:
     assert compute_spread([]) is None
     one, three = compute_spread([4]), compute_spread([1, 2, 3])
     assert one is not None

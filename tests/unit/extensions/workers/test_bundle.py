@@ -1,4 +1,4 @@
-"""A bundle leaves out ignored files, secrets and links that lead out, and has limits that are reported."""
+"""A bundle excludes ignored files, secrets and links that lead out, and reports its limits."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_equal_files_give_equal_bytes_and_come_back_as_they_were(project: Path, tmp_path: Path) -> None:
+def test_equal_projects_give_equal_bundles_and_files_are_unpacked_unchanged(project: Path, tmp_path: Path) -> None:
     (project / "run.sh").write_text("#!/bin/sh\n")
     (project / "run.sh").chmod(0o4777)
-    first = pack_project(project, SECRETS)
+    bundle = pack_project(project, SECRETS)
     os.utime(project / "src/main.py", (1, 1))
-    assert pack_project(project, SECRETS).content == first.content
-    place = unpack_project(first.sha, first.content, tmp_path / "there")
-    assert (place / "Ü mlaut/ñ.md").read_text() == "Ü mlaut/ñ.md"
-    assert (place / "run.sh").stat().st_mode & 0o7777 == 0o755
-    assert (place / "-dash.md").stat().st_mode & 0o111 == 0
-    assert sorted(_names(first.content)) == sorted(
-        path.relative_to(place).as_posix() for path in place.rglob("*") if path.is_file()
+    assert pack_project(project, SECRETS).content == bundle.content
+    unpacked = unpack_project(bundle.sha, bundle.content, tmp_path / "there")
+    assert (unpacked / "Ü mlaut/ñ.md").read_text() == "Ü mlaut/ñ.md"
+    assert (unpacked / "run.sh").stat().st_mode & 0o7777 == 0o755
+    assert (unpacked / "-dash.md").stat().st_mode & 0o111 == 0
+    assert sorted(_names(bundle.content)) == sorted(
+        path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()
     )
 
 
-def test_secrets_what_git_ignores_runs_and_what_is_no_file_stay(project: Path, tmp_path: Path) -> None:
+def test_secrets_ignored_files_runs_and_special_files_are_not_packed(project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("outside")
     (project / ".gitignore").write_text("build/\n*.log\n!kept.log\n")
@@ -70,11 +70,11 @@ def test_secrets_what_git_ignores_runs_and_what_is_no_file_stay(project: Path, t
     (project / "loop").symlink_to("loop")
     (project / "gone").symlink_to("nowhere")
     os.mkfifo(project / "pipe")
-    with socket.socket(socket.AF_UNIX) as made:
-        here = Path.cwd()
+    with socket.socket(socket.AF_UNIX) as server:
+        previous_folder = Path.cwd()
         os.chdir(project)
-        made.bind("socket")
-        os.chdir(here)
+        server.bind("socket")
+        os.chdir(previous_folder)
         names = set(_names(pack_project(project, SECRETS).content))
     assert names == {
         ".gitignore", "src/.gitignore", "kept.log", "workflows/a.md", "src/deep/er/x.txt", "Ü mlaut/ñ.md", "-dash.md",
@@ -83,7 +83,7 @@ def test_secrets_what_git_ignores_runs_and_what_is_no_file_stay(project: Path, t
 
 
 @pytest.mark.slow
-def test_more_than_it_may_hold_is_said_with_the_largest_before_anything_is_sent(
+def test_a_project_that_is_too_large_is_refused_with_its_largest_folder(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "data").mkdir()
@@ -97,7 +97,7 @@ def test_more_than_it_may_hold_is_said_with_the_largest_before_anything_is_sent(
 
 
 @pytest.mark.slow
-def test_more_files_than_any_project_has_are_refused(project: Path) -> None:
+def test_a_project_with_too_many_files_is_refused(project: Path) -> None:
     for folder in range(21):
         (project / f"f{folder}").mkdir()
         for number in range(1000):
@@ -108,53 +108,53 @@ def test_more_files_than_any_project_has_are_refused(project: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["grows", "goes", "becomes a link"])
-def test_a_file_that_changes_while_it_is_packed_is_told(
+def test_a_file_that_changes_while_it_is_packed_is_reported(
     project: Path, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "outside").write_text("outside")
     path, files, fstat = project / "src/main.py", ReadableFolder.files, os.fstat
 
-    def late(self: ReadableFolder, *given: Any) -> Any:
-        yield from list(files(self, *given))
+    def change_after_listing(self: ReadableFolder, *arguments: Any) -> Any:
+        yield from list(files(self, *arguments))
         if change != "grows":
             path.unlink()
         if change == "becomes a link":
             path.symlink_to(tmp_path / "outside")
 
-    def growing(descriptor: int) -> os.stat_result:
+    def grow_after_stat(descriptor: int) -> os.stat_result:
         status = fstat(descriptor)
         if change == "grows" and status.st_ino == path.stat().st_ino:
             path.write_text("more than it was")
         return status
 
-    monkeypatch.setattr(ReadableFolder, "files", late)
-    monkeypatch.setattr("skillrun.extensions.workers.bundle.os.fstat", growing)
+    monkeypatch.setattr(ReadableFolder, "files", change_after_listing)
+    monkeypatch.setattr("skillrun.extensions.workers.bundle.os.fstat", grow_after_stat)
     with pytest.raises(SkillrunError) as error:
         pack_project(project, SECRETS)
     assert "src/main.py" in error.value.message
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/out", "a/../../out"])
-def test_an_archive_that_was_made_by_somebody_else_writes_nothing_outside(tmp_path: Path, name: str) -> None:
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w:gz") as archive:
+def test_a_forged_archive_writes_nothing_outside(tmp_path: Path, name: str) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         entry = tarfile.TarInfo(name)
         entry.size = 1
         archive.addfile(entry, io.BytesIO(b"x"))
-    content = written.getvalue()
+    content = buffer.getvalue()
     with pytest.raises(SkillrunError):
         unpack_project(sha256_of(content), content, tmp_path / "there")
     assert [path.name for path in tmp_path.rglob("*")] == ["there"]
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
-def test_an_archive_with_what_is_no_file_is_refused(tmp_path: Path, kind: bytes) -> None:
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode="w:gz") as archive:
+def test_an_archive_with_a_special_file_is_refused(tmp_path: Path, kind: bytes) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         entry = tarfile.TarInfo("a")
         entry.type, entry.linkname = kind, "/etc/passwd"
         archive.addfile(entry)
-    content = written.getvalue()
+    content = buffer.getvalue()
     with pytest.raises(SkillrunError):
         unpack_project(sha256_of(content), content, tmp_path / "there")
     with pytest.raises(SkillrunError, match="does not match its hash"):

@@ -1,4 +1,4 @@
-"""Queries for work read only a few of any number of rows, according to their query plans."""
+"""According to their query plans, the queries for work read few rows of large tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skillrun.extensions.workers.postgres.queue import _DUE
 from tests.servers.postgres import empty
 
 pytestmark = pytest.mark.row("W4")
-FEW = 30  # rows
+MAX_ROWS = 30
 FILL = """
     INSERT INTO blobs VALUES ('x', '');
     INSERT INTO runs (name, status, bundle, request, priority, lease_until)
@@ -35,7 +35,7 @@ FILL = """
 
 
 @pytest.fixture(scope="module")
-def full() -> Iterator[str]:
+def full_store() -> Iterator[str]:
     """A store with many runs and jobs."""
     with empty() as url:
         database = Database(url)
@@ -48,8 +48,8 @@ def full() -> Iterator[str]:
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
-    for each in plan.get("Plans", ()):
-        yield from nodes(each)
+    for child in plan.get("Plans", ()):
+        yield from nodes(child)
 
 
 @pytest.mark.slow
@@ -60,18 +60,18 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         (_CLAIM, {"run": 20, "owner": "x", "lease": 30.0}, {"runs_pkey"}),
     ],
 )
-def test_finding_and_claiming_a_run_goes_by_its_indexes(
-    full: str, statement: LiteralString, values: dict[str, Any], indexes: set[str]
+def test_finding_and_claiming_a_run_uses_the_indexes(
+    full_store: str, statement: LiteralString, values: dict[str, Any], indexes: set[str]
 ) -> None:
-    with psycopg.connect(full) as connection:
+    with psycopg.connect(full_store) as connection:
         row = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}".encode(), values).fetchone()
         connection.rollback()
     assert row is not None
-    (told,) = row[0] if not isinstance(row[0], str) else json.loads(row[0])
-    steps = list(nodes(told["Plan"]))
+    (plan,) = row[0] if not isinstance(row[0], str) else json.loads(row[0])
+    steps = list(nodes(plan["Plan"]))
     assert {step["Index Name"] for step in steps if "Index Name" in step} == indexes
     assert not [step for step in steps if step["Node Type"] in ("Seq Scan", "Sort", "Bitmap Heap Scan")]
-    assert max(step["Actual Rows"] for step in steps) <= FEW
+    assert max(step["Actual Rows"] for step in steps) <= MAX_ROWS
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_finding_and_claiming_a_run_goes_by_its_indexes(
         ("runs", "SELECT 1 FROM runs WHERE name = '77'"),
     ],
 )
-def test_fetching_reads_a_few_rows(full: str, table: str, statement: LiteralString) -> None:
-    read = """
+def test_fetching_a_job_or_run_reads_few_rows(full_store: str, table: str, statement: LiteralString) -> None:
+    counters = """
         SELECT seq_tup_read, coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
         WHERE relname = %(table)s AND schemaname = current_schema()
     """
-    with psycopg.connect(full) as connection:
+    with psycopg.connect(full_store) as connection:
         assert connection.execute(statement).fetchone() is not None
-        row = connection.execute(read, {"table": table}).fetchone()
+        row = connection.execute(counters, {"table": table}).fetchone()
         connection.rollback()
     assert row is not None
     assert row[0] == 0
-    assert row[1] <= FEW
+    assert row[1] <= MAX_ROWS

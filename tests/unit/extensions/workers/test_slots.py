@@ -21,7 +21,7 @@ from tests.servers.postgres import empty
 
 pytestmark = pytest.mark.row("W4")
 ADA = ProviderConfig("ada", "openai", concurrency=2)
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 
 
 @pytest.fixture
@@ -38,220 +38,222 @@ def limits(url: str) -> Iterator[ProviderLimits]:
     database.close()
 
 
-class Held:
-    """The current holders of slots, and their maximum number."""
+class SlotHolders:
+    """Records the current holders of slots, their order and their maximum number."""
 
     def __init__(self) -> None:
-        self.now: set[str] = set()
+        self.current: set[str] = set()
         self.order: list[str] = []
-        self.most = 0
+        self.max_count = 0
 
-    async def hold(self, slots: Any, name: str, until: asyncio.Event | None = None) -> None:
+    async def hold(self, slots: Any, name: str, release: asyncio.Event | None = None) -> None:
         async with slots.slot(ADA):
-            self.now.add(name)
+            self.current.add(name)
             self.order.append(name)
-            self.most = max(self.most, len(self.now))
-            await (until.wait() if until is not None else asyncio.sleep(0.01))
-            self.now.discard(name)
+            self.max_count = max(self.max_count, len(self.current))
+            await (release.wait() if release is not None else asyncio.sleep(0.01))
+            self.current.discard(name)
 
 
-async def until(what: Callable[[], Any]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not what():
+async def wait_until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + TIMEOUT
+    while not condition():
         assert time.monotonic() < end
         await asyncio.sleep(0.01)
 
 
-def waiting(limits: ProviderLimits) -> int:
+def waiting_count(limits: ProviderLimits) -> int:
     return limits.list_limits()[0].waiting
 
 
-def test_calls_of_all_workers_are_let_through_in_the_order_of_asking(url: str, limits: ProviderLimits) -> None:
+def test_calls_of_all_workers_get_slots_in_the_order_of_their_requests(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    workers, held = [LeasedSlots(url, limits) for _ in range(3)], Held()
+    workers, holders = [LeasedSlots(url, limits) for _ in range(3)], SlotHolders()
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         done, tasks = asyncio.Event(), []
         for number in range(9):
-            tasks.append(asyncio.create_task(held.hold(workers[number % 3], str(number), None if number else done)))
-            await until(lambda asked=number: (limits.list_limits()[0].held, waiting(limits)) == (1, asked))  # type: ignore[misc]
+            tasks.append(asyncio.create_task(holders.hold(workers[number % 3], str(number), None if number else done)))
+            await wait_until(lambda count=number: (limits.list_limits()[0].held, waiting_count(limits)) == (1, count))  # type: ignore[misc]
         done.set()
         await asyncio.gather(*tasks)
 
-    asyncio.run(ask())
-    assert held.order == list("012345678")
-    assert held.most == 1
-    assert (limits.list_limits()[0].held, waiting(limits)) == (0, 0)
+    asyncio.run(use_slots())
+    assert holders.order == list("012345678")
+    assert holders.max_count == 1
+    assert (limits.list_limits()[0].held, waiting_count(limits)) == (0, 0)
 
 
 def test_there_are_never_more_calls_than_the_limit(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 3)
-    workers, held = [LeasedSlots(url, limits) for _ in range(4)], Held()
+    workers, holders = [LeasedSlots(url, limits) for _ in range(4)], SlotHolders()
 
-    async def ask() -> None:
-        await asyncio.gather(*(held.hold(workers[number % 4], str(number)) for number in range(60)))
+    async def use_slots() -> None:
+        await asyncio.gather(*(holders.hold(workers[number % 4], str(number)) for number in range(60)))
 
-    asyncio.run(ask())
-    assert len(held.order) == 60
-    assert held.most == 3
+    asyncio.run(use_slots())
+    assert len(holders.order) == 60
+    assert holders.max_count == 3
 
 
-def test_a_limit_that_is_raised_lets_those_who_wait_go(url: str, limits: ProviderLimits) -> None:
+def test_raising_a_limit_releases_waiting_calls(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, held = LeasedSlots(url, limits), Held()
+    slots, holders = LeasedSlots(url, limits), SlotHolders()
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         done = asyncio.Event()
-        tasks = [asyncio.create_task(held.hold(slots, str(number), done)) for number in range(4)]
-        await until(lambda: waiting(limits) == 3)
+        tasks = [asyncio.create_task(holders.hold(slots, str(number), done)) for number in range(4)]
+        await wait_until(lambda: waiting_count(limits) == 3)
         limits.set_limit("ada", 3)
-        await until(lambda: len(held.now) == 3)
+        await wait_until(lambda: len(holders.current) == 3)
         limits.set_limit("ada", None)
-        await until(lambda: len(held.now) == 4)
+        await wait_until(lambda: len(holders.current) == 4)
         done.set()
         await asyncio.gather(*tasks)
 
-    asyncio.run(ask())
+    asyncio.run(use_slots())
 
 
-def test_what_a_dead_worker_held_is_given_on_when_its_lease_is_over(url: str, limits: ProviderLimits) -> None:
+def test_the_slot_of_a_dead_worker_is_freed_when_its_lease_ends(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
     assert limits.acquire("ada", "dead", 0.3) is not None
-    held = Held()
-    asyncio.run(held.hold(LeasedSlots(url, limits, lease=0.6), "next"))
-    assert held.order == ["next"]
+    holders = SlotHolders()
+    asyncio.run(holders.hold(LeasedSlots(url, limits, lease=0.6), "next"))
+    assert holders.order == ["next"]
 
 
-def test_what_is_held_for_longer_than_the_lease_is_kept(url: str, limits: ProviderLimits) -> None:
+def test_a_slot_that_is_held_longer_than_the_lease_is_kept(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    first, second, held = LeasedSlots(url, limits, 0.3), LeasedSlots(url, limits, 0.3), Held()
+    first, second, holders = LeasedSlots(url, limits, 0.3), LeasedSlots(url, limits, 0.3), SlotHolders()
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         done = asyncio.Event()
-        tasks = [asyncio.create_task(held.hold(first, "first", done))]
-        await until(lambda: held.now)
-        tasks.append(asyncio.create_task(held.hold(second, "second")))
+        tasks = [asyncio.create_task(holders.hold(first, "first", done))]
+        await wait_until(lambda: holders.current)
+        tasks.append(asyncio.create_task(holders.hold(second, "second")))
         await asyncio.sleep(1)
-        assert held.now == {"first"}
+        assert holders.current == {"first"}
         done.set()
         await asyncio.gather(*tasks)
 
-    asyncio.run(ask())
-    assert held.most == 1
+    asyncio.run(use_slots())
+    assert holders.max_count == 1
 
 
-def test_a_place_in_the_order_that_was_lost_is_asked_for_anew(url: str, limits: ProviderLimits) -> None:
+def test_a_lost_ticket_is_requested_again(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, held = LeasedSlots(url, limits, 0.6), Held()
+    slots, holders = LeasedSlots(url, limits, 0.6), SlotHolders()
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         done = asyncio.Event()
-        tasks = [asyncio.create_task(held.hold(slots, "first", done))]
-        await until(lambda: held.now)
-        tasks.append(asyncio.create_task(held.hold(slots, "second")))
-        await until(lambda: waiting(limits) == 1)
+        tasks = [asyncio.create_task(holders.hold(slots, "first", done))]
+        await wait_until(lambda: holders.current)
+        tasks.append(asyncio.create_task(holders.hold(slots, "second")))
+        await wait_until(lambda: waiting_count(limits) == 1)
         limits.database.rows("DELETE FROM tickets WHERE NOT is_held")
-        await until(lambda: waiting(limits) == 1)
+        await wait_until(lambda: waiting_count(limits) == 1)
         done.set()
         await asyncio.gather(*tasks)
 
-    asyncio.run(ask())
-    assert held.order == ["first", "second"]
+    asyncio.run(use_slots())
+    assert holders.order == ["first", "second"]
 
 
 @pytest.mark.parametrize("most", [None, 4])
-def test_a_pause_holds_for_every_worker_and_ends_by_itself(url: str, limits: ProviderLimits, most: int | None) -> None:
+def test_a_pause_applies_to_every_worker_and_ends_by_itself(url: str, limits: ProviderLimits, most: int | None) -> None:
     limits.set_limit("ada", most)
-    first, second, held = LeasedSlots(url, limits), LeasedSlots(url, limits), Held()
+    first, second, holders = LeasedSlots(url, limits), LeasedSlots(url, limits), SlotHolders()
     first.pause(ADA, 0.5)
     first.pause(ADA, 0.1)
-    asked = time.monotonic()
-    asyncio.run(held.hold(second, "second"))
-    assert time.monotonic() - asked >= 0.45
-    assert held.order == ["second"]
+    started = time.monotonic()
+    asyncio.run(holders.hold(second, "second"))
+    assert time.monotonic() - started >= 0.45
+    assert holders.order == ["second"]
 
 
-def test_those_who_wait_are_told_of_a_pause(url: str, limits: ProviderLimits) -> None:
+def test_waiting_calls_observe_a_pause(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, held = LeasedSlots(url, limits), Held()
+    slots, holders = LeasedSlots(url, limits), SlotHolders()
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         done = asyncio.Event()
-        tasks = [asyncio.create_task(held.hold(slots, "first", done))]
-        await until(lambda: held.now)
-        tasks.append(asyncio.create_task(held.hold(slots, "second")))
-        await until(lambda: waiting(limits) == 1)
+        tasks = [asyncio.create_task(holders.hold(slots, "first", done))]
+        await wait_until(lambda: holders.current)
+        tasks.append(asyncio.create_task(holders.hold(slots, "second")))
+        await wait_until(lambda: waiting_count(limits) == 1)
         slots.pause(ADA, 0.5)
-        asked = time.monotonic()
+        started = time.monotonic()
         done.set()
         await asyncio.wait_for(asyncio.gather(*tasks), 5)  # long before the next renewal, a third of a lease
-        assert time.monotonic() - asked >= 0.4
+        assert time.monotonic() - started >= 0.4
 
-    asyncio.run(ask())
-    assert held.order == ["first", "second"]
+    asyncio.run(use_slots())
+    assert holders.order == ["first", "second"]
 
 
-def test_who_gives_up_waiting_leaves_no_place_behind(url: str, limits: ProviderLimits) -> None:
+def test_a_cancelled_wait_leaves_no_ticket(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, held = LeasedSlots(url, limits), Held()
+    slots, holders = LeasedSlots(url, limits), SlotHolders()
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         done = asyncio.Event()
-        first = asyncio.create_task(held.hold(slots, "first", done))
-        await until(lambda: held.now)
-        second = asyncio.create_task(held.hold(slots, "second"))
-        await until(lambda: waiting(limits) == 1)
+        first = asyncio.create_task(holders.hold(slots, "first", done))
+        await wait_until(lambda: holders.current)
+        second = asyncio.create_task(holders.hold(slots, "second"))
+        await wait_until(lambda: waiting_count(limits) == 1)
         second.cancel()
-        await until(lambda: waiting(limits) == 0)
+        await wait_until(lambda: waiting_count(limits) == 0)
         done.set()
         await first
 
-    asyncio.run(ask())
-    assert held.order == ["first"]
+    asyncio.run(use_slots())
+    assert holders.order == ["first"]
 
 
-def test_without_a_limit_the_providers_own_holds_for_all_runs_of_a_process(url: str, limits: ProviderLimits) -> None:
-    slots, held = LeasedSlots(url, limits), Held()
+def test_without_a_limit_the_providers_concurrency_applies_to_all_runs_of_a_process(
+    url: str, limits: ProviderLimits
+) -> None:
+    slots, holders = LeasedSlots(url, limits), SlotHolders()
 
-    async def ask(name: str) -> None:
-        await asyncio.gather(*(held.hold(slots, f"{name}{number}") for number in range(10)))
+    async def use_slots(name: str) -> None:
+        await asyncio.gather(*(holders.hold(slots, f"{name}{number}") for number in range(10)))
 
-    threads = [threading.Thread(target=asyncio.run, args=(ask(name),)) for name in "abc"]
+    threads = [threading.Thread(target=asyncio.run, args=(use_slots(name),)) for name in "abc"]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
-    assert len(held.order) == 30
-    assert held.most == ADA.concurrency
+        thread.join(TIMEOUT)
+    assert len(holders.order) == 30
+    assert holders.max_count == ADA.concurrency
     assert limits.list_limits() == []
 
 
-def test_a_worker_that_ends_waits_for_no_slot(url: str, limits: ProviderLimits) -> None:
+def test_a_draining_worker_does_not_wait_for_a_slot(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    drain, held, slots = Drain(), Held(), LeasedSlots(url, limits)
+    drain, holders, slots = Drain(), SlotHolders(), LeasedSlots(url, limits)
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(slots.slot(ADA))
 
             async def call() -> None:
                 with drain.track_call():
-                    await held.hold(DrainingSlots(slots, drain), "second")
+                    await holders.hold(DrainingSlots(slots, drain), "second")
 
             task = asyncio.create_task(call())
             drain.attach(task)
-            await until(lambda: waiting(limits) == 1)
+            await wait_until(lambda: waiting_count(limits) == 1)
             drain.start()
-            await asyncio.wait({task}, timeout=PATIENCE)
+            await asyncio.wait({task}, timeout=TIMEOUT)
             assert task.cancelled()
 
-    asyncio.run(ask())
-    assert held.order == []
-    assert (limits.list_limits()[0].held, waiting(limits)) == (0, 0)
+    asyncio.run(use_slots())
+    assert holders.order == []
+    assert (limits.list_limits()[0].held, waiting_count(limits)) == (0, 0)
 
 
-def test_a_run_that_gets_no_slot_since_the_store_is_away_is_handed_back() -> None:
-    class Away:
+def test_a_run_without_a_slot_is_returned_if_the_store_is_unavailable() -> None:
+    class UnavailableSlots:
         @asynccontextmanager
         async def slot(self, provider: ProviderConfig) -> AsyncIterator[None]:
             if provider == ADA:
@@ -261,45 +263,45 @@ def test_a_run_that_gets_no_slot_since_the_store_is_away_is_handed_back() -> Non
         def pause(self, _provider: ProviderConfig, _seconds: float) -> None:
             raise NotImplementedError
 
-    drain, held, under_way = Drain(), Held(), asyncio.Event()
+    drain, holders, other_call_ended = Drain(), SlotHolders(), asyncio.Event()
 
-    async def ask() -> None:
-        async def other() -> None:
+    async def run_worker() -> None:
+        async def other_call() -> None:
             with drain.track_call():
                 await asyncio.sleep(0.2)
-            under_way.set()
+            other_call_ended.set()
 
         async def call() -> None:
             with drain.track_call():
-                await held.hold(DrainingSlots(Away(), drain), "first")
+                await holders.hold(DrainingSlots(UnavailableSlots(), drain), "first")
 
         async def work() -> None:
-            await asyncio.gather(other(), call())
+            await asyncio.gather(other_call(), call())
 
         task = asyncio.create_task(work())
         drain.attach(task)
-        await asyncio.wait({task}, timeout=PATIENCE)
+        await asyncio.wait({task}, timeout=TIMEOUT)
         assert task.cancelled()
 
-    asyncio.run(ask())
-    assert under_way.is_set()  # the pending requests ended
-    assert held.order == []
+    asyncio.run(run_worker())
+    assert other_call_ended.is_set()  # a call that already runs is completed
+    assert holders.order == []
 
 
-def test_a_connection_that_breaks_is_made_again(url: str, limits: ProviderLimits) -> None:
+def test_a_broken_connection_is_restored(url: str, limits: ProviderLimits) -> None:
     limits.set_limit("ada", 1)
-    slots, held = LeasedSlots(url, limits), Held()
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skillrun slots'"
+    slots, holders = LeasedSlots(url, limits), SlotHolders()
+    terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skillrun slots'"
 
-    async def ask() -> None:
+    async def use_slots() -> None:
         done = asyncio.Event()
-        tasks = [asyncio.create_task(held.hold(slots, "first", done))]
-        await until(lambda: held.now)
-        tasks.append(asyncio.create_task(held.hold(slots, "second")))
-        await until(lambda: waiting(limits) == 1)
-        await until(lambda: limits.database.rows(end))
+        tasks = [asyncio.create_task(holders.hold(slots, "first", done))]
+        await wait_until(lambda: holders.current)
+        tasks.append(asyncio.create_task(holders.hold(slots, "second")))
+        await wait_until(lambda: waiting_count(limits) == 1)
+        await wait_until(lambda: limits.database.rows(terminate))
         done.set()
         await asyncio.wait_for(asyncio.gather(*tasks), 5)
 
-    asyncio.run(ask())
-    assert held.order == ["first", "second"]
+    asyncio.run(use_slots())
+    assert holders.order == ["first", "second"]

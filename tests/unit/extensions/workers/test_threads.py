@@ -22,7 +22,7 @@ pytestmark = pytest.mark.row("W2")
 
 
 @pytest.fixture
-def often() -> Iterator[None]:
+def frequent_switches() -> Iterator[None]:
     """Switch threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -30,61 +30,63 @@ def often() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def loaded(_project: Path, workflow: str) -> LoadedWorkflow:
-    found = load_from_project(EXAMPLES / "greeting", workflow)
-    assert isinstance(found, LoadedWorkflow)
-    return found
+def load_example(_project: Path, name: str) -> LoadedWorkflow:
+    workflow = load_from_project(EXAMPLES / "greeting", name)
+    assert isinstance(workflow, LoadedWorkflow)
+    return workflow
 
 
-def place(folder: Path, load: Any = loaded) -> WorkerHost:
+def worker_host(folder: Path, load: Any = load_example) -> WorkerHost:
     for number in range(40):
         (folder / str(number)).mkdir()
     return WorkerHost(cast("PostgresStore", None), cast("RunQueue", None), folder, load, CommitCache(folder))
 
 
-def wanted(bundle: object) -> SubmittedRun:
+def submitted_run(bundle: object) -> SubmittedRun:
     return SubmittedRun("greeting", str(bundle), {}, 0, "queued")
 
 
-def test_what_one_run_looks_up_is_not_seen_by_another_of_the_same_project(tmp_path: Path) -> None:
-    times: list[str] = []
+def test_lookups_of_one_run_do_not_affect_another_run_of_the_same_project(tmp_path: Path) -> None:
+    loaded_projects: list[str] = []
 
     def load(project: Path, workflow: str) -> LoadedWorkflow:
-        times.append(project.name)
-        return loaded(project, workflow)
+        loaded_projects.append(project.name)
+        return load_example(project, workflow)
 
-    workplace = place(tmp_path, load)
-    first, second = workplace.load_workflow(wanted(1)).program, workplace.load_workflow(wanted(1)).program
-    assert times == ["1"]
+    host = worker_host(tmp_path, load)
+    first, second = host.load_workflow(submitted_run(1)).program, host.load_workflow(submitted_run(1)).program
+    assert loaded_projects == ["1"]
     before = dict(second.library.files)
     assert dict(first.library.files) == before
     for name in first.library.names("roles"):
         assert first.library.role(name) is not None
     assert first.library.files.keys() > before.keys()
     assert second.library.files == before
-    assert workplace.load_workflow(wanted(1)).program.library.files == before
+    assert host.load_workflow(submitted_run(1)).program.library.files == before
     assert [*second.library.problems] == [*first.library.problems]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("often")
-def test_many_threads_load_and_forget_many_projects_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("frequent_switches")
+def test_many_threads_load_and_evict_many_projects_concurrently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(work, "MAX_LOADED_WORKFLOWS", 2)
-    one = loaded(tmp_path, "greeting")
-    workplace = place(tmp_path, lambda _project, _workflow: one)
+    workflow = load_example(tmp_path, "greeting")
+    host = worker_host(tmp_path, lambda _project, _workflow: workflow)
     with ThreadPoolExecutor(16) as threads:
-        found = [*threads.map(lambda number: workplace.load_workflow(wanted(number % 40)), range(2000))]
-    assert len(found) == 2000
-    assert len(workplace.loaded_workflows) == 2
+        loaded = [*threads.map(lambda number: host.load_workflow(submitted_run(number % 40)), range(2000))]
+    assert len(loaded) == 2000
+    assert len(host.loaded_workflows) == 2
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("often")
-def test_many_threads_look_up_everything_of_one_project_and_find_the_same(tmp_path: Path) -> None:
-    workplace = place(tmp_path)
+@pytest.mark.usefixtures("frequent_switches")
+def test_concurrent_lookups_in_one_project_find_the_same_files(tmp_path: Path) -> None:
+    host = worker_host(tmp_path)
 
-    def everything(_number: int) -> tuple[dict[str, str], object]:
-        library = workplace.load_workflow(wanted(1)).program.library
+    def look_up_all(_number: int) -> tuple[dict[str, str], object]:
+        library = host.load_workflow(submitted_run(1)).program.library
         roles = [role.name for name in library.names("roles") if (role := library.role(name)) is not None]
         texts = [library.text(name) is None for name in ("system/summarise", "system/tools", "none/such")]
         config = library.config("skillrun")
@@ -93,5 +95,5 @@ def test_many_threads_look_up_everything_of_one_project_and_find_the_same(tmp_pa
         return files, (roles, texts, config.data)
 
     with ThreadPoolExecutor(8) as threads:
-        found = [*threads.map(everything, range(40))]
-    assert all(each == found[0] for each in found)
+        results = [*threads.map(look_up_all, range(40))]
+    assert all(result == results[0] for result in results)

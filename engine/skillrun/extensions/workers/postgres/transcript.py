@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from skillrun.events import Event
+from skillrun.events import Asked, Event
 from skillrun.extensions.workers.postgres.database import StoreUnavailable
 from skillrun.extensions.workers.postgres.row import RunRow
 from skillrun.store.event_lines import Record, format_event_line, parse_event_line
@@ -48,8 +48,12 @@ class PostgresTranscript:
         if self._error is not None:
             raise self._error
         self._lines.append(format_event_line(event))
+        if isinstance(event, Asked) and self._flush is not None:  # another process may answer at once
+            self._flush.cancel()
+            self._flush = None
         if self._flush is None:
-            self._flush = asyncio.get_running_loop().call_later(FLUSH, self._write)
+            delay = 0 if isinstance(event, Asked) else FLUSH
+            self._flush = asyncio.get_running_loop().call_later(delay, self._write)
 
     def close(self) -> Exception | None:
         """Write the remaining events; returns the error if some could not be written."""
