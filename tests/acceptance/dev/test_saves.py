@@ -153,6 +153,50 @@ def test_a_phase_is_run_again_when_that_is_wanted(project: Call) -> None:
     ]
 
 
+def test_a_new_session_uses_the_models_of_its_flags_and_of_the_project(
+    project: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    writer = folder / "roles" / "writer.md"
+    writer.write_text(writer.read_text().replace("model: fast", "model: strong"))
+
+    def session(*arguments: str) -> tuple[str, str, str]:
+        """The models of the tiers `strong` and `fast` as printed, and how many calls were reused and made."""
+        with start_dev(*arguments) as run:
+            try:
+                lines = told(run)
+            finally:
+                run.terminate()
+        (line,) = (line for line in lines if line.startswith("models: "))
+        models = dict(each.split(" = ") for each in line.removeprefix("models: ").split(", "))
+        return models["strong"], models["fast"], lines[-1].split("; ")[1].rpartition(",")[0]
+
+    assert session(*SCRIPTED) == ("scripted:default", "scripted:default", "0 reused, 2 asked")
+    assert session(*SCRIPTED) == ("scripted:default", "scripted:default", "2 reused, 0 asked")
+    monkeypatch.setenv("SKILLRUN_MODEL", "scripted:b")
+    assert session() == ("scripted:b", "scripted:b", "0 reused, 2 asked")
+    monkeypatch.delenv("SKILLRUN_MODEL")
+    (folder / "config").mkdir()
+    (folder / "config" / "models.yaml").write_text("tiers: {strong: scripted:b, fast: scripted:c}\n")
+    assert session() == ("scripted:b", "scripted:c", "1 reused, 1 asked")
+
+
+def test_a_save_of_models_yaml_moves_the_calls_whose_model_it_changes(project: Call) -> None:
+    folder = project("greeting")
+    (folder / "config").mkdir()
+    models = folder / "config" / "models.yaml"
+    models.write_text("tiers: {strong: scripted:a, fast: scripted:a}\n")
+    with start_dev() as run:
+        try:
+            told(run)
+            models.write_text("tiers: {strong: scripted:a, fast: scripted:b}\n")
+            edited = told(run)
+        finally:
+            run.terminate()
+    assert "models: strong = scripted:a, critic = scripted:a, fast = scripted:b" in edited
+    assert "0 reused, 2 asked" in edited[-1]
+
+
 def test_a_workflow_to_watch_has_to_be_there(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("dev", "greting", "Ada")
