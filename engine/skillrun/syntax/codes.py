@@ -43,6 +43,7 @@ CODES: Final = MappingProxyType(
         "member": "a member is not written `role`, `role:variant`, `role@model` or `role:variant@model`",
         "missing-default": "a variable of the workflow has no value to begin with: it takes a `default`, or a `?`",
         "missing-field": "a record lacks a field that the summary needs",
+        "missing-file": "a step reads a file of the project that does not exist",
         "missing-id": "a step has no id, and its section or result needs one",
         "missing-input": "a workflow or protocol is not given an input that it needs",
         "missing-key": "a required key is missing",
