@@ -165,3 +165,14 @@ def test_a_quiet_run_prints_its_phases_and_its_result(folder: Path, skillrun: Ca
     assert lines[3:5] == ["completed", f"folder: {folder}/runs/quiet"]
     assert lines[5].startswith("3 calls, ")
     assert len(lines) == 6
+
+
+def test_a_resume_counts_its_own_calls_beside_those_of_the_run(folder: Path, skillrun: Call) -> None:
+    edit(folder / "skills" / "post" / "check.md", "Is it good?", "Is it short?")
+    done = skillrun("resume", "tea", "--from-start", "--yes")
+    lines = done.out.splitlines()
+    made = lines.index("this resume: 1 call made, 2 reused")
+    assert lines[made + 1].startswith("in total: 4 calls, ")
+    again = skillrun("resume", "tea", "--from-start", "--yes", "--json").json
+    assert (again["made"], again["reused"], again["usage"]["calls"]) == (0, 3, 4)
+    assert "this resume" not in skillrun("post", "coffee", "--model", "scripted:x").out

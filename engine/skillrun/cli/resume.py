@@ -169,7 +169,7 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
         return await sessions.resume_run(chosen, run, from_start=from_start)
 
-    return execute_session(loaded, answer_options, resume_session, runs, name, script, out)
+    return execute_session(loaded, answer_options, resume_session, runs, name, script, out, is_resumed=True)
 
 
 def _preview_session(loaded: LoadedWorkflow, *, adopt: bool | None) -> Session:
