@@ -225,7 +225,7 @@ def test_calls_that_got_no_answer_are_told_beside_those_that_did(unsure: Any, sk
     lost = skillrun("show", "it", "--json").json["usage"]["without_answer"]
     assert lost > 0
     assert f"$0.00; {lost} more without an answer" in done.out
-    assert skillrun("show", "it").out.splitlines()[-1].endswith(f"; {lost} more without an answer")
+    assert skillrun("show", "it").out.splitlines()[-2].endswith(f"; {lost} more without an answer")
     spent = skillrun("resume", "it", "--answers", "answers.yaml", "--budget", f"calls={1 + lost}")
     assert f"the budget of {1 + lost} calls is spent" in spent.out  # it counts the same calls
 

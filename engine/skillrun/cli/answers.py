@@ -14,6 +14,7 @@ from skillrun.cli.formatting import count_noun, format_event
 from skillrun.cli.inbox_answers import answer_in_terminal, select_prepared_answers, submit_answers
 from skillrun.cli.output import Output
 from skillrun.cli.project_folder import current_project
+from skillrun.cli.run_summary import resume_command
 from skillrun.questions.answers import choices_of, to_one_line
 from skillrun.questions.prepared_answers import read_answers, unique_answer_key
 from skillrun.questions.responder import has_terminal
@@ -54,7 +55,7 @@ def _raise_nothing_to_answer(run: StoredRun, *, is_answered: bool) -> None:
     """Raises SkillrunError: there is nothing to answer."""
     run_argument = run.command_argument(current_project())
     if is_answered:
-        hint = f"`skillrun resume {run_argument}` goes on with them, where nothing has the run"
+        hint = f"{resume_command(run)} goes on with them, where nothing has the run"
         raise SkillrunError(f"what `{run.name}` asks is answered already", hint)
     state = run.state()
     status = run.status(state)
@@ -102,7 +103,6 @@ def _describe_questions(open_questions: list[PendingQuestions]) -> str:
 
 def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:
     """Say what becomes of the answers; what the run has taken is told by the run itself."""
-    run_argument = run.command_argument(current_project())
     is_queued = (url := options.store_url()) and options.open_store(url).requeue(
         run.name
     )  # also of one that is about to wait
@@ -111,7 +111,7 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
         if is_queued:
             out.line("a worker goes on with the run")
             return 0
-        out.line(f"next: `skillrun resume {run_argument}`")
+        out.line(f"next: {resume_command(run)}")
         return 0
     addresses = {each.address for each in answered_questions}
     until = time.monotonic() + PICKUP_TIMEOUT
@@ -124,7 +124,7 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
     elif run.lease.is_held():
         out.line("the process that has the run has not taken it up yet; it does as soon as it gets there")
     else:
-        out.line(f"next: `skillrun resume {run_argument}`")
+        out.line(f"next: {resume_command(run)}")
     return 0
 
 

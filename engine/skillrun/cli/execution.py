@@ -18,7 +18,7 @@ from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.preview import estimate_run
 from skillrun.cli.project_folder import current_project
 from skillrun.cli.run_request import RunRequest
-from skillrun.cli.run_summary import summarize_run
+from skillrun.cli.run_summary import resume_command, summarize_run
 from skillrun.events import CallEnded, Event
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.expected_questions import check_answers, unanswerable_questions
@@ -81,7 +81,7 @@ def _note_similar_run(runs: Store, name: str, out: Output) -> None:
             run = runs.open_run(name)
             status = run.state().status
             if status != "completed":
-                hint = f"`skillrun resume {run.command_argument(current_project())}` goes on with it"
+                hint = f"{resume_command(run)} goes on with it"
                 out.note(f"note: the run `{name}` has the same words and is {status}; {hint}")
 
 

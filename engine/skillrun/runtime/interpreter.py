@@ -13,7 +13,7 @@ from skillrun.runtime.scheduler import Scheduler, total_usage
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.errors import file_error
 from skillrun.store.lease import LeaseLost
-from skillrun.store.next_step import RESUME_RUN, NextStep
+from skillrun.store.next_step import RESUME_RUN, NextStep, flags_to_record
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError
 
@@ -22,6 +22,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     """Run to the end, or to where a person is needed; `state.md` says the same as the outcome."""
     workflow = run.program.workflow
     run.state.status = "running"
+    flags = {**run.session.responder.resume_flags, **run.session.command_flags}
     run.emit(
         RunStarted(
             run.name,
@@ -31,6 +32,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
             run.state.inputs,
             dict(run.state.models),
             resumed,
+            flags_to_record(flags),
         )
     )
     run.save()
@@ -56,9 +58,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         with suppress(OSError, SkillrunError):  # what is on the disk may be whole, and say otherwise
             _save_outcome(run, outcome)
     run_name = run.store.command_argument(run.session.project)
-    next_step_text = outcome.next_step.render(
-        run_name, {**run.session.responder.resume_flags, **run.session.command_flags}
-    )
+    next_step_text = outcome.next_step.render(run_name, flags)
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, total_usage(run).to_dict(), next_step_text))
     return replace(outcome, next_step=NextStep.of(next_step_text))
 

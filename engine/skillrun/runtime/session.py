@@ -32,6 +32,7 @@ from skillrun.store.index import REUSED_SUFFIX
 from skillrun.store.journal import Journal, JournalUnwritable
 from skillrun.store.lease import LeaseLost
 from skillrun.store.memory import MemoryFiles, MemoryJournal
+from skillrun.store.next_step import RESUME_RUN, recorded_flags
 from skillrun.store.outcome import Outcome
 from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE, State
@@ -63,11 +64,8 @@ async def start_run(session: Session, inputs: Mapping[str, object], runs: Store,
 def _check_new(session: Session, run: StoredRun) -> None:
     """Raises UsageError where there is a run already."""
     if run.has_state:
-        name, command_name = run.name, run.command_argument(session.project)
-        raise UsageError(
-            f"the run `{name}` already exists",
-            f"resume with `skillrun resume {command_name}`, or choose another `--name`",
-        )
+        command = RESUME_RUN.render(run.command_argument(session.project), recorded_flags(run.events()))
+        raise UsageError(f"the run `{run.name}` already exists", f"{command}, or choose another `--name`")
 
 
 async def resume_run(session: Session, run: StoredRun, *, from_start: bool = False) -> Outcome:

@@ -194,6 +194,7 @@ class DevSession:
             only_phases=self.wishes.allowed_phases,
             share=job.share,
             estimate=self.estimate,
+            command_flags=job.script.command_flags if job.script is not None else {},
             on_replayed=self.calls.on_replayed,
         )
 

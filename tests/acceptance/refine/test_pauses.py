@@ -74,8 +74,8 @@ def test_the_same_idea_typed_again_says_that_a_run_of_it_waits(refine: Refinemen
     first = skillrun("refine", IDEA, "--script", refine.script(()))
     again = skillrun("refine", IDEA, "--script", refine.script(()))
     slug = "an-app-that-finds-a-quiet-place-to-work"
-    note = f"note: the run `{slug}` has the same words and is waiting; `skillrun resume {slug}` goes on with it"
-    assert note in again.err
+    command = f"`skillrun resume {slug} --script replies.yaml`"
+    assert f"note: the run `{slug}` has the same words and is waiting; {command} goes on with it" in again.err
     assert "note: " not in first.err
 
 
