@@ -323,6 +323,14 @@ def test_the_command_names_a_script_of_another_folder_by_its_whole_path(scene: S
     assert scene.skillrun("show", "run").out.endswith(f" --script {scene.folder / 'script.yaml'}`\n")
 
 
+def test_a_run_that_is_resumed_without_its_script_says_which_command_has_it(scene: Scene) -> None:
+    killed(scene)
+    done = scene.skillrun("resume", "run", "--unattended")
+    assert done.code == 0
+    assert "warning: the run was started with `--script script.yaml`: now, replies are generated" in done.err
+    assert "hint: `skillrun resume run --unattended --script script.yaml` uses the script" in done.err
+
+
 def test_a_run_that_waits_for_answers_shows_the_command_that_answers(scene: Scene) -> None:
     scene.write({name: text.replace("FORM", "") for name, text in ASKING.items()})
     assert scene.skillrun("trip", "--name", "trip").code == 75
