@@ -37,4 +37,4 @@ say "" "The plan is $folder/runs/reminders/plan.md." \
     "  a provider      export ANTHROPIC_API_KEY=…, or OPENAI_API_KEY, or GEMINI_API_KEY" \
     '  a local server  in config/models.yaml: providers: {local: {kind: openai, base_url: "http://localhost:11434/v1", key: ""}}' \
     '                                         tiers: {strong: "local:llama3", fast: "local:llama3"}' \
-    "  no key at all   make demo MODEL=embedded (downloads 100 MB; what so small a model writes is of no use)"
+    "  no key at all   make demo MODEL=embedded (downloads about 90 MB; what so small a model writes is of no use)"

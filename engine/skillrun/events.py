@@ -31,6 +31,7 @@ class RunStarted(Event):
     inputs: Mapping[str, Any]
     models: Mapping[str, str]
     resumed: bool = False
+    flags: Mapping[str, str] = field(default_factory=dict)  # that `resume` takes, with absolute paths
 
 
 @dataclass(frozen=True)

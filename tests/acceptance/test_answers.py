@@ -42,7 +42,7 @@ def recorded_answers(run: Path) -> list[tuple[str, str]]:
 @pytest.mark.slow
 def test_a_waiting_run_uses_its_answers_when_it_resumes(waiting: Path, skillrun: Call) -> None:
     done = skillrun("answers", "tea", "--answers", "answers.yaml")
-    assert (done.code, done.out) == (0, "answered: 1 question\nnext: `skillrun resume tea`\n")
+    assert (done.code, done.out) == (0, "answered: 1 question\nnext: `skillrun resume tea --script script.yaml`\n")
     done = skillrun("resume", "tea", "--script", "script.yaml")
     assert (done.code, "answered from the prepared answers: which = right" in done.out) == (0, True)
     assert (waiting / "choice.md").read_text() == "It is right.\n"
@@ -98,7 +98,7 @@ def test_a_user_is_asked_in_a_terminal(waiting: Path, skillrun: Call) -> None:
     terminal = Terminal("answers", "tea")
     terminal.until("2\\) right")
     terminal.type("\x1b[B\r")
-    assert "next: `skillrun resume tea`" in terminal.until("next: .*")
+    assert "next: `skillrun resume tea --script script.yaml`" in terminal.until("next: .*")
     assert terminal.end() == 0
     assert skillrun("resume", "tea", "--script", "script.yaml").code == 0
     assert recorded_answers(waiting) == [("right", "person")]

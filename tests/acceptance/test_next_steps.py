@@ -305,3 +305,52 @@ def test_the_next_command_repeats_the_options_of_the_run(scene: Scene) -> None:
         "my answers.yaml",
     ], exhausted.out
     assert suggested_commands(exhausted)[-1][5] == "--budget"
+
+
+def killed(scene: Scene) -> None:
+    """A run that was started with a script and `--unattended`, and whose process was killed."""
+    scene.failing()
+    state = scene.folder / "runs" / "run" / "state.md"
+    text = state.read_text()
+    assert "\nstatus: failed\n" in text
+    state.write_text(text.replace("\nstatus: failed\n", "\nstatus: running\n"))
+    scene.write({"script.yaml": '[{address: "greeting/draft/words/*", text: Hello from the script.}]'})
+
+
+def test_a_killed_run_shows_the_command_that_resumes_it_as_it_was_started(scene: Scene) -> None:
+    killed(scene)
+    shown = scene.skillrun("show", "run")
+    assert shown.out.startswith("run · greeting · interrupted")
+    command = "skillrun resume run --unattended --script script.yaml"
+    assert shown.out.splitlines()[-1] == f"next: resume with `{command}`"
+    assert scene.skillrun("show", "run", "--json").json["next"] == f"resume with `{command}`"
+    assert scene.skillrun(*shlex.split(command)[1:]).code == 0
+    assert (scene.folder / "runs" / "run" / "greeting.md").read_text() == "Hello from the script.\n"
+    assert scene.skillrun("show", "run", "--json").json["next"] == ""
+
+
+def test_the_command_names_a_script_of_another_folder_by_its_whole_path(scene: Scene) -> None:
+    killed(scene)
+    scene.patch.chdir(scene.folder / "skills")
+    assert scene.skillrun("show", "run").out.endswith(f" --script {scene.folder / 'script.yaml'}`\n")
+
+
+def test_a_run_that_is_resumed_without_its_script_says_which_command_has_it(scene: Scene) -> None:
+    killed(scene)
+    done = scene.skillrun("resume", "run", "--unattended")
+    assert done.code == 0
+    assert "warning: the run was started with `--script script.yaml`: now, replies are generated" in done.err
+    assert "hint: `skillrun resume run --unattended --script script.yaml` uses the script" in done.err
+
+
+def test_a_run_that_waits_for_answers_shows_the_command_that_answers(scene: Scene) -> None:
+    scene.write({name: text.replace("FORM", "") for name, text in ASKING.items()})
+    assert scene.skillrun("trip", "--name", "trip").code == 75
+    assert scene.skillrun("show", "trip").out.splitlines()[-1] == "next: answer with `skillrun answers trip`"
+
+
+def test_a_run_of_an_older_skillrun_that_recorded_no_flags_shows_the_plain_command(scene: Scene) -> None:
+    killed(scene)
+    transcript = scene.folder / "runs" / "run" / ".run" / "transcript.ndjson"
+    transcript.write_text(re.sub(r', "flags": \{[^}]*\}', "", transcript.read_text()))
+    assert scene.skillrun("show", "run").out.splitlines()[-1] == "next: resume with `skillrun resume run`"

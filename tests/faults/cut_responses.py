@@ -14,7 +14,7 @@ from skillrun.models.messages import ModelError
 from tests.faults.speaking import KEYS, PROTOCOLS
 from tests.servers.cut import response, serve_cut
 from tests.servers.wire import WireRequest
-from tests.unit.models.settings import catalogue, request, ignore_progress
+from tests.unit.models.settings import catalogue, ignore_progress, request
 
 FRAMINGS: Final = ("length", "chunks", "close")
 STREAMED: Final = 60_000  # tokens; replies with this limit are streamed

@@ -14,6 +14,7 @@ from skillrun.cli.formatting import count_noun, format_event
 from skillrun.cli.inbox_answers import answer_in_terminal, select_prepared_answers, submit_answers
 from skillrun.cli.output import Output
 from skillrun.cli.project_folder import current_project
+from skillrun.cli.run_summary import resume_command
 from skillrun.questions.answers import choices_of, to_one_line
 from skillrun.questions.prepared_answers import read_answers, unique_answer_key
 from skillrun.questions.responder import has_terminal
@@ -53,7 +54,7 @@ def answers(run: str, answers: Path | None, runs: Path, json: bool) -> int:
 def _raise_nothing_to_answer(run: StoredRun, *, is_answered: bool) -> None:
     run_argument = run.command_argument(current_project())
     if is_answered:
-        hint = f"`skillrun resume {run_argument}` resumes the run, unless a process is executing it"
+        hint = f"{resume_command(run)} resumes the run, unless a process is executing it"
         raise SkillrunError(f"the questions of `{run.name}` are already answered", hint)
     state = run.state()
     status = run.status(state)
@@ -103,7 +104,6 @@ def _describe_questions(open_questions: list[PendingQuestions]) -> str:
 
 def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions], out: Output) -> int:
     """Print how many answers were saved, or those that the run has read, and the next step; return the exit code."""
-    run_argument = run.command_argument(current_project())
     is_queued = (url := options.store_url()) and options.open_store(url).requeue(
         run.name
     )  # also a run that is about to wait
@@ -112,7 +112,7 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
         if is_queued:
             out.line("a worker will resume the run")
             return 0
-        out.line(f"next: `skillrun resume {run_argument}`")
+        out.line(f"next: {resume_command(run)}")
         return 0
     addresses = {each.address for each in answered_questions}
     until = time.monotonic() + PICKUP_TIMEOUT
@@ -125,7 +125,7 @@ def _report_progress(run: StoredRun, answered_questions: list[PendingQuestions],
     elif run.lease.is_held():
         out.line("the process that executes the run has not read the answers yet; it will when it reaches the question")
     else:
-        out.line(f"next: `skillrun resume {run_argument}`")
+        out.line(f"next: {resume_command(run)}")
     return 0
 
 

@@ -6,11 +6,11 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skillrun.cli.answer_options import AnswerOptions
-from skillrun.cli.formatting import format_usage, phase_label, status_line
+from skillrun.cli.formatting import count_noun, format_usage, phase_label, status_line
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors
 from skillrun.cli.options import call_limits, select_store
@@ -18,7 +18,8 @@ from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.preview import estimate_run
 from skillrun.cli.project_folder import current_project
 from skillrun.cli.run_request import RunRequest
-from skillrun.cli.run_summary import summarize_run
+from skillrun.cli.run_summary import resume_command, summarize_run
+from skillrun.events import CallEnded, Event
 from skillrun.models.scripted import ScriptedGateway
 from skillrun.questions.expected_questions import check_answers, unanswerable_questions
 from skillrun.runtime.listeners import RunContext, close_listeners, observe_gateway, open_listeners
@@ -80,8 +81,21 @@ def _note_similar_run(runs: Store, name: str, out: Output) -> None:
             run = runs.open_run(name)
             status = run.state().status
             if status != "completed":
-                hint = f"`skillrun resume {run.command_argument(current_project())}` resumes it"
+                hint = f"{resume_command(run)} resumes it"
                 out.note(f"note: the run `{name}` has the same request and is {status}; {hint}")
+
+
+@dataclass
+class CallCounter:
+    """Counts the calls that this process has made, and those whose reply it has taken from the journal."""
+
+    made: int = 0
+    reused: int = 0
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, CallEnded):
+            self.made += not event.replayed
+            self.reused += event.replayed
 
 
 def execute_session(
@@ -92,9 +106,12 @@ def execute_session(
     name: str,
     script: Script | None,
     out: Output,
+    *,
+    is_resumed: bool = False,
 ) -> int:
     """Start or resume the run `name` with a live view, print its outcome, and return the exit code."""
     outcomes: list[Outcome] = []
+    calls = CallCounter()
 
     async def run_with_view() -> None:
         with run_view(out) as display:
@@ -107,7 +124,8 @@ def execute_session(
                 session = loaded.build_session(observed, responder, display.on_event, cache)
                 if isinstance(gateway, ScriptedGateway) and script is not None:
                     session = replace(session, command_flags=script.command_flags, on_replayed=gateway.on_replayed)
-                session = replace(session, listeners=[*session.listeners, *(each.on_event for each in listeners)])
+                observers = [calls.on_event, *(each.on_event for each in listeners)]
+                session = replace(session, listeners=[*session.listeners, *observers])
                 outcomes.append(await start(session))
             finally:
                 close_listeners(listeners)
@@ -123,7 +141,7 @@ def execute_session(
         if not outcomes:
             raise
     try:
-        _print_outcome(outcomes[0], runs, name, out)
+        _print_outcome(outcomes[0], runs, name, out, calls if is_resumed else None)
     except OSError:  # the output cannot be written; the run itself has ended
         discard_stdout()
     return outcomes[0].exit_code
@@ -143,8 +161,11 @@ def check_questions_answerable(request: RunRequest, out: Output) -> bool:
     return not reasons
 
 
-def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output) -> None:
-    """Print the status, the artifacts, the usage and the next command."""
+def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output, calls: CallCounter | None) -> None:
+    """Print the status, the artifacts, the usage and the next command.
+
+    `calls` are those of a process that resumed the run; the usage is that of all processes.
+    """
     summary: dict[str, Any] = {"run": name, "artifacts": []}
     with suppress(SkillrunError, OSError):  # the run was deleted, as the outcome says
         summary = summarize_run(runs.open_run(name))
@@ -157,9 +178,13 @@ def _print_outcome(outcome: Outcome, runs: Store, name: str, out: Output) -> Non
     for path in () if out.quiet else (*summary["artifacts"], *summary.get("forms", ())):
         out.line(f"  {path}")
     if "usage" in summary:
-        out.line(format_usage(summary["usage"]))
+        if calls is not None:
+            out.line(f"this resume: {count_noun(calls.made, 'call')} made, {calls.reused:,} reused")
+        out.line(f"{'in total: ' if calls is not None else ''}{format_usage(summary['usage'])}")
     show = f"`skillrun show {runs.command_argument(name, current_project())}` shows the details"
     if outcome.next_step or not out.quiet:
         out.line(f"next: {indent_continuation(str(outcome.next_step)) or show}")
-    outcome_data = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
+    outcome_data: dict[str, Any] = {"status": outcome.status, "reason": outcome.reason, "next": str(outcome.next_step)}
+    if calls is not None:
+        outcome_data |= {"made": calls.made, "reused": calls.reused}
     out.data({**summary, **outcome_data, "outputs": dict(outcome.outputs), "exit_code": outcome.exit_code})

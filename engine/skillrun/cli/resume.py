@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import click
 
+from skillrun.checker.checker import check_workflow
+from skillrun.checker.program import Program
 from skillrun.cli import adoption, completers, options
 from skillrun.cli.answer_options import AnswerOptions
 from skillrun.cli.execution import execute_session
@@ -18,6 +20,7 @@ from skillrun.cli.loading import LoadedWorkflow, exit_on_errors, load, load_scri
 from skillrun.cli.output import Output
 from skillrun.cli.preview import AutoResponder
 from skillrun.cli.project_folder import current_project
+from skillrun.cli.registry import COMMANDS
 from skillrun.cli.run_summary import summarize_run
 from skillrun.cli.trust import require_trust
 from skillrun.library.library import Library
@@ -30,9 +33,10 @@ from skillrun.runtime.run import Session
 from skillrun.runtime.state_migration import changed_files
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.local.local_run import LocalRun
-from skillrun.store.next_step import ResumeCommand
+from skillrun.store.next_step import ResumeCommand, recorded_flags
 from skillrun.store.outcome import Outcome
-from skillrun.store.state import STATE
+from skillrun.store.state import STATE, State
+from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import UsageError
 
 RUN_UNCHANGED: Final = "No model was called; the run is unchanged."
@@ -109,9 +113,7 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         )
     from_start = request.from_start or (preview and state.status == "completed")
     if state.status == "completed" and not from_start:
-        out.line(f"{name} is completed; `skillrun show {command_name}` shows the details")
-        out.line(f"{ResumeCommand('--preview').render(command_name, {})} shows the calls that a rerun would make")
-        out.data(summarize_run(run))
+        _print_completed(run, state, library, command_name, out)
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(
@@ -134,18 +136,14 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         rules = script.rules if script is not None else ()
         planned = asyncio.run(forecast_calls(_preview_session(loaded, adopt=adopt), run, rules, from_start=from_start))
     planned_calls = planned.calls
+    ignored_edits = [] if from_start else _ignored_edits(loaded.program, changed, run)
     repeated = [call for call in planned_calls if call.again]
     if preview:
-        ended = run.data().summaries.artifacts()
-        out.line(
-            "\n".join(
-                _preview_lines(
-                    planned, changed, command_name, flags, from_start=from_start, has_ended_phase=bool(ended)
-                )
-            )
-        )
+        lines = _preview_lines(planned, changed, ignored_edits, command_name, flags, from_start=from_start)
+        out.line("\n".join(lines))
         calls = [asdict(call) for call in planned_calls]
-        out.data({"would_ask": calls, "reused": planned.reused, "from_start": from_start, "changed": changed})
+        data = {"would_ask": calls, "reused": planned.reused, "from_start": from_start, "changed": changed}
+        out.data({**data, "ignored": ignored_edits})
         return 0
     if repeated:
         files = [f"changed since the run last executed: {', '.join(changed)}"] if changed else []
@@ -156,6 +154,7 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         out.data({"status": "refused", "changed": changed, "would_ask": [asdict(call) for call in repeated]})
         return 1
 
+    _print_warnings(request, run, ignored_edits, flags, out)
     if script is None:
         state = effective_state(_preview_session(loaded, adopt=adopt), run)
         models = loaded.resolve_models(state.override, state.models)
@@ -167,7 +166,40 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         chosen = replace(session, budget=request.budget, share=request.share, adopt=adopt)
         return await sessions.resume_run(chosen, run, from_start=from_start)
 
-    return execute_session(loaded, answer_options, resume_session, runs, name, script, out)
+    return execute_session(loaded, answer_options, resume_session, runs, name, script, out, is_resumed=True)
+
+
+def _print_warnings(
+    request: ResumeRequest, run: StoredRun, ignored_edits: list[str], flags: Mapping[str, str], out: Output
+) -> None:
+    """Warn of edits that are not taken up, and of a script that the run had and this command does not name."""
+    name = run.command_argument(current_project())
+    for line in ignored_edits:
+        out.note(f"warning: {line}")
+    if ignored_edits:
+        out.note(f"hint: {ResumeCommand('--from-start').render(name, flags)} runs all phases again")
+    recorded = recorded_flags(run.events())
+    if "--script" in recorded and request.script is None:
+        command = ResumeCommand("--from-start" if request.from_start else "").render(name, {**recorded, **flags})
+        out.note(f"warning: the run was started with `--script {recorded['--script']}`: now, replies are generated")
+        out.note(f"hint: {command} uses the script")
+
+
+def _print_completed(run: StoredRun, state: State, library: Library, name: str, out: Output) -> None:
+    """Say that there is nothing to resume, which files have changed since, and how to run again."""
+    out.line(f"{run.name} is completed; `skillrun show {name}` shows the details")
+    if changed := _changed_since(library, state):
+        out.line(f"changed since the run, and not taken up: {', '.join(changed)}")
+    out.line(f"{ResumeCommand('--preview').render(name, {})} shows which calls a re-run would make")
+    out.data(summarize_run(run))
+
+
+def _changed_since(library: Library, state: State) -> list[str]:
+    """The changed files of a run's workflow; none where the workflow is not here or has errors."""
+    if library.locate(f"workflows/{state.workflow}.md") is None:
+        return []
+    program = check_workflow(library, state.workflow, COMMANDS)
+    return changed_files(program, state) if program is not None and not library.problems.has_errors else []
 
 
 def _preview_session(loaded: LoadedWorkflow, *, adopt: bool | None) -> Session:
@@ -191,21 +223,41 @@ def _migrate_run(run: LocalRun, library: Library, out: Output, *, preview: bool)
 def _preview_lines(
     planned: Forecast,
     changed: list[str],
+    ignored_edits: list[str],
     name: str,
     flags: Mapping[str, str],
     *,
     from_start: bool,
-    has_ended_phase: bool,
 ) -> Iterator[str]:
-    """Return the changed files, the calls, and the next command."""
+    """Return the changed files, the calls, the ignored edits, and the next command."""
     if changed:
         yield f"changed since the run: {', '.join(changed)}"
     yield from _call_lines(planned.calls, planned.reused if from_start else None)
     if from_start and planned.calls:
         yield f"next: {ResumeCommand('--from-start --yes').render(name, flags)} starts this rerun"
-    elif changed and has_ended_phase and not from_start:
+    elif ignored_edits:
+        yield from ignored_edits
         command = ResumeCommand("--from-start --preview").render(name, flags)
         yield f"Finished phases ignore changes; {command} previews a rerun of all phases."
+
+
+def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list[str]:
+    """A line for each kind of changed file that the phases that have ended do not take up."""
+    phases_by_file: dict[str, list[str]] = {}
+    for name, phase in program.phases.items():
+        phases_by_file.setdefault(phase.document.source.label, []).append(name)
+    summaries = run.data().summaries
+    ended = {name for name in program.phases if (found := summaries.find_readable(name)) and found.is_over}
+    of_ended = [file for file in changed if file in phases_by_file and {*phases_by_file[file]} <= ended]
+    others = [file for file in changed if file not in of_ended]
+    of_both = [file for file in others if ended.intersection(phases_by_file.get(file, program.phases))]
+    lines = []
+    if of_ended:
+        texts = (f"{file} (phase `{'`, `'.join(phases_by_file[file])}` has ended)" for file in of_ended)
+        lines.append(f"not taken up: {', '.join(texts)}")
+    if of_both:
+        lines.append(f"taken up only by phases that have not ended: {', '.join(of_both)}")
+    return lines
 
 
 def _describe_repeats(asked: list[PredictedCall]) -> str:

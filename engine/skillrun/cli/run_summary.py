@@ -9,12 +9,15 @@ from dataclasses import replace
 from typing import Final
 
 from skillrun.cli.formatting import format_event
+from skillrun.cli.project_folder import current_project
 from skillrun.cli.times import RunTimes
 from skillrun.models.messages import Usage
 from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.artifact_names import is_artifact_name
 from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
+from skillrun.store.inbox import pending_questions
 from skillrun.store.journal import Journal
+from skillrun.store.next_step import ResumeCommand, recorded_flags
 from skillrun.store.run_data import RunData
 from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
@@ -25,6 +28,18 @@ from skillrun.types.fields import SLUG
 UsageByPhase = dict[tuple[str, int], UsageTotals]
 """By phase and round."""
 TIMELINE_EVENTS: Final = ("Said", "Pruned", "Answered", "Tripped", "WentBack", "Expected")
+
+
+def resume_command(run: StoredRun) -> str:
+    """The command that resumes the run as its last process ran it: with its script, and unattended where that was."""
+    return ResumeCommand().render(run.command_argument(current_project()), recorded_flags(run.events()))
+
+
+def _next_step(run: StoredRun, status: str) -> str:
+    """The command for a run that has stopped before its end; empty for any other."""
+    if status == "waiting" and pending_questions(run.events()):
+        return f"answer with `skillrun answers {run.command_argument(current_project())}`"
+    return f"resume with {resume_command(run)}" if status in ("interrupted", "failed") else ""
 
 
 def summarize_run(run: StoredRun) -> Record:
@@ -78,6 +93,7 @@ def summarize_run(run: StoredRun) -> Record:
         "features": [_feature_record(*feature) for feature in state.features.items()],
         **journal_record,
         "not_followed": store.refusals.lines,
+        "next": _next_step(run, status),
     }
 
 

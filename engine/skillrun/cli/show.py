@@ -136,6 +136,7 @@ def _summary_lines(record: Mapping[str, Any]) -> list[str]:
         "",
         *times,
         f"journal: {record['journal']}" if "journal" in record else format_usage(record["usage"]),
+        *([f"next: {indent_continuation(record['next'])}"] if record["next"] else []),
     ]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import permutations
 from typing import Any, Final
 
 from skillrun.definitions.definitions import (
@@ -314,10 +315,9 @@ class Reader:
     def report_verbs(self, node: Mapping, verbs: list[str]) -> None:
         if verbs:
             listed = ", ".join(f"`{verb}`" for verb in verbs)
-            span = node.entries[verbs[1]].key.span
-            self.report(
-                span, "two-verbs", f"a step must have one verb; this one has {listed}", "split it into two steps"
-            )
+            misspelt, hint = _misspelt_key(node, verbs) or (verbs[1], "split it into two steps")
+            span = node.entries[misspelt].key.span
+            self.report(span, "two-verbs", f"a step must have one verb; this one has {listed}", hint)
             return
         unknown = [(key, entry.key.span) for key, entry in node.entries.items() if key not in STEP_KEYS]
         for key, span in unknown:
@@ -441,6 +441,16 @@ def _presence_condition(text: Text) -> Template | None:
 
 def _count_names(node: Node) -> int:
     return len(node.entries) if isinstance(node, Mapping) else 0
+
+
+def _misspelt_key(node: Mapping, verbs: list[str]) -> tuple[str, str] | None:
+    """The verb that differs by its ending from a key of another verb of the step, as `write` from `writes`; a hint."""
+    for verb, written in permutations(verbs, 2):
+        keys = [key for key in VERBS[verb].keys if key not in node.entries]
+        options = [key for key in keys if key.startswith(written) or written.startswith(key)]
+        if hint := did_you_mean(written, options, " Otherwise make two steps of it"):
+            return written, hint
+    return None
 
 
 def _inherit_id(step: Step, id: str | None) -> Step:  # noqa: A002

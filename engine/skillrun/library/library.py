@@ -110,6 +110,7 @@ class Library:
         self._reported: set[tuple[Path, str]] = set()  # files and purposes whose problems are collected
         self._looked_up: dict[str, tuple[Path, ...]] = {}  # by path below a root, including missing files
         self._listed: dict[str, list[str]] = {}  # names by listed folder
+        self._found: dict[str, bool] = {}  # by path from the project, whether a file that a step reads exists
 
     def fork(self) -> Library:
         """Return a library that shares the loaded files, with separate problems."""
@@ -133,6 +134,7 @@ class Library:
         return (
             all(self._paths(relative) == paths for relative, paths in previous._looked_up.items())
             and all(self._list(folder) == names for folder, names in previous._listed.items())
+            and all(self._exists(path) == found for path, found in previous._found.items())
             and all(self._stamp(path) == file.stamp for path, file in previous.loaded_files.items())
         )
 
@@ -140,6 +142,17 @@ class Library:
     def project(self) -> Path:
         """The project folder, which is searched first."""
         return self.roots[0].path
+
+    def has_project_file(self, path: str) -> bool:
+        """Whether the project has a file or folder of this path, also outside of the parts that are searched."""
+        self._found[path] = self._exists(path)
+        return self._found[path]
+
+    def _exists(self, path: str) -> bool:
+        try:
+            return (self.project / path).exists()
+        except (OSError, ValueError):  # nothing can have such a path
+            return False
 
     def locate(self, relative: str) -> tuple[Root, Path] | None:
         return next(iter(self._look_up(relative)), None)

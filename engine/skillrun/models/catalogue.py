@@ -177,9 +177,9 @@ class Catalogue:
                 return name
         return model
 
-    def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str]) -> bool:
+    def can_resolve_to(self, name: str, model: str, environ: Mapping[str, str], override: str = "") -> bool:
         """Whether a name can resolve to this model: exactly, or as one of those that its intent matches."""
-        target, _ = self._resolve_name(name, environ, "")
+        target, _ = self._resolve_name(name, environ, override)
         if isinstance(target, Intent):
             provider, _, listed_name = model.partition(":")
             return provider == target.provider and (

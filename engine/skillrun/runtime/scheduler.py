@@ -25,7 +25,7 @@ from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.errors import file_error
 from skillrun.store.lease import LeaseLost
-from skillrun.store.next_step import NO_NEXT_STEP, RESUME_RUN, NextStep
+from skillrun.store.next_step import NO_NEXT_STEP, RESUME_RUN, NextStep, flags_to_record
 from skillrun.store.outcome import Outcome
 from skillrun.store.summary import WAITING_STATUS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
@@ -302,6 +302,7 @@ def workflow_outputs(run: Run) -> dict[str, object]:
 async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
     """Run until the workflow ends or waits for the user. `state.md` records the returned outcome."""
     workflow = run.program.workflow
+    flags = {**run.session.responder.resume_flags, **run.session.command_flags}
     run.state.status = "running"
     run.emit(
         RunStarted(
@@ -312,6 +313,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
             run.state.inputs,
             dict(run.state.models),
             resumed,
+            flags_to_record(flags),
         )
     )
     run.save()
@@ -337,9 +339,7 @@ async def run_workflow(run: Run, *, resumed: bool = False) -> Outcome:
         with suppress(OSError, SkillrunError):  # the file on disk may be intact and show another status
             _save_outcome(run, outcome)
     run_name = run.store.command_argument(run.session.project)
-    next_step_text = outcome.next_step.render(
-        run_name, {**run.session.responder.resume_flags, **run.session.command_flags}
-    )
+    next_step_text = outcome.next_step.render(run_name, flags)
     run.emit(RunEnded(run.name, outcome.status, outcome.reason, total_usage(run).to_dict(), next_step_text))
     return replace(outcome, next_step=NextStep.of(next_step_text))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from skillrun.store.index import REUSED_SUFFIX
 from skillrun.store.journal import Journal, JournalUnwritable
 from skillrun.store.lease import LeaseLost
 from skillrun.store.memory import MemoryFiles, MemoryJournal
+from skillrun.store.next_step import RESUME_RUN, recorded_flags
 from skillrun.store.outcome import Outcome
 from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE, State
@@ -63,11 +64,8 @@ async def start_run(session: Session, inputs: Mapping[str, object], runs: Store,
 def _check_new(session: Session, run: StoredRun) -> None:
     """Raise UsageError if the run exists already."""
     if run.has_state:
-        name, command_name = run.name, run.command_argument(session.project)
-        raise UsageError(
-            f"the run `{name}` already exists",
-            f"resume with `skillrun resume {command_name}`, or choose another `--name`",
-        )
+        command = RESUME_RUN.render(run.command_argument(session.project), recorded_flags(run.events()))
+        raise UsageError(f"the run `{run.name}` already exists", f"{command}, or choose another `--name`")
 
 
 async def resume_run(session: Session, run: StoredRun, *, from_start: bool = False) -> Outcome:
@@ -123,9 +121,20 @@ def _initial_state_and_log(session: Session, run: StoredRun, inputs: Mapping[str
         state, log = run.data().state.read()
         fresh.started_at, fresh.environment, fresh.estimate = state.started_at, state.environment, state.estimate
         if run.is_sealed(session.program, state, session.project):
-            fresh.models = state.models
+            fresh.models = dict(_pins_still_valid(session, state.models))
     fresh.going = {"again": "from the start"}
     return fresh, log[-100:]
+
+
+def _pins_still_valid(session: Session, pinned: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The pinned models that their names can still mean.
+
+    Others have a new meaning by an edit, a flag or a new key, and an evaluation from the first phase uses that one.
+    """
+    for name, model in pinned.items():
+        with contextlib.suppress(SkillrunError):  # the name no longer means anything
+            if session.catalogue.can_resolve_to(name, model, session.environ, session.override):
+                yield name, model
 
 
 async def simulate_reevaluation(session: Session, stored: StoredRun, inputs: Mapping[str, object]) -> Outcome:

@@ -6,10 +6,16 @@ The only place that words the command. The run's name, and the flags for the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from shlex import quote, split
+from typing import Any, Final
 
+from skillrun.syntax.diagnostics import SkillrunError
+
+RECORDED_FLAGS: Final = ("--unattended", "--answers", "--script")
 _WORDED: Final = re.compile(r"`skillrun resume RUN([^`]*)`")
 
 
@@ -70,3 +76,25 @@ class NextStep:
 
 NO_NEXT_STEP: Final = NextStep()
 RESUME_RUN: Final = NextStep.of("resume with ", ResumeCommand())
+
+
+def flags_to_record(flags: Mapping[str, str]) -> dict[str, str]:
+    """The flags that a run was started with, as its transcript keeps them: paths are absolute and not quoted."""
+    return {name: str(Path(*split(value)).absolute()) if value else "" for name, value in flags.items()}
+
+
+def recorded_flags(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The flags of the run's last process that `resume` has, as a command in this folder takes them."""
+    recorded: Mapping[str, str] = {}
+    with suppress(SkillrunError):  # a transcript that cannot be read is reported by the run itself
+        for event in events:
+            if event["event"] == "RunStarted":
+                recorded = event.get("flags", {})  # an older skillrun recorded none
+    known = {name: recorded[name] for name in RECORDED_FLAGS if name in recorded}
+    return {name: quote(_shorten_path(path)) if path else "" for name, path in known.items()}
+
+
+def _shorten_path(path: str) -> str:
+    """The path below this folder where the file is in it, and otherwise the whole path."""
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else path

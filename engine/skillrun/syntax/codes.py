@@ -43,6 +43,7 @@ CODES: Final = MappingProxyType(
         "member": "a member is not written as `role`, `role:variant`, `role@model` or `role:variant@model`",
         "missing-default": "a state variable has no initial value: give it a `default`, or make it optional with `?`",
         "missing-field": "a record lacks a field that the summary needs",
+        "missing-file": "a step reads a file of the project that does not exist",
         "missing-id": "a step has no id, but its section or result needs one",
         "missing-input": "a required input of a workflow or protocol is missing",
         "missing-key": "a required key is missing",

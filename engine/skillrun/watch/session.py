@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import click
 
-from skillrun.cli.formatting import count_noun
+from skillrun.cli.formatting import count_noun, format_pairs
 from skillrun.cli.loading import LoadedWorkflow, load
 from skillrun.cli.output import Output
 from skillrun.cli.run_request import RunRequest
-from skillrun.events import Asked, Event, Said
+from skillrun.events import Asked, Event, RunStarted, Said
 from skillrun.library.library import Library
 from skillrun.questions.responder import InteractiveResponder, open_responder
 from skillrun.runtime.run import Rerun, Session
@@ -109,6 +109,8 @@ class DevSession:
         self.waiting: list[PendingQuestions] = []
         self.is_lent = False
         self.events: list[dict[str, Any]] = []
+        self._models: dict[str, str] = {}
+        """What each model's name has meant in this session so far."""
         self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self.began = time.monotonic()
         self._stamps: FileStamps = {}
@@ -191,6 +193,7 @@ class DevSession:
             only_phases=self.wishes.allowed_phases,
             share=job.share,
             estimate=self.estimate,
+            command_flags=job.script.command_flags if job.script is not None else {},
             on_replayed=self.calls.on_replayed,
         )
 
@@ -213,6 +216,9 @@ class DevSession:
                 return  # it is already answered
             if isinstance(event, Said) and (event.phase, event.text) in earlier_messages:
                 return
+            if isinstance(event, RunStarted):
+                self._print_models(event, is_first=is_first)
+                return
             number = self.cycle.recorder.phase_rounds.get(str(record.get("phase")), 1)
             if line := event_line(event, is_first=is_first, round_number=number):
                 self.out.line(line)
@@ -223,6 +229,14 @@ class DevSession:
         running = await self.cycle.begin(session, self.job.inputs)
         running.add_done_callback(lambda task: self.schedule(partial(self._on_evaluation_end, task)))
         self.run_in_background(self._await_first_call(running, is_first))
+
+    def _print_models(self, event: RunStarted, *, is_first: bool) -> None:
+        """Print the models at the start of the session, and again after a save that has changed one."""
+        if is_first:
+            self.out.line(event_line(event, is_first=True, round_number=1))
+        elif not self._models or any(self._models.get(name, model) != model for name, model in event.models.items()):
+            self.out.line(f"models: {format_pairs(event.models)}")
+        self._models |= event.models
 
     async def _await_first_call(self, running: asyncio.Task[Evaluation], is_first: bool) -> None:
         first_call = asyncio.create_task(self.calls.gate.call_waiting.wait())

@@ -52,6 +52,13 @@ def test_a_save_cancels_obsolete_calls_and_keeps_the_others(pair: Path, watch: W
     assert [call["turns"][0]["status"] for call in calls] == ["unanswered"]
 
 
+def test_the_next_command_of_a_run_that_has_failed_has_its_script(pair: Path, watch: Watch, skillrun: Call) -> None:
+    (pair / "script.yaml").write_text('- {address: "*/left/*", fail: invalid_request}\n')
+    dev = watch("pair", "tea", "--script", "script.yaml")
+    dev.until(r"next: [^\n]*`skillrun resume dev-pair --script script.yaml`\n")
+    assert skillrun("show", "dev-pair").out.endswith("`skillrun resume dev-pair --script script.yaml`\n")
+
+
 @pytest.mark.slow
 @pytest.mark.row("A1")
 def test_a_broken_save_does_not_affect_the_running_turn(pair: Path, watch: Watch) -> None:

@@ -153,6 +153,50 @@ def test_rerun_repeats_the_selected_phases(project: Call) -> None:
     ]
 
 
+def test_a_new_session_uses_the_models_of_its_flags_and_of_the_project(
+    project: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = project("greeting")
+    writer = folder / "roles" / "writer.md"
+    writer.write_text(writer.read_text().replace("model: fast", "model: strong"))
+
+    def session(*arguments: str) -> tuple[str, str, str]:
+        """The models of the tiers `strong` and `fast` as printed, and how many calls were reused and made."""
+        with start_dev(*arguments) as run:
+            try:
+                lines = read_turn(run)
+            finally:
+                run.terminate()
+        (line,) = (line for line in lines if line.startswith("models: "))
+        models = dict(each.split(" = ") for each in line.removeprefix("models: ").split(", "))
+        return models["strong"], models["fast"], lines[-1].split("; ")[1].removeprefix("calls: ")
+
+    assert session(*SCRIPTED) == ("scripted:default", "scripted:default", "0 reused, 2 made")
+    assert session(*SCRIPTED) == ("scripted:default", "scripted:default", "2 reused, 0 made")
+    monkeypatch.setenv("SKILLRUN_MODEL", "scripted:b")
+    assert session() == ("scripted:b", "scripted:b", "0 reused, 2 made")
+    monkeypatch.delenv("SKILLRUN_MODEL")
+    (folder / "config").mkdir()
+    (folder / "config" / "models.yaml").write_text("tiers: {strong: scripted:b, fast: scripted:c}\n")
+    assert session() == ("scripted:b", "scripted:c", "1 reused, 1 made")
+
+
+def test_a_save_of_models_yaml_moves_the_calls_whose_model_it_changes(project: Call) -> None:
+    folder = project("greeting")
+    (folder / "config").mkdir()
+    models = folder / "config" / "models.yaml"
+    models.write_text("tiers: {strong: scripted:a, fast: scripted:a}\n")
+    with start_dev() as run:
+        try:
+            read_turn(run)
+            models.write_text("tiers: {strong: scripted:a, fast: scripted:b}\n")
+            edited = read_turn(run)
+        finally:
+            run.terminate()
+    assert "models: strong = scripted:a, critic = scripted:a, fast = scripted:b" in edited
+    assert "0 reused, 2 made" in edited[-1]
+
+
 def test_an_unknown_workflow_is_refused(project: Call, skillrun: Call) -> None:
     project("greeting")
     done = skillrun("dev", "greting", "Ada")

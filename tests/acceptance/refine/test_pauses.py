@@ -74,8 +74,8 @@ def test_repeating_an_idea_mentions_the_waiting_run(refine: Refinement) -> None:
     first = skillrun("refine", IDEA, "--script", refine.script(()))
     again = skillrun("refine", IDEA, "--script", refine.script(()))
     slug = "an-app-that-finds-a-quiet-place-to-work"
-    note = f"note: the run `{slug}` has the same request and is waiting; `skillrun resume {slug}` resumes it"
-    assert note in again.err
+    command = f"`skillrun resume {slug} --script replies.yaml`"
+    assert f"note: the run `{slug}` has the same request and is waiting; {command} resumes it" in again.err
     assert "note: " not in first.err
 
 

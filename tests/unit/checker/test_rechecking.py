@@ -66,3 +66,18 @@ def test_a_fixed_file_leaves_no_stale_problems(tmp_path: Path) -> None:
 def test_an_outdated_check_stops() -> None:
     with pytest.raises(CheckOutdated):
         recheck(library(CASES[-1]), (), is_outdated=lambda: True)
+
+
+def test_a_project_file_that_is_created_ends_the_warning_that_it_is_missing(tmp_path: Path) -> None:
+    texts = {
+        "workflows/trip.md": "---\nname: trip\nphases:\n  pack:\n---\n",
+        "skills/trip/pack.md": "---\nkind: phase\nsteps:\n  - {id: notes, read: notes.txt, from: project}\n"
+        '  - {say: "{{ notes.text }}"}\n---\n',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    first = recheck(library(tmp_path), ())
+    assert [problem.code for problem in first.problems] == ["missing-file"]
+    (tmp_path / "notes.txt").write_text("Bring a tent.")
+    assert recheck(library(tmp_path, first.library), (), first).problems == []

@@ -16,7 +16,7 @@ from skillrun.syntax.diagnostics import SkillrunError
 from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, WireRequest, serve
 from tests.unit.models.conversation import KEY, converse
-from tests.unit.models.settings import catalogue, request, ignore_progress
+from tests.unit.models.settings import catalogue, ignore_progress, request
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 

@@ -18,7 +18,7 @@ from tests.servers import anthropic, openai
 from tests.servers.wire import Answer, serve
 from tests.unit.models.conversation import converse
 from tests.unit.models.settings import request
-from tests.unit.models.test_answers import CLAUDE, GPT, KEY, KEYS, LLAMA, OTHER, READ, reply_to, error_of, send
+from tests.unit.models.test_answers import CLAUDE, GPT, KEY, KEYS, LLAMA, OTHER, READ, error_of, reply_to, send
 
 pytestmark = pytest.mark.allow_hosts(["127.0.0.1"])
 

@@ -1,4 +1,4 @@
-"""Questions in the terminal, typed at a pseudo-terminal and at a pipe."""
+"""Questions in the terminal, answered at a pseudo-terminal and through a pipe."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ MODE: Question = {"id": "mode", "text": "Which mode?", "choices": ["rapid", "sta
 WHY: Question = {"id": "why", "text": "Why?"}
 
 
-def answers(questions: list[Question], keys: str) -> list[Answer]:
+def ask_all(questions: list[Question], keys: str) -> list[Answer]:
     async def ask() -> list[Answer]:
         with create_pipe_input() as keyboard:
             keyboard.send_text(keys)
@@ -61,20 +61,20 @@ def answers(questions: list[Question], keys: str) -> list[Answer]:
     ],
 )
 @pytest.mark.row("R5")
-def test_an_answer_is_chosen_or_typed(question: Question, keys: str, answer: Any) -> None:
-    assert answers([question], keys) == [{"answer": answer}]
+def test_an_answer_can_be_chosen_or_typed(question: Question, keys: str, answer: Any) -> None:
+    assert ask_all([question], keys) == [{"answer": answer}]
 
 
 @pytest.mark.parametrize(
     "question",
     [MODE | {"default": ""}, MODE | {"default": "", "multiple": True}, WHY | {"default": ""}],
 )
-def test_an_empty_default_lets_a_question_be_left_open(question: Question) -> None:
-    assert answers([question], ENTER) == [{}]
+def test_with_an_empty_default_a_question_can_be_left_open(question: Question) -> None:
+    assert ask_all([question], ENTER) == [{}]
 
 
-def test_a_question_left_open_before_can_be_answered_by_choice() -> None:
-    assert answers([MODE | {"default": ""}], "1" + ENTER) == [{"answer": "rapid"}]
+def test_a_question_with_an_empty_default_can_be_answered() -> None:
+    assert ask_all([MODE | {"default": ""}], "1" + ENTER) == [{"answer": "rapid"}]
 
 
 class Narrow(DummyOutput):
@@ -82,7 +82,7 @@ class Narrow(DummyOutput):
         return Size(rows=40, columns=40)
 
 
-def test_a_long_question_breaks_between_words() -> None:
+def test_a_long_question_is_wrapped_between_words() -> None:
     terminal = Terminal(screen=Narrow())
     text = "When is a run old: by the days since it ended, or by the space that it takes?\n    a second line"
     lines = terminal._wrap_text(text).splitlines()
@@ -92,8 +92,8 @@ def test_a_long_question_breaks_between_words() -> None:
 
 
 @pytest.mark.row("B6")
-def test_questions_come_one_at_a_time() -> None:
-    assert answers([MODE, WHY, MODE], "2" + ENTER + "so" + ENTER + "1" + ENTER) == [
+def test_questions_are_asked_one_at_a_time() -> None:
+    assert ask_all([MODE, WHY, MODE], "2" + ENTER + "so" + ENTER + "1" + ENTER) == [
         {"answer": "standard"}, {"answer": "so"}, {"answer": "rapid"},
     ]  # fmt: skip
 
@@ -132,36 +132,38 @@ BOTH = MODE | {"multiple": True, "other": True}
         "keeps own words among several",
     ],
 )
-def test_shift_tab_goes_back_to_the_question_before(questions: list[Any], keys: str, expected: list[Any]) -> None:
-    assert answers(questions, keys) == [{"answer": one} for one in expected]
+def test_shift_tab_returns_to_the_previous_question(questions: list[Any], keys: str, expected: list[Any]) -> None:
+    assert ask_all(questions, keys) == [{"answer": answer} for answer in expected]
 
 
-SURE: Question = {"levels": ["certain", "guess"]}
-NEWLINE, ENOUGH, HOW_SURE, EDITOR = "\x1b\r", "\x07", "\x14", "\x0f"
+LEVELS: Question = {"levels": ["certain", "guess"]}
+NEWLINE, END_KEY, CONFIDENCE_KEY, EDITOR_KEY = "\x1b\r", "\x07", "\x14", "\x0f"
 ENDED = {"ended": True}
 
 
-def kept(
+def ask_and_save(
     questions: list[Question],
     keys: str,
-    left: UnfinishedAnswers = UnfinishedAnswers(),  # noqa: B008
+    unfinished: UnfinishedAnswers = UnfinishedAnswers(),  # noqa: B008
     **more: Any,
 ) -> tuple[Any, list[Any]]:
-    """The answers, or None where the person broke off, and what was to be kept on the way."""
-    told: list[Any] = []
+    """Return the answers, or None after an interrupt, and the values that were saved meanwhile."""
+    saved: list[Any] = []
 
-    async def keep(*words: Any) -> None:
-        told.append(words)
+    async def save(*words: Any) -> None:
+        saved.append(words)
 
     async def ask() -> Any:
         with create_pipe_input() as keyboard:
             keyboard.send_text(keys)
-            return await Terminal(keyboard=keyboard, screen=DummyOutput()).ask(questions, "setup", left, keep, **more)
+            return await Terminal(keyboard=keyboard, screen=DummyOutput()).ask(
+                questions, "setup", unfinished, save, **more
+            )
 
     try:
-        return asyncio.run(ask()), told
+        return asyncio.run(ask()), saved
     except KeyboardInterrupt:
-        return None, told
+        return None, saved
 
 
 @pytest.mark.slow
@@ -171,20 +173,22 @@ def kept(
         ([WHY], "one" + NEWLINE + "two" + ENTER, [{"answer": "one\ntwo"}]),
         ([WHY | {"skip": True}, WHY], ENTER + "so" + ENTER, [{}, {"answer": "so"}]),
         ([MODE | {"skip": True}], UP + ENTER, [{}]),
-        ([WHY, WHY, MODE], "a" + ENTER + ENOUGH, [{"answer": "a"}, ENDED, ENDED]),
-        ([WHY, MODE, WHY], "a" + ENTER + ENOUGH, [{"answer": "a"}, ENDED, ENDED]),
-        ([WHY, WHY], "half an ans" + ENOUGH, [{"answer": "half an ans"}, ENDED]),
-        ([WHY, WHY], "a" + ENTER + "b" + ENOUGH, [{"answer": "a"}, {"answer": "b", **ENDED}]),
-        ([WHY, WHY], "a" + ENTER + "b" + BACK + ENOUGH, [{"answer": "a"}, ENDED]),
-        ([WHY | SURE], "a" + HOW_SURE + HOW_SURE + ENTER, [{"answer": "a", "confidence": "guess"}]),
-        ([WHY | SURE], HOW_SURE * 3 + "a" + ENTER, [{"answer": "a"}]),
-        ([MODE | SURE], "2" + ENTER + "1" + ENTER, [{"answer": "standard", "confidence": "certain"}]),
-        ([MODE | SURE], "2" + ENTER + ENTER, [{"answer": "standard"}]),
+        ([WHY, WHY, MODE], "a" + ENTER + END_KEY, [{"answer": "a"}, ENDED, ENDED]),
+        ([WHY, MODE, WHY], "a" + ENTER + END_KEY, [{"answer": "a"}, ENDED, ENDED]),
+        ([WHY, WHY], "half an ans" + END_KEY, [{"answer": "half an ans"}, ENDED]),
+        ([WHY, WHY], "a" + ENTER + "b" + END_KEY, [{"answer": "a"}, {"answer": "b", **ENDED}]),
+        ([WHY, WHY], "a" + ENTER + "b" + BACK + END_KEY, [{"answer": "a"}, ENDED]),
+        ([WHY | LEVELS], "a" + CONFIDENCE_KEY + CONFIDENCE_KEY + ENTER, [{"answer": "a", "confidence": "guess"}]),
+        ([WHY | LEVELS], CONFIDENCE_KEY * 3 + "a" + ENTER, [{"answer": "a"}]),
+        ([MODE | LEVELS], "2" + ENTER + "1" + ENTER, [{"answer": "standard", "confidence": "certain"}]),
+        ([MODE | LEVELS], "2" + ENTER + ENTER, [{"answer": "standard"}]),
     ],
 )
 @pytest.mark.row("B6", "B8")
-def test_a_list_can_be_skipped_ended_and_answered_at_length(questions: Any, keys: str, expected: Any) -> None:
-    assert kept(questions, keys, enough="summarise now")[0] == expected
+def test_questions_can_be_skipped_ended_and_answered_with_several_lines(
+    questions: Any, keys: str, expected: Any
+) -> None:
+    assert ask_and_save(questions, keys, enough="summarise now")[0] == expected
 
 
 @pytest.mark.row("B6")
@@ -197,71 +201,73 @@ def test_a_long_answer_is_written_in_an_editor(tmp_path: Path, monkeypatch: pyte
     async def ask() -> Any:
         with create_pipe_input() as keyboard:
             terminal = Terminal(keyboard=keyboard, screen=DummyOutput())
-            asked = asyncio.create_task(terminal.ask([WHY]))
-            keyboard.send_text("begun" + EDITOR)
-            while not asked.done():
+            answers = asyncio.create_task(terminal.ask([WHY]))
+            keyboard.send_text("begun" + EDITOR_KEY)
+            while not answers.done():
                 await asyncio.sleep(0.05)
                 keyboard.send_text(ENTER)
-            return asked.result()
+            return answers.result()
 
     assert asyncio.run(ask()) == [{"answer": "begun and\nmuch more"}]
 
 
 @pytest.mark.row("B6", "X4")
-def test_nothing_is_lost_by_ctrl_c_not_even_what_was_not_sent() -> None:
-    answers, told = kept([WHY | SURE, WHY, WHY], HOW_SURE + "a" + ENTER + "half" + CTRL_C)
-    assert answers is None
-    assert told == [("sure", "0", "certain"), ("given", "0", "a"), ("typed", "1", "half")]
-    left = UnfinishedAnswers({"0": "a"}, {"0": "certain"}, {"1": "half"})
-    assert kept([WHY, WHY, WHY], "way" + ENTER + "c" + ENTER, left)[0] == [
+def test_ctrl_c_keeps_answers_and_drafts() -> None:
+    result, saved = ask_and_save([WHY | LEVELS, WHY, WHY], CONFIDENCE_KEY + "a" + ENTER + "half" + CTRL_C)
+    assert result is None
+    assert saved == [("sure", "0", "certain"), ("given", "0", "a"), ("typed", "1", "half")]
+    unfinished = UnfinishedAnswers({"0": "a"}, {"0": "certain"}, {"1": "half"})
+    assert ask_and_save([WHY, WHY, WHY], "way" + ENTER + "c" + ENTER, unfinished)[0] == [
         {"answer": "a", "confidence": "certain"}, {"answer": "halfway"}, {"answer": "c"},
     ]  # fmt: skip
 
 
 @pytest.mark.slow
-def test_own_words_beside_choices_are_kept_like_any_others() -> None:
-    found, told = kept([OWN, WHY], "4" + ENTER + "half" + CTRL_C)
-    assert (found, told) == (None, [("typed", "0", "half")])
-    assert kept([OWN], ENTER + " done" + ENTER, UnfinishedAnswers(drafts={"0": "half"}))[0] == [{"answer": "half done"}]
-    assert kept([OWN, WHY], ENOUGH, UnfinishedAnswers(drafts={"0": "half"}), enough="stop")[0] == [
+def test_drafts_of_the_other_option_are_kept() -> None:
+    result, saved = ask_and_save([OWN, WHY], "4" + ENTER + "half" + CTRL_C)
+    assert (result, saved) == (None, [("typed", "0", "half")])
+    assert ask_and_save([OWN], ENTER + " done" + ENTER, UnfinishedAnswers(drafts={"0": "half"}))[0] == [
+        {"answer": "half done"}
+    ]
+    assert ask_and_save([OWN, WHY], END_KEY, UnfinishedAnswers(drafts={"0": "half"}), enough="stop")[0] == [
         {"answer": "half"},
         ENDED,
     ]
-    ended = " " + UP + " " + ENTER + "x" + ENTER + BACK + ENOUGH
-    assert kept([BOTH, WHY], ended, enough="stop")[0] == [{"answer": ["rapid", "x"]}, ENDED]
+    keys = " " + UP + " " + ENTER + "x" + ENTER + BACK + END_KEY
+    assert ask_and_save([BOTH, WHY], keys, enough="stop")[0] == [{"answer": ["rapid", "x"]}, ENDED]
 
 
 @pytest.mark.parametrize("question", [MODE, MODE | {"multiple": True}, WHY])
-def test_ctrl_c_breaks_off(question: Question) -> None:
+def test_ctrl_c_interrupts_the_questions(question: Question) -> None:
     with pytest.raises(KeyboardInterrupt):
-        answers([question], CTRL_C)
+        ask_all([question], CTRL_C)
 
 
-def test_the_end_of_the_input_breaks_off() -> None:
+def test_the_end_of_the_input_interrupts_the_questions() -> None:
     with pytest.raises(KeyboardInterrupt):
-        answers([WHY], "\x04")
+        ask_all([WHY], "\x04")
 
 
-def test_other_work_goes_on_and_the_live_view_rests_while_the_person_thinks() -> None:
-    seen: list[str] = []
+def test_other_tasks_run_and_the_live_view_pauses_while_a_question_is_open() -> None:
+    events: list[str] = []
 
     @contextmanager
-    def around() -> Iterator[None]:
-        seen.append("view stopped")
+    def pause_view() -> Iterator[None]:
+        events.append("view stopped")
         yield
-        seen.append("view back")
+        events.append("view resumed")
 
     async def ask() -> None:
         with create_pipe_input() as keyboard:
-            asked = asyncio.create_task(Terminal(around, keyboard, DummyOutput()).ask([WHY]))
+            answers = asyncio.create_task(Terminal(pause_view, keyboard, DummyOutput()).ask([WHY]))
             for _ in range(3):
                 await asyncio.sleep(0.01)
-                seen.append("work")
+                events.append("work")
             keyboard.send_text("so" + ENTER)
-            assert await asked == [{"answer": "so"}]
+            assert await answers == [{"answer": "so"}]
 
     asyncio.run(ask())
-    assert seen == ["view stopped", "work", "work", "work", "view back"]
+    assert events == ["view stopped", "work", "work", "work", "view resumed"]
 
 
 PROGRAM = """
@@ -269,7 +275,7 @@ import asyncio, signal
 from skillrun.questions.terminal import Terminal
 async def main():
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGINT, lambda: print("the run heard it"))
+    loop.add_signal_handler(signal.SIGINT, lambda: print("the run was interrupted"))
     questions = [
         {"text": "Which\\x1b[31m mode?", "choices": ["rapid", "stan\\u202edard"],
          "priority": "HIGH", "section": "Scope", "notes": [{"perspective": "ux", "note": "Mind the beginners."}]},
@@ -290,14 +296,14 @@ class Screen:
 
     def __init__(self, program: str) -> None:
         self.ours, theirs = pty.openpty()
-        environ = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        environment = {**os.environ, "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
         streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-        self.process = start_python("-c", program, env=environ, start_new_session=True, **streams)
+        self.process = start_python("-c", program, env=environment, start_new_session=True, **streams)
         os.close(theirs)
         self.text = ""
 
-    def until(self, words: str, after: int = 0) -> str:
-        """What is shown up to these words, without the sequences that place and colour it."""
+    def wait_for(self, words: str, after: int = 0) -> str:
+        """Wait for these words and return the output so far without escape sequences."""
         deadline = time.monotonic() + 30
         while words not in self.plain()[after:]:
             assert time.monotonic() < deadline, self.plain()
@@ -327,28 +333,28 @@ def screen() -> Iterator[Screen]:
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_progress_priority_and_notes_and_nothing_that_steers_it(
+def test_a_terminal_shows_progress_priority_and_notes_without_control_characters(
     screen: Screen, tmp_path: Path
 ) -> None:
-    shown = screen.until("standard")
+    shown = screen.wait_for("standard")
     assert "setup · 1 of 2 · HIGH · Scope" in shown
     assert "ux: Mind the beginners." in shown
     assert "Which mode?" in shown
     assert "\x1b[31m mode" not in screen.text
     assert "\u202e" not in shown
     screen.type("2" + ENTER)
-    assert "2 of 2 · Shift-Tab goes back" in screen.until("Why?")
+    assert "2 of 2 · Shift-Tab goes back" in screen.wait_for("Why?")
     screen.type(BACK)
-    seen = len(screen.plain())
-    screen.until("1 of 2", after=seen)
+    offset = len(screen.plain())
+    screen.wait_for("1 of 2", after=offset)
     screen.type(ENTER)
-    screen.until("Why?", after=seen)
+    screen.wait_for("Why?", after=offset)
     screen.type("so" + ENTER)
-    assert "ANSWERS [{'answer': 'stan\\u202edard'}, {'answer': 'so'}]" in screen.until("'so'}]")
-    screen.until("the run heard it")
+    assert "ANSWERS [{'answer': 'stan\\u202edard'}, {'answer': 'so'}]" in screen.wait_for("'so'}]")
+    screen.wait_for("the run was interrupted")
 
 
-def test_ctrl_c_at_a_terminal_ends_the_program_as_an_interrupt(screen: Screen) -> None:
-    screen.until("rapid")
+def test_ctrl_c_at_a_terminal_interrupts_the_program(screen: Screen) -> None:
+    screen.wait_for("rapid")
     screen.type(CTRL_C)
-    screen.until("INTERRUPTED")
+    screen.wait_for("INTERRUPTED")

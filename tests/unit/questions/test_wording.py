@@ -1,4 +1,4 @@
-"""Sentences for a person, put together of a template's words and of a model's."""
+"""Punctuation of sentences that combine text of a template and of a model."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from skillrun.questions.punctuation import remove_double_stops
 
 
 @pytest.mark.parametrize(
-    ("text", "one"),
+    ("text", "expected"),
     [
         ("It has no clear owner.. What now?", "It has no clear owner. What now?"),
         ("Who owns it?. It waits!.", "Who owns it? It waits!"),
@@ -15,6 +15,6 @@ from skillrun.questions.punctuation import remove_double_stops
         ("It lies in .. and in ../notes, a..b; 1..5", "It lies in .. and in ../notes, a..b; 1..5"),
     ],
 )
-def test_a_value_that_ends_a_sentence_and_a_template_that_does_make_one_full_stop(text: str, one: str) -> None:
-    assert remove_double_stops(text) == one
-    assert remove_double_stops(one) == one
+def test_a_full_stop_of_the_value_and_one_of_the_template_are_merged(text: str, expected: str) -> None:
+    assert remove_double_stops(text) == expected
+    assert remove_double_stops(expected) == expected

@@ -1,4 +1,4 @@
-"""Ignored files without git: the same as git's in generated trees, and within limits."""
+"""Ignored files are found without git: the result equals git's in generated trees, and the effort is limited."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PIECES: Final = [
 ]
 
 
-def rule(dice: random.Random) -> str:
+def random_rule(dice: random.Random) -> str:
     if dice.random() < 0.05:
         return dice.choice(["", "#a", "\\#b", "\\!a", "!", "/", "a\\ ", "b\\", "**", "*/", "!*/", "/**", "**/", "a//b"])
     parts = ["".join(dice.choices(PIECES, k=dice.choice([1, 1, 1, 2, 3]))) for _ in range(dice.choice([1, 1, 1, 2, 3]))]
@@ -45,11 +45,11 @@ def rule(dice: random.Random) -> str:
 
 def rules(dice: random.Random) -> str:
     end = dice.choice(["\n", "\n", "\r\n"])
-    return end.join(rule(dice) for _ in range(dice.randint(1, 6))) + dice.choice(["", end])
+    return end.join(random_rule(dice) for _ in range(dice.randint(1, 6))) + dice.choice(["", end])
 
 
-def made(dice: random.Random, top: Path) -> list[str]:
-    """The paths of a tree with rules in every possible place."""
+def create_tree(dice: random.Random, top: Path) -> list[str]:
+    """Create a tree with rules in every possible place and return its paths."""
     git(top, "init", "-q")
     (top / ".git" / "info").mkdir(exist_ok=True)
     paths: list[str] = []
@@ -75,38 +75,38 @@ def made(dice: random.Random, top: Path) -> list[str]:
     return paths
 
 
-def git(top: Path, *arguments: str, given: Iterable[str] = ()) -> list[str]:
-    text = "".join(f"{one}\0" for one in given)
-    done = subprocess.run(["git", *arguments], cwd=top, input=text, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stderr
-    return done.stdout.split("\0")[:-1]
+def git(top: Path, *arguments: str, stdin: Iterable[str] = ()) -> list[str]:
+    text = "".join(f"{path}\0" for path in stdin)
+    process = subprocess.run(["git", *arguments], cwd=top, input=text, capture_output=True, text=True, check=False)
+    assert process.returncode in (0, 1), process.stderr
+    return process.stdout.split("\0")[:-1]
 
 
 def ignored(root: Path, paths: Iterable[str]) -> list[str]:
     with ConfinedFolder(root, links=True) as tree:
         rules = GitIgnore(tree, lambda: None)
-        found = []
+        ignored_paths = []
         for path in paths:
             parts = tuple(path.split("/"))
-            ways = [(parts[:end], end < len(parts) or (root / path).is_dir()) for end in range(1, len(parts) + 1)]
-            if any(rules.ignore_reason(way, is_folder) for way, is_folder in ways):
-                found.append(path)
-        return found
+            prefixes = [(parts[:end], end < len(parts) or (root / path).is_dir()) for end in range(1, len(parts) + 1)]
+            if any(rules.ignore_reason(prefix, is_folder) for prefix, is_folder in prefixes):
+                ignored_paths.append(path)
+        return ignored_paths
 
 
 @pytest.mark.finding("FZ12")
 @pytest.mark.parametrize("seed", range(TREES))
-def test_the_same_is_ignored_that_git_ignores(tmp_path: Path, seed: int) -> None:
+def test_the_same_paths_are_ignored_as_by_git(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     top = tmp_path / "top"
     top.mkdir()
-    paths = made(dice, top)
-    expected = sorted(git(top, "check-ignore", "--no-index", "--stdin", "-z", given=paths))
+    paths = create_tree(dice, top)
+    expected = sorted(git(top, "check-ignore", "--no-index", "--stdin", "-z", stdin=paths))
     assert sorted(ignored(top, paths)) == expected
 
 
 @pytest.mark.finding("FZ12")
-def test_the_rules_above_a_folder_hold_in_it_up_to_the_top_of_the_working_tree(tmp_path: Path) -> None:
+def test_rules_of_parent_folders_apply_up_to_the_top_of_the_working_tree(tmp_path: Path) -> None:
     top = tmp_path / "top"
     (top / "inner" / "deep").mkdir(parents=True)
     (tmp_path / ".gitignore").write_text("b\n")
@@ -120,7 +120,7 @@ def test_the_rules_above_a_folder_hold_in_it_up_to_the_top_of_the_working_tree(t
 
 
 @pytest.mark.finding("FZ12")
-def test_a_linked_working_tree_has_the_rules_of_its_repository_and_one_inside_has_its_own(tmp_path: Path) -> None:
+def test_a_linked_working_tree_uses_the_rules_of_its_repository_and_a_nested_one_its_own(tmp_path: Path) -> None:
     top = tmp_path / "top"
     top.mkdir()
     git(top, "init", "-q")
@@ -133,7 +133,7 @@ def test_a_linked_working_tree_has_the_rules_of_its_repository_and_one_inside_ha
     assert ignored(tmp_path / "linked", ["secret", "own", "inside/own", "inside/x"]) == ["secret", "inside/own"]
 
 
-def test_an_included_file_of_settings_and_the_usual_place_count(
+def test_the_default_ignore_file_and_included_settings_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     top = tmp_path / "top"
@@ -149,7 +149,7 @@ def test_an_included_file_of_settings_and_the_usual_place_count(
 
 
 @pytest.mark.row("Z6")
-def test_rules_that_cannot_be_followed_ignore_everything_that_they_could_be_about(tmp_path: Path) -> None:
+def test_unusable_rules_ignore_everything_they_could_apply_to(tmp_path: Path) -> None:
     for name, content in (("large", b"x\n" * 200_000), ("many", b"x\n" * 20_000), ("long", b"*" * 5000)):
         (tmp_path / name).mkdir()
         (tmp_path / name / ".gitignore").write_bytes(content)
@@ -160,7 +160,7 @@ def test_rules_that_cannot_be_followed_ignore_everything_that_they_could_be_abou
     assert ignored(tmp_path, names) == []
 
 
-def test_rules_are_bytes_and_a_link_holds_none(tmp_path: Path) -> None:
+def test_rules_are_bytes_and_a_linked_rule_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_bytes(b"\xff\xfe\nb\xe9\n")
     (tmp_path / "sub").mkdir()
     (tmp_path / "rules").write_text("x\n")
@@ -171,7 +171,7 @@ def test_rules_are_bytes_and_a_link_holds_none(tmp_path: Path) -> None:
 
 @pytest.mark.row("Z6")
 @pytest.mark.parametrize("line", ["*a" * 60 + "b", "**/a/" * 400 + "b", "[a-z]*" * 100 + "1", "?*" * 100 + "b"])
-def test_no_rule_takes_long(tmp_path: Path, line: str) -> None:
+def test_matching_a_rule_is_fast(tmp_path: Path, line: str) -> None:
     (tmp_path / ".gitignore").write_text(f"{line}\n")
     started = time.monotonic()
     assert ignored(tmp_path, ["a" * 250, "a/" * 200 + "a"]) == []

@@ -1,4 +1,4 @@
-"""Files match a pattern as in a shell, but none through a link that leads outside."""
+"""Patterns match files as in a shell, but not through links that lead outside."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_size=4,
     )
 )
-def test_a_pattern_matches_what_pathlib_says(root: Path, parts: list[str]) -> None:
+def test_a_pattern_matches_like_pathlib(root: Path, parts: list[str]) -> None:
     pattern = "/".join(parts)
     expected = sorted({path.relative_to(root) for path in root.glob(pattern) if path.is_file()})
     with ConfinedFolder(root) as tree:
@@ -39,7 +39,7 @@ def test_a_pattern_matches_what_pathlib_says(root: Path, parts: list[str]) -> No
 
 
 @pytest.mark.row("Z3")
-def test_nothing_behind_a_link_that_leads_out_matches(tmp_path: Path) -> None:
+def test_files_behind_links_that_lead_out_do_not_match(tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.md").write_text("secret")
     root = tmp_path / "root"
@@ -60,7 +60,7 @@ def test_nothing_behind_a_link_that_leads_out_matches(tmp_path: Path) -> None:
                 find_matching_files(tree, pattern)
 
 
-def test_folders_without_end_are_refused(tmp_path: Path) -> None:
+def test_folders_that_are_too_deep_are_refused(tmp_path: Path) -> None:
     folder = tmp_path
     for _ in range(DEEPEST + 2):
         folder = folder / "d"

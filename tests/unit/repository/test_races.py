@@ -19,9 +19,9 @@ from skillrun.repository.repository import Repository
 
 SWAPS: Final = int(os.environ.get("SKILLRUN_SWAPS", "20000"))
 SECRET: Final = "the secret of the folder next door"
-HERE: Final = -100  # AT_FDCWD: names are relative to the working directory
-EXCHANGE: Final = 2  # RENAME_EXCHANGE
-USES: Final[list[tuple[str, dict[str, Any]]]] = [
+AT_FDCWD: Final = -100  # names are relative to the working directory
+RENAME_EXCHANGE: Final = 2  # renameat2(2)
+TOOL_CALLS: Final[list[tuple[str, dict[str, Any]]]] = [
     ("Read", {"path": "open/file.txt"}),
     ("Read", {"path": "open/inner/../file.txt"}),
     ("Grep", {"pattern": "secret"}),
@@ -30,7 +30,7 @@ USES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("Glob", {"pattern": "*.txt"}),
 ]
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can swap two names atomically")
 
 
 def exchange(first: Path, second: Path, times: int) -> None:
@@ -38,35 +38,35 @@ def exchange(first: Path, second: Path, times: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     one, other = os.fsencode(first), os.fsencode(second)
     for _ in range(times):
-        if libc.renameat2(HERE, one, HERE, other, EXCHANGE):
+        if libc.renameat2(AT_FDCWD, one, AT_FDCWD, other, RENAME_EXCHANGE):
             raise OSError(ctypes.get_errno(), "renameat2")
 
 
 @pytest.mark.slow
 @pytest.mark.finding("FZ18")
 @pytest.mark.row("Z3")
-@pytest.mark.parametrize("elsewhere", ["../next-door", ".git", "build"])
-def test_nothing_from_elsewhere_shows_while_a_folder_and_a_link_are_exchanged(tmp_path: Path, elsewhere: str) -> None:
+@pytest.mark.parametrize("outside", ["../next-door", ".git", "build"])
+def test_no_outside_file_is_shown_while_a_folder_and_a_link_are_swapped(tmp_path: Path, outside: str) -> None:
     root = tmp_path / "root"
     (root / "open" / "inner").mkdir(parents=True)
     (root / "open" / "file.txt").write_text("what may be read, with no secret\n")
     (root / ".gitignore").write_text("build/\n")
-    (root / elsewhere / "inner").mkdir(parents=True)
-    (root / elsewhere / "file.txt").write_text(SECRET)
-    (root / elsewhere / "another-name.txt").write_text(SECRET)
-    (root / "door").symlink_to(elsewhere)
+    (root / outside / "inner").mkdir(parents=True)
+    (root / outside / "file.txt").write_text(SECRET)
+    (root / outside / "another-name.txt").write_text(SECRET)
+    (root / "door").symlink_to(outside)
     swaps = Thread(target=exchange, args=(root / "open", root / "door", SWAPS))
     repository = Repository(lambda: ReadableFolder(ConfinedFolder(root, links=True)))
     answers: list[str] = []
 
-    async def use() -> None:
-        uses = cycle(USES)
-        while swaps.is_alive() or len(answers) < len(USES):
-            tool, arguments = next(uses)
+    async def call_tools() -> None:
+        tool_calls = cycle(TOOL_CALLS)
+        while swaps.is_alive() or len(answers) < len(TOOL_CALLS):
+            tool, arguments = next(tool_calls)
             answers.append(await repository.run(tool, arguments))
 
     swaps.start()
-    asyncio.run(use())
+    asyncio.run(call_tools())
     swaps.join()
     assert not [answer for answer in answers if SECRET in answer or "another-name" in answer]
     assert any("what may be read" in answer for answer in answers)

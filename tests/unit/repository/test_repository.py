@@ -68,7 +68,7 @@ def ask(root: Path, tool: str, /, **arguments: Any) -> str:
     return asyncio.run(repository(root).run(tool, arguments))
 
 
-def ask_in(root: Path, tokens: int, tool: str, /, **arguments: Any) -> str:
+def ask_with_limit(root: Path, tokens: int, tool: str, /, **arguments: Any) -> str:
     return asyncio.run(repository(root).run(tool, arguments, tokens))
 
 
@@ -76,23 +76,23 @@ def test_a_file_is_read_with_line_numbers(root: Path) -> None:
     assert ask(root, "Read", path="README.md") == "     1\t# Title\n     2\t\n     3\tAn app."
 
 
-def test_a_part_of_a_file_says_where_to_go_on(root: Path) -> None:
+def test_a_part_of_a_file_names_the_next_offset(root: Path) -> None:
     answer = ask(root, "Read", path="src/app.py", offset=2, limit=3)
     assert answer.endswith("     4\tdef main() -> None:\n(lines 2 to 4 of 5; continue with offset 5)")
 
 
-def test_a_long_file_is_read_in_parts_that_together_are_the_file(root: Path) -> None:
+def test_the_parts_of_a_long_file_add_up_to_the_file(root: Path) -> None:
     lines = [f"line {n} " + "x" * (n % 90) for n in range(2000)]
     (root / "long.txt").write_text("\n".join(lines))
-    read: list[str] = []
-    while len(read) < len(lines):
-        answer = ask(root, "Read", path="long.txt", offset=len(read) + 1)
+    lines_read: list[str] = []
+    while len(lines_read) < len(lines):
+        answer = ask(root, "Read", path="long.txt", offset=len(lines_read) + 1)
         assert len(answer) <= MAX_WHOLE_FILE + 100
-        read += [line.split("\t", 1)[1] for line in answer.split("\n") if "\t" in line]
-    assert read == lines
+        lines_read += [line.split("\t", 1)[1] for line in answer.split("\n") if "\t" in line]
+    assert lines_read == lines
 
 
-def test_a_long_line_is_cut_and_says_so(root: Path) -> None:
+def test_a_long_line_is_cut_with_a_note(root: Path) -> None:
     (root / "wide.txt").write_text("y" * 5000)
     assert ask(root, "Read", path="wide.txt").endswith(f" […{5000 - MAX_LINE} more characters]")
 
@@ -113,23 +113,23 @@ def test_a_long_line_is_cut_and_says_so(root: Path) -> None:
         ({"path": "x" * 5000}, None),
     ],
 )
-def test_what_cannot_be_read_is_an_answer(root: Path, arguments: dict[str, Any], answer: str | None) -> None:
-    given_back = ask(root, "Read", **arguments)
-    assert given_back.startswith("error:") if answer is None else given_back == answer
+def test_a_read_error_is_a_result(root: Path, arguments: dict[str, Any], answer: str | None) -> None:
+    result = ask(root, "Read", **arguments)
+    assert result.startswith("error:") if answer is None else result == answer
 
 
-def test_an_unknown_tool_is_an_answer(root: Path) -> None:
+def test_an_unknown_tool_is_a_result(root: Path) -> None:
     assert ask(root, "Write", path="x") == "error: there is no tool `Write`; allowed: Read, Outline, Grep, Glob, List"
 
 
-def test_a_pipe_is_not_waited_for(root: Path) -> None:
+def test_reading_a_pipe_does_not_block(root: Path) -> None:
     os.mkfifo(root / "pipe")
     assert ask(root, "Read", path="pipe") == "error: `pipe` is not a regular file."
     assert ask(root, "Grep", pattern="x", path="pipe") == "error: `pipe` is not a regular file."
     assert "pipe" not in ask(root, "Grep", pattern="x")
 
 
-def test_grep_lists_the_lines_that_match_in_a_fixed_order(root: Path) -> None:
+def test_grep_lists_matching_lines_in_a_fixed_order(root: Path) -> None:
     assert ask(root, "Grep", pattern=r"def \w+|print").split("\n") == [
         "src/app.py",
         "[4-5 main]",
@@ -144,14 +144,14 @@ def test_grep_lists_the_lines_that_match_in_a_fixed_order(root: Path) -> None:
     ]
 
 
-def test_grep_keeps_to_a_folder_a_file_and_a_glob(root: Path) -> None:
+def test_grep_can_be_limited_to_a_folder_a_file_or_a_glob(root: Path) -> None:
     assert ask(root, "Grep", pattern="def", path="src/lib") == "src/lib/util.py\n[1-2 helper]\n1:def helper() -> int:"
     assert ask(root, "Grep", pattern="1", path="src/page.tsx") == "src/page.tsx\n1:export const page = 1"
     assert ask(root, "Grep", pattern="1", glob="*.{ts,tsx}") == "src/page.tsx\n1:export const page = 1"
     assert ask(root, "Grep", pattern="absent") == "(no hits)"
 
 
-def test_grep_says_in_which_definitions_hits_stand_also_those_in_decorators(root: Path) -> None:
+def test_grep_names_the_definitions_that_contain_hits_including_decorators(root: Path) -> None:
     (root / "src" / "cli.py").write_text(
         "class Tool:\n    @option('--mark')\n    def first(self): ...\n\n    def other(self):\n        self.mark = 1\n"
     )
@@ -164,7 +164,7 @@ def test_grep_says_in_which_definitions_hits_stand_also_those_in_decorators(root
     ]
 
 
-def test_grep_shows_code_before_tests_before_texts_before_records_and_each_file_its_share(root: Path) -> None:
+def test_grep_orders_code_tests_texts_and_records_and_shows_a_share_of_each_file(root: Path) -> None:
     names = ["CHANGELOG.md", "docs/guide.md", "package-lock.json", "tests/test_app.py", "zebra.py", "src/app.test.ts"]
     for name in names:
         (root / name).parent.mkdir(exist_ok=True)
@@ -178,7 +178,7 @@ def test_grep_shows_code_before_tests_before_texts_before_records_and_each_file_
     assert counts == [60 - 30, 60 - 8, 60 - 8, 60 - 4, 60 - 2, 60 - 2], "less relevant files show fewer hits"
 
 
-def test_grep_names_the_files_with_most_of_what_is_not_shown(root: Path) -> None:
+def test_grep_names_the_files_with_most_hidden_hits(root: Path) -> None:
     for number in range(150):
         (root / f"part-{number:03}.py").write_text("mark\n" * (1 + number % 7))
     (root / "worst.md").write_text("mark\n" * 500)
@@ -193,19 +193,19 @@ def test_grep_names_the_files_with_most_of_what_is_not_shown(root: Path) -> None
     assert rest.endswith(" other files; use a narrower pattern, path or glob)")
 
 
-def test_grep_says_which_files_were_too_large_to_search(root: Path) -> None:
+def test_grep_names_files_that_are_too_large_to_search(root: Path) -> None:
     (root / "data.json").write_text("mark\n" * 1_100_000)
     (root / "one.py").write_text("mark\n")
     answer = ask(root, "Grep", pattern="mark")
     assert answer == "one.py\n1:mark\n(not searched: `data.json` is larger than 5,000,000 bytes)"
 
 
-def test_grep_says_what_is_wrong_with_a_pattern(root: Path) -> None:
+def test_grep_reports_an_invalid_pattern(root: Path) -> None:
     assert ask(root, "Grep", pattern="(def").startswith("error: `(def` is not a regular expression")
     assert "is longer than 500 characters" in ask(root, "Grep", pattern="a" * 501)
 
 
-def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grep_stops_a_pattern_that_takes_too_long(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("readable_folder", "searching"):
         monkeypatch.setattr(f"skillrun.repository.{module}.SECONDS", 0)
     (root / "evil.txt").write_text("a" * 5000 + "!")
@@ -213,7 +213,7 @@ def test_grep_gives_up_on_a_pattern_that_does_not_end(root: Path, monkeypatch: p
     assert answer == "(stopped in evil.txt after 0 seconds; use a simpler pattern or a narrower path)"
 
 
-def test_grep_counts_hits_that_it_does_not_show(root: Path) -> None:
+def test_grep_counts_hidden_hits(root: Path) -> None:
     (root / "many.txt").write_text("hit\n" * 500)
     answer = ask(root, "Grep", pattern="hit").split("\n")
     assert answer[0] == "many.txt"
@@ -221,7 +221,7 @@ def test_grep_counts_hits_that_it_does_not_show(root: Path) -> None:
     assert answer[-1] == f"(and {500 - MAX_HITS} more in this file)"
 
 
-def test_glob_lists_files_and_leaves_out_what_is_ignored(root: Path) -> None:
+def test_glob_lists_files_without_ignored_ones(root: Path) -> None:
     assert ask(root, "Glob", pattern="*.py") == "src/app.py\nsrc/lib/util.py"
     assert ask(root, "Glob", pattern="src/**/*.{py,tsx}") == "src/app.py\nsrc/page.tsx\nsrc/lib/util.py"
     assert ask(root, "Glob", pattern="src/*.py") == "src/app.py"
@@ -245,38 +245,38 @@ def test_list_shows_one_folder_with_sizes(root: Path) -> None:
     assert ask(root, "List", path="README.md") == "error: `README.md` is a file; use Read"
 
 
-def test_a_range_that_is_asked_for_comes_whole(root: Path) -> None:
+def test_a_requested_range_is_returned_completely(root: Path) -> None:
     lines = [f"line {n} " + "x" * 60 for n in range(3000)]
     (root / "long.txt").write_text("\n".join(lines))
-    asked = ask(root, "Read", path="long.txt", offset=500, limit=1000)
-    assert MAX_WHOLE_FILE < len(asked) < MAX_RANGE
-    assert asked.split("\n")[-2].endswith(lines[1498])
-    assert asked.endswith("(lines 500 to 1499 of 3000; continue with offset 1500)")
-    most = ask(root, "Read", path="long.txt", limit=3000)
-    assert MAX_RANGE - 1000 < len(most) <= MAX_RANGE
+    requested = ask(root, "Read", path="long.txt", offset=500, limit=1000)
+    assert MAX_WHOLE_FILE < len(requested) < MAX_RANGE
+    assert requested.split("\n")[-2].endswith(lines[1498])
+    assert requested.endswith("(lines 500 to 1499 of 3000; continue with offset 1500)")
+    largest = ask(root, "Read", path="long.txt", limit=3000)
+    assert MAX_RANGE - 1000 < len(largest) <= MAX_RANGE
 
 
-def test_a_file_that_is_little_longer_than_a_part_comes_whole_and_a_longer_one_says_what_is_below(root: Path) -> None:
+def test_a_slightly_longer_file_is_returned_completely_and_a_longer_one_outlines_the_rest(root: Path) -> None:
     text = "".join(f"def function_{n}(one, two):\n    return one + two\n\n\n" for n in range(250))
     (root / "code.py").write_text(text)
     assert "next is offset" not in ask(root, "Read", path="code.py")
     (root / "code.py").write_text(text * 2)
     answer = ask(root, "Read", path="code.py")
     assert len(answer) < MAX_RESULT + 3500
-    shown, below = answer.split("(below:)\n")
+    shown, rest = answer.split("(below:)\n")
     last = int(re.search(r"continue with offset (\d+)\)", shown)[1]) - 1  # type: ignore[index]
-    first = 4 * -((1 - last) // 4) + 1  # first line of the function that the part ends in, or of the next
-    assert below.startswith(f"{first}-{first + 1} function_{first // 4}\n")
+    first = 4 * -((1 - last) // 4) + 1  # first line of the last function in the part, or of the next
+    assert rest.startswith(f"{first}-{first + 1} function_{first // 4}\n")
     assert "(below:)" not in ask(root, "Read", path="code.py", offset=10, limit=5)
 
 
 @pytest.mark.slow
 @pytest.mark.row("Z6")
-def test_an_answer_keeps_to_the_tokens_that_there_are(root: Path) -> None:
+def test_a_result_keeps_to_the_token_limit(root: Path) -> None:
     text = "".join(f"def function_{n}(one, two):\n    return one + two\n\n\n" for n in range(100))
     for number in range(9):
         (root / "src" / f"code{number}.py").write_text(text)
-    asked: list[tuple[str, dict[str, Any]]] = [
+    tool_calls: list[tuple[str, dict[str, Any]]] = [
         ("Read", {"path": "src/code1.py"}),
         ("Read", {"path": "src/code1.py", "limit": 390}),
         ("Outline", {}),
@@ -285,9 +285,9 @@ def test_an_answer_keeps_to_the_tokens_that_there_are(root: Path) -> None:
         ("Glob", {"pattern": "*"}),
         ("List", {"path": "src"}),
     ]
-    for tool, arguments in asked:
+    for tool, arguments in tool_calls:
         for tokens in (150, 900):
-            answer = ask_in(root, tokens, tool, **arguments)
+            answer = ask_with_limit(root, tokens, tool, **arguments)
             assert estimate_tokens(answer) <= tokens * 1.1, (tool, tokens)
             assert (
                 "\n(" in answer
@@ -295,11 +295,11 @@ def test_an_answer_keeps_to_the_tokens_that_there_are(root: Path) -> None:
                 or answer.startswith("error: there is no room")
                 or len(answer) < 2500
             )
-    assert ask_in(root, 0, "Read", path="src/app.py").startswith("error: there is no room left for line 1")
+    assert ask_with_limit(root, 0, "Read", path="src/app.py").startswith("error: there is no room left for line 1")
 
 
 @pytest.mark.parametrize(
-    ("path", "because"),
+    ("path", "reason"),
     [
         (".git/config", "`.git` is never shown"),
         (".GIT/config", "`.git` is never shown"),
@@ -311,15 +311,15 @@ def test_an_answer_keeps_to_the_tokens_that_there_are(root: Path) -> None:
     ],
 )
 @pytest.mark.finding("FZ12")
-def test_what_is_withheld_is_said_to_be_so(root: Path, path: str, because: str) -> None:
-    assert ask(root, "Read", path=path) == f"error: `{path}` is withheld: {because}."
+def test_a_withheld_file_is_reported_as_withheld(root: Path, path: str, reason: str) -> None:
+    assert ask(root, "Read", path=path) == f"error: `{path}` is withheld: {reason}."
 
 
 @pytest.mark.parametrize(
     "path",
     ["../next-door/secret.txt", "far", "door/secret.txt", "src/../../next-door/secret.txt", "door", "\0", "a\ud800"],
 )
-def test_nothing_outside_is_shown(root: Path, path: str) -> None:
+def test_no_file_outside_is_shown(root: Path, path: str) -> None:
     for tool, arguments in (
         ("Read", {"path": path}),
         ("Outline", {"path": path}),
@@ -349,7 +349,7 @@ ARGUMENTS = st.dictionaries(
 @pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.sampled_from(list(TOOLS)), ARGUMENTS)
-def test_any_arguments_have_a_bounded_answer_that_can_be_sent(root: Path, tool: str, arguments: dict[str, Any]) -> None:
+def test_any_arguments_have_a_bounded_result_in_valid_utf_8(root: Path, tool: str, arguments: dict[str, Any]) -> None:
     answer = ask(root, tool, **arguments)
     assert answer == ask(root, tool, **arguments)
     assert 0 < len(answer) <= MAX_RESULT + 1000
@@ -364,7 +364,7 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
     document = parse_document(source, problems)
     assert document is not None
     described = {section.name: section.text.value for section in document.sections}
-    assert list(described) == [*TOOLS, LOOKUP]  # the run provides the last one
+    assert list(described) == [*TOOLS, LOOKUP]  # the run itself provides `LOOKUP`
     for spec in tool_specs({name: described[name] for name in TOOLS}):
         assert spec["description"]
         assert "\n- `" not in spec["description"]
@@ -372,14 +372,14 @@ def test_the_shipped_descriptions_cover_every_tool_and_parameter() -> None:
             assert parameter["description"]
 
 
-def test_only_the_tools_that_are_named_are_given() -> None:
+def test_only_the_named_tools_are_specified() -> None:
     (spec,) = tool_specs({"Read": "Reads.\n- `path`: The file."})
     assert (spec["name"], spec["description"]) == ("Read", "Reads.")
     assert spec["parameters"]["properties"]["path"] == {"type": "string", "description": "The file."}
     assert spec["parameters"]["properties"]["offset"] == {"type": "integer", "minimum": 1}
 
 
-def test_a_search_does_not_find_what_runs_have_written_and_their_records_cannot_be_read(root: Path) -> None:
+def test_searches_skip_run_folders_and_run_records_are_withheld(root: Path) -> None:
     (root / "runs" / "one" / ".run").mkdir(parents=True)
     (root / "runs" / "one" / "design.md").write_text("def in a design\n")
     (root / "runs" / "one" / ".run" / "transcript.ndjson").write_text("def in a transcript\n")
@@ -414,7 +414,7 @@ def test_a_search_does_not_find_what_runs_have_written_and_their_records_cannot_
         ("Read", {f"name{number}": number for number in range(100_000)}),
     ],
 )
-def test_what_is_too_large_is_refused_at_once_and_not_repeated(
+def test_arguments_that_are_too_large_are_refused_immediately_and_not_repeated(
     root: Path, tool: str, arguments: dict[str, Any]
 ) -> None:
     started = time.monotonic()
@@ -426,12 +426,12 @@ def test_what_is_too_large_is_refused_at_once_and_not_repeated(
 
 @pytest.mark.slow
 @pytest.mark.row("Z6")
-def test_a_deep_and_a_wide_tree_end(root: Path) -> None:
-    place = root / "deep"
+def test_deep_and_wide_trees_are_limited(root: Path) -> None:
+    folder = root / "deep"
     for _ in range(100):
-        place = place / "d"
-    place.mkdir(parents=True)
-    (place / "far-down.txt").write_text("x")
+        folder = folder / "d"
+    folder.mkdir(parents=True)
+    (folder / "far-down.txt").write_text("x")
     (root / "wide").mkdir()
     for number in range(3000):
         (root / "wide" / f"{number}.txt").touch()
@@ -459,26 +459,26 @@ def test_a_deep_and_a_wide_tree_end(root: Path) -> None:
         *("service-account-prod.json", ".e\u200dnv", "sub/.env/inner", ".pypirc", ".bash_history"),
     ],
 )
-def test_names_that_hold_secrets_are_withheld_from_all_tools(root: Path, name: str) -> None:
+def test_files_with_secret_names_are_withheld_from_all_tools(root: Path, name: str) -> None:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text(SECRET)
     (root / "link").symlink_to(name)
     assert "is withheld: files with this name may hold secrets" in ask(root, "Read", path=name)
     assert "is withheld: files with this name may hold secrets" in ask(root, "Read", path="link")
-    own = name.rpartition("/")[2]
+    file_name = name.rpartition("/")[2]
     for answer in (ask(root, "Grep", pattern="secret"), ask(root, "Glob", pattern="*"), ask(root, "List")):
         assert SECRET not in answer
-        assert own not in answer
+        assert file_name not in answer
         assert "link" not in answer
 
 
 @pytest.mark.parametrize("name", [".env.example", ".env.sample", "environment.py", "keys.py", "src/credentials/a.py"])
-def test_names_that_only_look_alike_are_shown(root: Path, name: str) -> None:
+def test_files_with_similar_names_are_shown(root: Path, name: str) -> None:
     (root / name).parent.mkdir(parents=True, exist_ok=True)
     (root / name).write_text("shown\n")
     assert ask(root, "Read", path=name).endswith("\tshown")
 
 
-def test_a_name_that_is_withheld_is_said_to_be_so_whether_it_is_there_or_not(root: Path) -> None:
+def test_a_secret_name_is_withheld_whether_or_not_the_file_exists(root: Path) -> None:
     assert "is withheld" in ask(root, "Read", path="nowhere/.env")
     assert ask(root, "Read", path="nowhere/env") == "error: there is no `nowhere/env`"

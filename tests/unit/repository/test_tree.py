@@ -19,7 +19,7 @@ SECRET = b"secret"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with files and links: to a file inside, to the outside, in a loop, through a folder and back."""
+    """A folder with files and links: inside, to the outside, to itself, and through a folder and back."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.txt").write_bytes(SECRET)
     folder = tmp_path / "root"
@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def refused(tree: ConfinedFolder, name: str) -> str:
+def refusal(tree: ConfinedFolder, name: str) -> str:
     with pytest.raises(PathRefused) as caught:
         tree.read(name, 100)
     return str(caught.value)
@@ -44,7 +44,7 @@ def refused(tree: ConfinedFolder, name: str) -> str:
 @pytest.mark.parametrize(
     "name", ["inner/file.txt", "near", "round/file.txt", "inner/deep/up", "whole/file.txt", "./inner//deep/../file.txt"]
 )
-def test_what_lies_inside_is_read_with_its_links_followed(root: Path, name: str) -> None:
+def test_files_inside_are_read_and_links_followed(root: Path, name: str) -> None:
     with ConfinedFolder(root, links=True) as tree:
         assert tree.read(name, 100) == b"text"
         assert tree.is_file(name)
@@ -53,48 +53,48 @@ def test_what_lies_inside_is_read_with_its_links_followed(root: Path, name: str)
 @pytest.mark.parametrize("name", ["far", "up/secret.txt", "../outside/secret.txt", "inner/../../outside/secret.txt"])
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.row("Z3")
-def test_nothing_leads_out(root: Path, name: str, links: bool) -> None:
+def test_no_path_leads_out(root: Path, name: str, links: bool) -> None:
     with ConfinedFolder(root, links=links) as tree:
-        assert "leads" in refused(tree, name)
+        assert "leads" in refusal(tree, name)
         assert not tree.is_file(name)
 
 
 @pytest.mark.row("Z3")
-def test_an_absolute_path_a_circle_a_nul_and_a_path_that_is_too_long_are_refused(root: Path) -> None:
+def test_absolute_circular_and_too_long_paths_and_nul_are_refused(root: Path) -> None:
     with ConfinedFolder(root, links=True) as tree:
-        assert "absolute" in refused(tree, str(root / "near"))
-        assert "too many symbolic links" in refused(tree, "loop")
-        assert "NUL" in refused(tree, "a\0b")
-        assert "4,096 characters" in refused(tree, "c/" * 2_000_000)
+        assert "absolute" in refusal(tree, str(root / "near"))
+        assert "too many symbolic links" in refusal(tree, "loop")
+        assert "NUL" in refusal(tree, "a\0b")
+        assert "4,096 characters" in refusal(tree, "c/" * 2_000_000)
 
 
 @pytest.mark.row("Z3")
 @pytest.mark.parametrize("name", ["near", "round/file.txt", "whole/file.txt"])
-def test_without_links_none_is_followed(root: Path, name: str) -> None:
+def test_links_are_not_followed_by_default(root: Path, name: str) -> None:
     with ConfinedFolder(root) as tree:
-        assert "symbolic link" in refused(tree, name)
+        assert "symbolic link" in refusal(tree, name)
 
 
 @pytest.mark.row("Z3")
-def test_a_second_name_of_a_file_elsewhere_is_refused_without_links(root: Path, tmp_path: Path) -> None:
+def test_a_hard_link_to_an_outside_file_is_refused_by_default(root: Path, tmp_path: Path) -> None:
     os.link(tmp_path / "outside" / "secret.txt", root / "second")
     with ConfinedFolder(root) as tree:
-        assert "hard link" in refused(tree, "second")
+        assert "hard link" in refusal(tree, "second")
 
 
 @pytest.mark.row("Z3")
-def test_what_is_no_regular_file_is_refused_at_once(root: Path) -> None:
+def test_special_files_are_refused_immediately(root: Path) -> None:
     os.mkfifo(root / "fifo")
     with socket.socket(socket.AF_UNIX) as server, ConfinedFolder(root) as tree:
         server.bind(str(root / "s"))
-        assert "not a regular file" in refused(tree, "fifo")
+        assert "not a regular file" in refusal(tree, "fifo")
         with pytest.raises((PathRefused, OSError)):
             tree.read("s", 100)
         with pytest.raises(IsADirectoryError):
             tree.read("inner", 100)
 
 
-def test_what_is_missing_is_missing(root: Path) -> None:
+def test_a_missing_file_is_not_found(root: Path) -> None:
     with ConfinedFolder(root) as tree:
         for name in ("no", "no/where", "inner/no"):
             with pytest.raises(FileNotFoundError):
@@ -103,20 +103,20 @@ def test_what_is_missing_is_missing(root: Path) -> None:
             tree.read("inner/file.txt/x", 100)
 
 
-def test_more_than_the_limit_shows_as_one_byte_more(root: Path) -> None:
+def test_reading_beyond_the_limit_returns_one_extra_byte(root: Path) -> None:
     with ConfinedFolder(root) as tree:
         assert tree.read("inner/file.txt", 3) == b"text"
         assert tree.read("inner/file.txt", 2) == b"tex"
 
 
-def test_a_folder_is_listed_with_what_each_entry_is(root: Path) -> None:
+def test_a_folder_is_listed_with_the_kind_of_each_entry(root: Path) -> None:
     os.mkfifo(root / "inner" / "fifo")
     with ConfinedFolder(root) as tree:
         assert tree.entries("inner") == [("deep", "folder"), ("fifo", "other"), ("file.txt", "file")]
         assert ("far", "link") in tree.entries()
 
 
-def test_a_place_to_write_is_made_and_never_behind_a_link(root: Path, tmp_path: Path) -> None:
+def test_parent_folders_are_created_but_not_behind_a_link(root: Path, tmp_path: Path) -> None:
     with ConfinedFolder(root) as tree:
         with tree.open_parent("new/folder/file.md", create=True, mode=0o700) as (folder, leaf):
             assert leaf == "file.md"
@@ -131,7 +131,7 @@ def test_a_place_to_write_is_made_and_never_behind_a_link(root: Path, tmp_path: 
     assert [path.name for path in (tmp_path / "outside").iterdir()] == ["secret.txt"]
 
 
-def test_a_tree_stays_the_folder_that_was_opened(root: Path, tmp_path: Path) -> None:
+def test_an_open_folder_stays_the_same_after_a_rename(root: Path, tmp_path: Path) -> None:
     with ConfinedFolder(root) as tree, tree.open_folder("inner") as inner:
         root.rename(tmp_path / "elsewhere")
         (tmp_path / "root").symlink_to(tmp_path / "outside")
@@ -140,7 +140,7 @@ def test_a_tree_stays_the_folder_that_was_opened(root: Path, tmp_path: Path) -> 
             tree.read("secret.txt", 100)
 
 
-def test_no_descriptor_is_left_open(root: Path) -> None:
+def test_no_descriptor_is_leaked(root: Path) -> None:
     before = len(list(Path("/dev/fd").iterdir()))
     for _ in range(20):
         with ConfinedFolder(root, links=True) as tree:
@@ -154,7 +154,7 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
 
 
 @pytest.mark.row("Z3")
-def test_without_links_the_folder_itself_is_none(root: Path, tmp_path: Path) -> None:
+def test_the_folder_itself_must_not_be_a_link_by_default(root: Path, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(root)
     with pytest.raises(PathRefused, match="linked is a symbolic link"):
         ConfinedFolder(tmp_path / "linked")
@@ -166,11 +166,11 @@ def test_without_links_the_folder_itself_is_none(root: Path, tmp_path: Path) -> 
         ConfinedFolder(root / "inner" / "file.txt")
 
 
-def test_what_is_known_of_a_file_is_nothing_where_none_is(root: Path) -> None:
+def test_a_missing_file_has_no_status(root: Path) -> None:
     with ConfinedFolder(root) as tree:
-        found = tree.stat_file("inner/file.txt")
-        assert found is not None
-        assert found.st_size == 4
+        status = tree.stat_file("inner/file.txt")
+        assert status is not None
+        assert status.st_size == 4
         assert tree.stat_file("inner/no") is tree.stat_file("no/where") is tree.stat_file("inner/file.txt/x") is None
         assert tree.is_user_owned("inner")
         with pytest.raises(PathRefused):
@@ -179,21 +179,21 @@ def test_what_is_known_of_a_file_is_nothing_where_none_is(root: Path) -> None:
             tree.stat_file("inner")
 
 
-def test_an_error_of_the_system_names_the_whole_path(root: Path) -> None:
+def test_a_system_error_names_the_complete_path(root: Path) -> None:
     with ConfinedFolder(root) as tree:
-        with pytest.raises(FileNotFoundError) as caught:
+        with pytest.raises(FileNotFoundError) as read_error:
             tree.read("inner/no.txt", 10)
-        assert caught.value.filename == str(root / "inner" / "no.txt")
-        with pytest.raises(IsADirectoryError) as caught_too:
+        assert read_error.value.filename == str(root / "inner" / "no.txt")
+        with pytest.raises(IsADirectoryError) as write_error:
             write_atomic(tree, "inner/deep", "x")
-        assert caught_too.value.filename == str(root / "inner" / "deep")
-        with pytest.raises(FileNotFoundError) as last, tree.open_parent("inner/new.md") as (folder, _):
+        assert write_error.value.filename == str(root / "inner" / "deep")
+        with pytest.raises(FileNotFoundError) as unlink_error, tree.open_parent("inner/new.md") as (folder, _):
             os.unlink(".new.tmp", dir_fd=folder)
-        assert last.value.filename == str(root / "inner" / "new.md")
+        assert unlink_error.value.filename == str(root / "inner" / "new.md")
 
 
 @pytest.mark.row("Z3")
-def test_a_file_is_opened_to_write_only_where_it_is_one_and_never_emptied(root: Path, tmp_path: Path) -> None:
+def test_only_regular_files_are_opened_for_writing_and_not_truncated(root: Path, tmp_path: Path) -> None:
     os.mkfifo(root / "fifo")
     os.link(tmp_path / "outside" / "secret.txt", root / "second")
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -210,7 +210,7 @@ def test_a_file_is_opened_to_write_only_where_it_is_one_and_never_emptied(root: 
 
 
 @pytest.mark.row("Z3")
-def test_removing_takes_links_and_leaves_what_they_lead_to(root: Path, tmp_path: Path) -> None:
+def test_removing_deletes_links_but_not_their_targets(root: Path, tmp_path: Path) -> None:
     (root / "inner" / "out").symlink_to(tmp_path / "outside")
     with ConfinedFolder(root) as tree:
         for name in ("far", "up", "inner"):
@@ -222,7 +222,7 @@ def test_removing_takes_links_and_leaves_what_they_lead_to(root: Path, tmp_path:
 
 
 @pytest.mark.row("Z5")
-def test_a_folder_is_closed_to_others(root: Path, tmp_path: Path) -> None:
+def test_a_folder_can_be_made_private(root: Path, tmp_path: Path) -> None:
     for folder in (root, root / "inner", tmp_path / "outside"):
         folder.chmod(0o755)
     with ConfinedFolder(root) as tree:
@@ -246,19 +246,19 @@ def test_a_folder_is_closed_to_others(root: Path, tmp_path: Path) -> None:
         ("inner/..", "."),
     ],
 )
-def test_what_is_open_says_where_it_really_is(root: Path, name: str, real: str) -> None:
-    with ConfinedFolder(root, links=True) as tree, tree.open_path(name) as found:
-        assert (found.name, found.is_folder) == (real, real != "inner/file.txt")
-        assert os.path.samestat(os.fstat(found.descriptor), (root / real).stat())
+def test_an_open_path_has_its_resolved_name(root: Path, name: str, real: str) -> None:
+    with ConfinedFolder(root, links=True) as tree, tree.open_path(name) as opened:
+        assert (opened.name, opened.is_folder) == (real, real != "inner/file.txt")
+        assert os.path.samestat(os.fstat(opened.descriptor), (root / real).stat())
 
 
-def test_an_open_folder_is_listed_in_part(root: Path) -> None:
-    with ConfinedFolder(root) as tree, tree.open_path("inner") as found:
-        assert entries(found.descriptor) == [("deep", "folder"), ("file.txt", "file")]
-        assert len(entries(found.descriptor, 1)) == 1
+def test_an_open_folder_can_be_listed_partially(root: Path) -> None:
+    with ConfinedFolder(root) as tree, tree.open_path("inner") as opened:
+        assert entries(opened.descriptor) == [("deep", "folder"), ("file.txt", "file")]
+        assert len(entries(opened.descriptor, 1)) == 1
 
 
-def test_a_link_itself_can_be_left_unfollowed(root: Path) -> None:
+def test_following_a_link_can_be_disabled(root: Path) -> None:
     with ConfinedFolder(root, links=True) as tree:
         assert tree.read("whole/file.txt", 100, follow=False) == b"text"
         with pytest.raises(OSError, match="symbolic links"):
@@ -266,18 +266,18 @@ def test_a_link_itself_can_be_left_unfollowed(root: Path) -> None:
 
 
 @pytest.mark.row("Z3")
-def test_half_a_character_is_no_name(root: Path) -> None:
+def test_a_lone_surrogate_is_refused_in_a_name(root: Path) -> None:
     with ConfinedFolder(root) as tree:
-        assert "half of a surrogate pair" in refused(tree, "a\ud800")
+        assert "half of a surrogate pair" in refusal(tree, "a\ud800")
 
 
 @pytest.mark.row("Z3")
-def test_a_sibling_whose_name_begins_the_same_is_outside(root: Path) -> None:
+def test_a_sibling_with_the_same_name_prefix_is_outside(root: Path) -> None:
     (root.parent / "root-2").mkdir()
     (root.parent / "root-2" / "file").write_bytes(SECRET)
     (root / "twin").symlink_to(root.parent / "root-2" / "file")
     with ConfinedFolder(root, links=True) as tree:
-        assert "leads out" in refused(tree, "twin")
+        assert "leads out" in refusal(tree, "twin")
 
 
 PARTS = st.sampled_from(
@@ -305,12 +305,12 @@ PARTS = st.sampled_from(
 @pytest.mark.row("B12", "Z3")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(PARTS | st.text(max_size=5), max_size=8).map("/".join), st.booleans())
-def test_whatever_is_written_what_is_open_lies_inside(root: Path, written: str, links: bool) -> None:
+def test_any_path_that_opens_is_inside(root: Path, path: str, links: bool) -> None:
     with ConfinedFolder(root, links=links) as tree:
         try:
-            with tree.open_path(written) as found:
-                real = os.path.realpath(root / found.name)
-                assert os.path.samestat(os.fstat(found.descriptor), os.stat(real))  # noqa: PTH116
+            with tree.open_path(path) as opened:
+                real = os.path.realpath(root / opened.name)
+                assert os.path.samestat(os.fstat(opened.descriptor), os.stat(real))  # noqa: PTH116
         except (PathRefused, FileNotFoundError, NotADirectoryError):
             return
     assert os.path.commonpath([real, str(root.resolve())]) == str(root.resolve())

@@ -1,4 +1,4 @@
-"""The order of files in the results of tools."""
+"""The ranking of files in the results of tools."""
 
 import pytest
 
@@ -39,5 +39,5 @@ from skillrun.repository.file_ranking import CODE, RECORDS, TESTS, TEXTS, rank_f
         ),
     ],
 )
-def test_the_path_of_a_file_says_what_it_is_worth(kind: int, names: list[str]) -> None:
+def test_a_file_is_ranked_by_its_path(kind: int, names: list[str]) -> None:
     assert {name: rank_file(name) for name in names} == dict.fromkeys(names, kind)

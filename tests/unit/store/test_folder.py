@@ -1,4 +1,4 @@
-"""The folder of a run: the names that an artifact may have, and the files that an untrusted summary cannot move."""
+"""The folder of a run: valid artifact names, and files that an untrusted summary cannot move."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SUMMARY = "---\nphase: one\nstatus: completed\nartifacts: ['../mine.md']\n---\n"
 
 
 @pytest.mark.parametrize("name", ["state.md", "State.md", ".run/x", ".RUN/x", "summaries/a.md", "Round-1/a.md", "."])
-def test_what_belongs_to_the_run_is_no_artifact_on_any_file_system(tmp_path: Path, name: str) -> None:
+def test_files_of_the_run_are_not_valid_artifact_names_on_any_file_system(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="belongs to the run itself"):
         open_run_data(tmp_path).artifacts.name(name)
 
 
 @pytest.mark.parametrize("name", ["a\nb.md", "a\x1b[31m.md", "a\u202eb.md"])
-def test_a_name_with_characters_that_are_not_seen_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_artifact_name_with_invisible_characters_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SkillrunError, match="non-printable"):
         open_run_data(tmp_path).artifacts.name(name)
 
@@ -29,25 +29,25 @@ def test_a_name_with_characters_that_are_not_seen_is_refused(tmp_path: Path, nam
 @pytest.mark.row("Z3")
 @pytest.mark.finding("FZ4")
 def test_a_summary_that_names_a_file_outside_moves_nothing(tmp_path: Path) -> None:
-    mine, folder = tmp_path / "mine.md", tmp_path / "run"
+    outside, folder = tmp_path / "mine.md", tmp_path / "run"
     (folder / "summaries").mkdir(parents=True)
-    mine.write_text("mine")
+    outside.write_text("mine")
     (folder / "summaries" / "one.md").write_text(SUMMARY)
     files = open_run_data(folder)
     files.end_round(1, ["one"], [])
-    assert mine.read_text() == "mine"
+    assert outside.read_text() == "mine"
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.md")] == ["round-1/summaries/one.md"]
     assert files.refusals.lines == ["summaries/one.md:4:13: `../mine.md` is not a valid artifact name"]
 
 
-def test_a_disk_that_is_full_as_the_folder_of_runs_is_made_leaves_none_that_git_would_see(
+def test_a_full_disk_leaves_no_runs_folder_without_its_gitignore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", full)
+        patched.setattr(Path, "write_text", fail)
         with pytest.raises(OSError, match="No space"):
             reserve_run_name(tmp_path / "runs", "Ada")
     assert not (tmp_path / "runs").exists()

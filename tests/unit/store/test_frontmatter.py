@@ -1,4 +1,4 @@
-"""Every text survives every file that a run writes and reads again."""
+"""Any text survives being written to and read from the files of a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from skillrun.store.state import State
 from skillrun.store.summary import Summary
 from skillrun.syntax.sanitizing import sanitize
 
-IMPORTANT = [
+SPECIAL_CODES = [
     *range(0x300),
     *range(0x2000, 0x2070),
     *(
@@ -43,7 +43,7 @@ IMPORTANT = [
         0x10FFFF,
     ),
 ]
-PLACES = (
+TEMPLATES = (
     "%s",
     "%sa",
     "a%sb",
@@ -67,101 +67,103 @@ FIXTURE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 pytestmark = [pytest.mark.finding("FZ9", "FM3"), pytest.mark.row("Z4")]
 
 
-def chunks() -> Iterator[str]:
-    """All Unicode characters."""
+def all_characters() -> Iterator[str]:
+    """Return all Unicode characters in chunks."""
     for start in range(0, 0x110000, 0x1000):
         yield "".join(chr(code) for code in range(start, start + 0x1000) if not 0xD800 <= code < 0xE000)
 
 
-def written(tmp_path: Path, data: dict[str, Any], body: str = "") -> tuple[dict[str, Any], str]:
+def write_and_read(tmp_path: Path, data: dict[str, Any], body: str = "") -> tuple[dict[str, Any], str]:
     path = tmp_path / "record.md"
     path.write_bytes(to_frontmatter(data, body).encode("utf-8"))
     return from_frontmatter(path)
 
 
 @pytest.mark.slow
-def test_every_character_goes_through_frontmatter_and_back(tmp_path: Path) -> None:
-    for text in filter(None, chunks()):
-        assert written(tmp_path, {"a": text, "b": [text[::-1]]})[0] == {"a": text, "b": [text[::-1]]}
+def test_every_character_survives_frontmatter(tmp_path: Path) -> None:
+    for text in filter(None, all_characters()):
+        assert write_and_read(tmp_path, {"a": text, "b": [text[::-1]]})[0] == {"a": text, "b": [text[::-1]]}
 
 
 @pytest.mark.slow
-def test_what_yaml_or_its_reader_finds_special_goes_through_at_every_place(tmp_path: Path) -> None:
-    for start in range(0, len(IMPORTANT), 40):
-        texts = [place.replace("%s", chr(code)) for code in IMPORTANT[start : start + 40] for place in PLACES]
+def test_special_characters_survive_frontmatter_in_every_position(tmp_path: Path) -> None:
+    for start in range(0, len(SPECIAL_CODES), 40):
+        texts = [
+            template.replace("%s", chr(code)) for code in SPECIAL_CODES[start : start + 40] for template in TEMPLATES
+        ]
         data = {"list": texts, "keys": {text: number for number, text in enumerate(texts)}}
-        assert written(tmp_path, data)[0] == data
+        assert write_and_read(tmp_path, data)[0] == data
 
 
-def test_what_looks_like_a_number_stays_text_be_it_too_large_for_one(tmp_path: Path) -> None:
+def test_text_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:
     texts = ["46e979573522", "1e400", "-2E9999", "9" * 401, "0x1f", "0o17", ".5", "1.", "true", "~"]
-    assert written(tmp_path, {"a": texts})[0] == {"a": texts}
+    assert write_and_read(tmp_path, {"a": texts})[0] == {"a": texts}
 
 
 @FIXTURE
 @given(st.dictionaries(TEXT, DATA, max_size=4), TEXT)
-def test_any_data_goes_through_frontmatter_and_back(tmp_path: Path, data: dict[str, Any], body: str) -> None:
-    assert written(tmp_path, data, sanitize(body)) == (data, sanitize(body))
+def test_any_data_survives_frontmatter(tmp_path: Path, data: dict[str, Any], body: str) -> None:
+    assert write_and_read(tmp_path, data, sanitize(body)) == (data, sanitize(body))
 
 
-def test_nothing_that_steers_a_terminal_or_that_nobody_sees_stands_in_frontmatter() -> None:
-    front = to_frontmatter({"a": "\x1b[31m\u202e\u2066\u200b\x9b\U000e0041", "k\u202e": "\ufeff"})
-    assert front == (
+def test_control_and_invisible_characters_are_escaped_in_frontmatter() -> None:
+    frontmatter = to_frontmatter({"a": "\x1b[31m\u202e\u2066\u200b\x9b\U000e0041", "k\u202e": "\ufeff"})
+    assert frontmatter == (
         '---\na: "\\e[31m\\U0000202e\\U00002066\\U0000200b\\x9B\\U000E0041"\n"k\\U0000202e": "\\uFEFF"\n---\n'
     )
 
 
-def test_half_a_surrogate_pair_cannot_stop_a_record_from_being_written(tmp_path: Path) -> None:
-    assert written(tmp_path, {"k\ud800": "\udfff"})[0] == {"k\ufffd": "\ufffd"}
+def test_a_lone_surrogate_does_not_prevent_writing_a_record(tmp_path: Path) -> None:
+    assert write_and_read(tmp_path, {"k\ud800": "\udfff"})[0] == {"k\ufffd": "\ufffd"}
 
 
 @pytest.mark.slow
 @FIXTURE
 @given(TEXT, TEXT)
-def test_any_text_goes_through_the_state_a_summary_and_the_journal(
+def test_any_text_survives_the_state_a_summary_and_the_journal(
     tmp_path_factory: pytest.TempPathFactory, text: str, key: str
 ) -> None:
     path = tmp_path_factory.mktemp("run")
     store = open_run_data(path)
     state = State("w", "2026-01-01", {"i": text}, {key: text}, reason=text)
     store.state.write(state, [text, f"a {text} b"])
-    read, log = open_run_data(path).state.read()
-    assert (read.inputs, read.state, read.reason) == ({"i": text}, {key: text}, text)
+    restored, log = open_run_data(path).state.read()
+    assert (restored.inputs, restored.state, restored.reason) == ({"i": text}, {key: text}, text)
     assert len(log) == 2
     body = (path / "state.md").read_text(encoding="utf-8").partition("\n---\n")[2]
     assert all(line in ("", "# Log") or line.startswith("- ") for line in body.splitlines())
     summary = {"phase": "p", "status": "completed", "summary": sanitize(text), "outputs": {key: text}}
     asyncio.run(store.summaries.put("p", Summary.from_record(summary)))
-    found = open_run_data(path).summaries.find_completed("p")
-    assert found is not None
-    assert found.record == summary
+    restored_summary = open_run_data(path).summaries.find_completed("p")
+    assert restored_summary is not None
+    assert restored_summary.record == summary
 
-    async def recorded() -> None:
+    async def record() -> None:
         with closing(SqliteJournal.create(path)) as journal:
             await journal.record("answer", "a", "f", {"answers": text, key: 1})
             assert journal.find("answer", "a", "f") == {"answers": text, key: 1}
 
-    asyncio.run(recorded())
+    asyncio.run(record())
 
 
 @FIXTURE
 @given(st.text())
-def test_any_text_goes_through_the_transcript_which_is_ascii(tmp_path: Path, text: str) -> None:
+def test_any_text_survives_the_ascii_transcript(tmp_path: Path, text: str) -> None:
     path = tmp_path / ".run" / "transcript.ndjson"
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
 
-    async def told() -> None:
+    async def write_event() -> None:
         with ConfinedFolder(tmp_path) as folder, closing(LocalTranscript(folder)) as transcript:
             transcript.write_event(Said("p", f"{text}\ud83d\u202e\x9b"))
 
-    asyncio.run(told())
+    asyncio.run(write_event())
     assert path.read_bytes().isascii()
     assert json.loads(path.read_text(encoding="ascii"))["text"] == f"{text}\ud83d\u202e\x9b"
 
 
 @given(TEXT, st.lists(TEXT, max_size=3))
-def test_the_questions_of_a_form_are_known_again_whatever_stands_in_them(
+def test_the_questions_of_a_form_are_recognized_whatever_their_text(
     tmp_path_factory: pytest.TempPathFactory, text: str, choices: list[str]
 ) -> None:
     questions: list[Question] = [{"id": "q", "text": text, "choices": choices, "default": ""}]

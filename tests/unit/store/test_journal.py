@@ -41,7 +41,7 @@ def record(journal: Journal, kind: Kind, address: str, fingerprint: str, body: d
     asyncio.run(journal.record(kind, address, fingerprint, body))
 
 
-def reopened(journal: Journal, folder: Path) -> SqliteJournal:
+def reopen(journal: Journal, folder: Path) -> SqliteJournal:
     journal.close()
     return SqliteJournal.open(folder)
 
@@ -51,7 +51,7 @@ def test_an_unknown_kind_is_a_bug(journal: Journal) -> None:
         record(journal, "guess", "a", "1", {})  # type: ignore[arg-type]
 
 
-def test_what_was_recorded_is_found_by_kind_address_and_fingerprint(journal: Journal) -> None:
+def test_a_record_is_found_by_kind_address_and_fingerprint(journal: Journal) -> None:
     record(journal, "reply", "plan/a", "1", {"text": "yes"})
     assert journal.find("reply", "plan/a", "1") == {"text": "yes"}
     assert journal.find("reply", "plan/a", "2") is None
@@ -68,7 +68,7 @@ def test_the_latest_of_equal_records_is_found(journal: Journal) -> None:
 
 
 @pytest.mark.finding("FM6", "FM1")
-def test_a_call_that_was_tried_is_not_unanswered_and_counts_once(tmp_path: Path) -> None:
+def test_a_failed_attempt_ends_a_pending_call_and_retries_count_once(tmp_path: Path) -> None:
     journal = SqliteJournal.create(tmp_path)
     for kind in ("sent", "tried", "sent"):
         record(journal, kind, "a", "1", {})
@@ -76,12 +76,12 @@ def test_a_call_that_was_tried_is_not_unanswered_and_counts_once(tmp_path: Path)
     for kind in ("tried", "failed", "sent", "tried"):
         record(journal, kind, "a", "1", {})  # type: ignore[arg-type]
     record(journal, "sent", "b", "1", {})
-    journal = reopened(journal, tmp_path)
+    journal = reopen(journal, tmp_path)
     assert (journal.pending_calls(), journal.call_count) == ([("b", "1")], 3)
     journal.close()
 
 
-def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_sent_again(journal: Journal) -> None:
+def test_a_call_is_pending_until_its_reply_or_failure_and_again_after_it_is_resent(journal: Journal) -> None:
     for address in ("a", "b", "c"):
         record(journal, "sent", address, "1", {})
     record(journal, "reply", "b", "1", {})
@@ -95,24 +95,24 @@ def test_a_call_is_unanswered_until_its_reply_or_failure_and_again_when_it_is_se
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(RECORDS, max_size=15), st.integers(0, 15))
-def test_any_records_come_back_the_same_after_closing_and_opening(records: list[Record], stop: int) -> None:
+def test_any_records_survive_closing_and_reopening(records: list[Record], stop: int) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         journal = SqliteJournal.create(folder)
-        for number, one in enumerate(records):
+        for number, fields in enumerate(records):
             if number == stop:
-                journal = reopened(journal, folder)
-            record(journal, *one)
-        before = observed(journal)
-        journal = reopened(journal, folder)
+                journal = reopen(journal, folder)
+            record(journal, *fields)
+        before = read_all(journal)
+        journal = reopen(journal, folder)
         with closing(journal):
-            assert observed(journal) == before
+            assert read_all(journal) == before
             for kind in ALL:
-                kept = [(entry.address, entry.fingerprint, entry.body) for entry in journal.entries(kind)]
-                assert kept == [one[1:] for one in records if one[0] == kind]
+                stored = [(entry.address, entry.fingerprint, entry.body) for entry in journal.entries(kind)]
+                assert stored == [fields[1:] for fields in records if fields[0] == kind]
 
 
-def observed(journal: Journal) -> dict[str, Any]:
+def read_all(journal: Journal) -> dict[str, Any]:
     """Return everything that can be read from a journal."""
     entries = [(kind, entry) for kind in ALL for entry in journal.entries(kind)]
     return {
@@ -134,30 +134,30 @@ def test_records_of_one_turn_share_a_commit(journal: Journal, monkeypatch: pytes
     assert [journal.find("reply", f"a/{number}", "1") for number in range(50)] == [{"n": n} for n in range(50)]
 
 
-def test_a_record_is_kept_when_who_waited_for_it_was_cancelled(journal: Journal) -> None:
-    async def cancelled() -> None:
+def test_a_record_is_kept_if_its_waiting_task_is_cancelled(journal: Journal) -> None:
+    async def record_and_cancel() -> None:
         task = asyncio.ensure_future(journal.record("reply", "a", "1", {"paid": True}))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(cancelled())
+    asyncio.run(record_and_cancel())
     assert journal.find("reply", "a", "1") == {"paid": True}
 
 
-def test_a_body_that_is_changed_afterwards_is_recorded_as_it_was(journal: Journal) -> None:
-    async def changed() -> None:
+def test_a_later_change_of_a_body_is_not_recorded(journal: Journal) -> None:
+    async def record_and_change() -> None:
         body = {"text": "before"}
         task = asyncio.ensure_future(journal.record("reply", "a", "1", body))
         await asyncio.sleep(0)
         body["text"] = "after"
         await task
 
-    asyncio.run(changed())
+    asyncio.run(record_and_change())
     assert journal.find("reply", "a", "1") == {"text": "before"}
 
 
-def test_a_record_that_cannot_be_written_down_is_refused_alone(journal: Journal) -> None:
+def test_only_the_invalid_record_is_refused(journal: Journal) -> None:
     for address, body in (("half a \ud83d", {}), ("a", {"set": {1}})):
         with pytest.raises((UnicodeEncodeError, TypeError)):
             asyncio.run(journal.record("reply", address, "1", body))
@@ -165,7 +165,9 @@ def test_a_record_that_cannot_be_written_down_is_refused_alone(journal: Journal)
     assert [entry.address for entry in journal.entries("reply")] == ["b"]
 
 
-def test_an_interrupted_commit_ends_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_an_interrupted_commit_the_journal_refuses_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = SqliteJournal.create(tmp_path)
 
     def interrupt(name: str) -> None:
@@ -183,17 +185,17 @@ def test_an_interrupted_commit_ends_the_journal(tmp_path: Path, monkeypatch: pyt
 
 
 @contextmanager
-def full_disk(room: int) -> Iterator[None]:
-    """Limit the size of files to `room` bytes."""
+def full_disk(size: int) -> Iterator[None]:
+    """Limit the size of files to `size` bytes."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_more(tmp_path: Path) -> None:
+def test_a_failed_commit_fails_all_waiting_records_and_later_ones(tmp_path: Path) -> None:
     journal = SqliteJournal.create(tmp_path)
     record(journal, "reply", "kept", "1", {"text": "kept"})
 
@@ -219,7 +221,7 @@ def test_a_commit_that_fails_fails_all_who_wait_and_the_journal_takes_nothing_mo
 
 
 @pytest.mark.finding("FM2")
-def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: Path) -> None:
+def test_replies_are_kept_until_the_disk_has_room_or_reported_as_lost(tmp_path: Path) -> None:
     journal = SqliteJournal.create(tmp_path)
     record(journal, "sent", "a", "1", {})
     assert journal.write_error() is None
@@ -227,12 +229,12 @@ def test_what_came_is_kept_until_the_disk_takes_it_or_said_to_be_lost(tmp_path: 
         for address in ("a", "b"):
             with pytest.raises(JournalUnwritable):
                 record(journal, "reply", address, "1", {"text": address * 5000})
-        told = journal.write_error()
-        assert told is not None
-        assert "; 2 replies could not be stored" in told.message
-    told = journal.write_error()
-    assert told is not None
-    assert told.message.endswith("; all replies are recorded")
+        error = journal.write_error()
+        assert error is not None
+        assert "; 2 replies could not be stored" in error.message
+    error = journal.write_error()
+    assert error is not None
+    assert error.message.endswith("; all replies are recorded")
     with pytest.raises(JournalUnwritable):
         record(journal, "sent", "c", "1", {})
     journal.close()
@@ -256,7 +258,7 @@ def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path)
 
     for start in range(0, 400, 100):
         asyncio.run(calls(start))
-        journal = reopened(journal, tmp_path)
+        journal = reopen(journal, tmp_path)
         sizes.append((tmp_path / ".run" / "journal.db").stat().st_size)
     journal.close()
     per_call = [(after - before) / 100 for before, after in zip([0, *sizes], sizes, strict=False)]
@@ -264,19 +266,19 @@ def test_a_call_takes_less_than_8_kilobytes_however_long_the_run(tmp_path: Path)
     assert per_call[-1] < 1.1 * per_call[1]
 
 
-def test_a_journal_that_is_read_has_the_records_and_what_is_recorded_there_is_kept_by_nobody(tmp_path: Path) -> None:
+def test_a_read_only_journal_has_all_records_and_discards_new_ones(tmp_path: Path) -> None:
     with closing(SqliteJournal.create(tmp_path)) as journal:
         record(journal, "reply", "a", "1", {"text": "long " * 1000})
-        before = observed(journal)
+        before = read_all(journal)
     on_disk = {path.name: path.read_bytes() for path in (tmp_path / ".run").iterdir()}
-    with closing(read_journal(tmp_path)) as kept_by_nobody:
-        assert observed(kept_by_nobody) == before
-        record(kept_by_nobody, "reply", "b", "1", {"text": "long " * 2000})
-        assert kept_by_nobody.find("reply", "b", "1") == {"text": "long " * 2000}
+    with closing(read_journal(tmp_path)) as read_only:
+        assert read_all(read_only) == before
+        record(read_only, "reply", "b", "1", {"text": "long " * 2000})
+        assert read_only.find("reply", "b", "1") == {"text": "long " * 2000}
     assert {path.name: path.read_bytes() for path in (tmp_path / ".run").iterdir()} == on_disk
 
 
-def test_nobody_else_may_read_the_journal(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_journal(tmp_path: Path) -> None:
     with closing(SqliteJournal.create(tmp_path)) as journal:
         record(journal, "reply", "a", "1", {})
         assert (tmp_path / ".run").stat().st_mode & 0o777 == 0o700
@@ -288,7 +290,7 @@ def test_a_closed_journal_is_one_file_and_its_witness(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / ".run").iterdir()) == ["journal.db", "witness"]
 
 
-def test_a_journal_is_not_made_over_another(tmp_path: Path) -> None:
+def test_an_existing_journal_is_not_overwritten(tmp_path: Path) -> None:
     SqliteJournal.create(tmp_path).close()
     with pytest.raises(FileExistsError):
         SqliteJournal.create(tmp_path)
@@ -300,12 +302,12 @@ def test_a_journal_is_not_made_over_another(tmp_path: Path) -> None:
 LONG = "A word of a prompt, and another one. " * 200
 
 
-def stored(folder: Path) -> list[bytes]:
+def stored_texts(folder: Path) -> list[bytes]:
     with closing(sqlite3.connect(folder / ".run" / "journal.db")) as database:
         return [bytes(body) for (body,) in database.execute("SELECT body FROM records WHERE kind = 'text'")]
 
 
-def test_long_texts_are_compressed_in_a_new_journal_and_stay_plain_in_one_of_before(tmp_path: Path) -> None:
+def test_long_texts_are_compressed_except_in_journals_of_the_old_version(tmp_path: Path) -> None:
     new, old = tmp_path / "new", tmp_path / "old"
     for folder in (new, old):
         folder.mkdir()
@@ -319,14 +321,14 @@ def test_long_texts_are_compressed_in_a_new_journal_and_stay_plain_in_one_of_bef
         with closing(SqliteJournal.open(folder)) as journal:
             assert journal.find("sent", "a", "1") == {"text": LONG}
             assert journal.find("reply", "a", "1") == {"text": LONG + "\ud800"}
-    assert sum(map(len, stored(new))) < sum(map(len, stored(old))) / 5
-    assert b"".join(stored(old)).startswith(b"A word of a prompt")
+    assert sum(map(len, stored_texts(new))) < sum(map(len, stored_texts(old))) / 5
+    assert b"".join(stored_texts(old)).startswith(b"A word of a prompt")
     with closing(sqlite3.connect(old / ".run" / "journal.db")) as database:
         assert database.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 @pytest.mark.parametrize("piece", [zlib.compress(bytes(1 << 20)), zlib.compress(b"x") + b"y", b"nonsense", b""])
-def test_a_piece_that_was_never_packed_is_no_text(piece: bytes) -> None:
+def test_an_invalid_compressed_piece_is_refused(piece: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         decompress_piece(b"\xff" + piece)
     assert decompress_piece(compress_piece(b"short")) == b"short"

@@ -60,7 +60,7 @@ def files(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (run / ".run").iterdir()}
 
 
-def refused(run: Path, error: type[SkillrunError], match: str) -> None:
+def assert_refused(run: Path, error: type[SkillrunError], match: str) -> None:
     """Assert that opening is refused with a hint, and leaves every file unchanged."""
     before = files(run)
     with pytest.raises(error, match=match) as caught:
@@ -79,7 +79,7 @@ def killed_run(tmp_path: Path, killed: tuple[Path, list[Any]]) -> Path:
     return Path(shutil.copytree(killed[0], tmp_path / "killed"))
 
 
-def changed(run: Path, statement: str) -> None:
+def execute(run: Path, statement: str) -> None:
     with closing(sqlite3.connect(run / ".run" / "journal.db")) as database:
         database.execute(statement)
         database.commit()
@@ -90,24 +90,24 @@ def test_a_killed_journal_opens_with_all_its_records(killed_run: Path, killed: t
         assert contents(journal) == killed[1]
 
 
-def test_a_log_that_is_gone_is_a_lost_tail(killed_run: Path) -> None:
+def test_a_missing_log_is_a_lost_tail(killed_run: Path) -> None:
     (killed_run / ".run" / "journal.db-wal").unlink()
-    refused(killed_run, JournalShortened, r"\d+ acknowledged records, \d+ found: the tail is lost")
+    assert_refused(killed_run, JournalShortened, r"\d+ acknowledged records, \d+ found: the tail is lost")
 
 
-def test_the_shared_memory_file_of_a_log_is_not_needed_and_not_left(killed_run: Path) -> None:
+def test_no_shared_memory_file_is_needed_or_left(killed_run: Path) -> None:
     (killed_run / ".run" / "witness").write_bytes(b"%020d %s\n" % (999, b"0" * 64))
-    refused(killed_run, JournalShortened, "999 acknowledged records")
+    assert_refused(killed_run, JournalShortened, "999 acknowledged records")
 
 
-def test_records_that_were_deleted_from_the_end_are_a_lost_tail(run: Path) -> None:
-    changed(run, "DELETE FROM records WHERE seq = (SELECT max(seq) FROM records)")
-    refused(run, JournalShortened, "the tail is lost")
+def test_records_deleted_from_the_end_are_a_lost_tail(run: Path) -> None:
+    execute(run, "DELETE FROM records WHERE seq = (SELECT max(seq) FROM records)")
+    assert_refused(run, JournalShortened, "the tail is lost")
 
 
-def test_all_records_deleted_is_a_lost_tail(run: Path) -> None:
-    changed(run, "DELETE FROM records")
-    refused(run, JournalShortened, ", 0 found")
+def test_deleting_all_records_is_a_lost_tail(run: Path) -> None:
+    execute(run, "DELETE FROM records")
+    assert_refused(run, JournalShortened, ", 0 found")
 
 
 @pytest.mark.parametrize(
@@ -123,112 +123,116 @@ def test_all_records_deleted_is_a_lost_tail(run: Path) -> None:
         "seq = 1000",
     ],
 )
-def test_a_changed_record_is_named(run: Path, change: str) -> None:
-    changed(run, f"UPDATE records SET {change} WHERE seq = 9")
-    refused(run, JournalDamaged, r"record 9 is damaged|after record 8")
+def test_a_changed_record_is_detected_and_named(run: Path, change: str) -> None:
+    execute(run, f"UPDATE records SET {change} WHERE seq = 9")
+    assert_refused(run, JournalDamaged, r"record 9 is damaged|after record 8")
 
 
-def test_a_tail_that_was_replaced_is_not_the_acknowledged_one(run: Path, closed: tuple[Path, list[Any]]) -> None:
+def test_a_replaced_tail_is_detected(run: Path, closed: tuple[Path, list[Any]]) -> None:
     witness = (run / ".run" / "witness").read_bytes()
     shutil.rmtree(run / ".run")
     with closing(SqliteJournal.create(run)) as journal:
         fill(journal, 100, 100 + RECORDS)
         fill(journal, 200, 201)
     (run / ".run" / "witness").write_bytes(witness)
-    refused(run, JournalShortened, "is not the one that was acknowledged")
+    assert_refused(run, JournalShortened, "is not the one that was acknowledged")
 
 
 def test_a_missing_witness_is_refused(run: Path) -> None:
     (run / ".run" / "witness").unlink()
-    refused(run, JournalShortened, "no witness")
+    assert_refused(run, JournalShortened, "no witness")
 
 
-def torn(line: bytes) -> list[bytes]:
+def damaged_witnesses(line: bytes) -> list[bytes]:
     return [b"", b"12 records\n", line[:40], line[:-1], line + b"x", b"9" + line[1:], line.replace(b" ", b"\0", 1)]
 
 
 @pytest.mark.finding("FM14")
 @pytest.mark.parametrize("number", range(7))
-def test_a_damaged_witness_is_told_of_and_made_anew_where_the_journal_is_whole(
+def test_a_damaged_witness_is_reported_and_rebuilt_if_the_journal_is_intact(
     run: Path, closed: tuple[Path, list[Any]], number: int
 ) -> None:
     witness = run / ".run" / "witness"
-    whole = witness.read_bytes()
-    witness.write_bytes(torn(whole)[number])
+    intact = witness.read_bytes()
+    witness.write_bytes(damaged_witnesses(intact)[number])
     with closing(read_journal(run)) as journal:
         assert (contents(journal), "witness was damaged" in journal.warning) == (closed[1], True)
-    assert witness.read_bytes() != whole
+    assert witness.read_bytes() != intact
     with closing(SqliteJournal.open(run)) as journal:
         assert (contents(journal), "later ones may be missing" in journal.warning) == (closed[1], True)
-    assert witness.read_bytes() == whole
+    assert witness.read_bytes() == intact
     with closing(SqliteJournal.open(run)) as journal:
         assert journal.warning == ""
 
 
 @pytest.mark.finding("FM14")
-def test_a_damaged_witness_excuses_no_damaged_record(run: Path) -> None:
+def test_a_damaged_witness_does_not_hide_a_damaged_record(run: Path) -> None:
     (run / ".run" / "witness").write_bytes(b"")
-    changed(run, "UPDATE records SET address = 'a/99' WHERE seq = 9")
-    refused(run, JournalDamaged, "record 9 is damaged")
+    execute(run, "UPDATE records SET address = 'a/99' WHERE seq = 9")
+    assert_refused(run, JournalDamaged, "record 9 is damaged")
 
 
-def test_a_witness_without_a_checksum_counts_as_it_did(run: Path) -> None:
+def test_a_witness_without_a_checksum_is_still_valid(run: Path) -> None:
     witness = run / ".run" / "witness"
     witness.write_bytes(witness.read_bytes()[:85] + b"\n")
     with closing(SqliteJournal.open(run)) as journal:
         assert journal.warning == ""
     witness.write_bytes(b"%020d %s\n" % (999, b"0" * 64))
-    refused(run, JournalShortened, "999 acknowledged records")
+    assert_refused(run, JournalShortened, "999 acknowledged records")
 
 
 def test_a_missing_journal_is_refused_with_and_without_a_witness(run: Path) -> None:
     (run / ".run" / "journal.db").unlink()
-    refused(run, JournalShortened, r"missing: \d\d acknowledged records")
+    assert_refused(run, JournalShortened, r"missing: \d\d acknowledged records")
     (run / ".run" / "witness").unlink()
-    refused(run, JournalShortened, "missing: 0 acknowledged records")
+    assert_refused(run, JournalShortened, "missing: 0 acknowledged records")
 
 
 @pytest.mark.parametrize("content", [b"", b"S", b"SQLite format 3\0"])
-def test_an_emptied_journal_is_refused_and_its_log_kept(killed_run: Path, content: bytes) -> None:
+def test_an_emptied_journal_is_refused_and_its_log_is_kept(killed_run: Path, content: bytes) -> None:
     (killed_run / ".run" / "journal.db").write_bytes(content)
-    refused(killed_run, JournalDamaged, "is empty")
+    assert_refused(killed_run, JournalDamaged, "is empty")
 
 
-def test_another_file_in_its_place_is_refused(run: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused(run: Path) -> None:
     (run / ".run" / "journal.db").write_bytes(b"not a database, but long enough to be one " * 500)
-    refused(run, JournalDamaged, "not a database")
+    assert_refused(run, JournalDamaged, "not a database")
 
 
-def test_a_database_of_something_else_is_refused(run: Path) -> None:
+def test_a_database_that_is_not_a_journal_is_refused(run: Path) -> None:
     (run / ".run" / "journal.db").unlink()
-    changed(run, "CREATE TABLE records (seq)")
-    refused(run, JournalDamaged, "is not a journal")
+    execute(run, "CREATE TABLE records (seq)")
+    assert_refused(run, JournalDamaged, "is not a journal")
 
 
-def test_a_journal_that_could_be_read_and_never_written_is_refused(run: Path) -> None:
+def test_a_journal_in_an_unwritable_format_is_refused(run: Path) -> None:
     with (run / ".run" / "journal.db").open("r+b") as file:
         file.seek(18)
         file.write(b"\7")
-    refused(run, JournalDamaged, "its format is 07 02")
+    assert_refused(run, JournalDamaged, "its format is 07 02")
 
 
 def test_a_journal_with_a_foreign_trigger_is_refused(run: Path) -> None:
-    changed(run, "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = 1; END")
-    refused(run, JournalDamaged, "TRIGGER")
+    execute(run, "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM records WHERE seq = 1; END")
+    assert_refused(run, JournalDamaged, "TRIGGER")
 
 
-@pytest.mark.parametrize(("version", "error", "way"), [(7, JournalNewer, "Upgrade"), (1, JournalOlder, "Resume with")])
-def test_a_journal_of_another_version_is_refused(run: Path, version: int, error: type[Exception], way: str) -> None:
-    changed(run, f"PRAGMA user_version={version}")
+@pytest.mark.parametrize(
+    ("version", "error", "next_step"), [(7, JournalNewer, "Upgrade"), (1, JournalOlder, "Resume with")]
+)
+def test_a_journal_of_another_version_is_refused(
+    run: Path, version: int, error: type[Exception], next_step: str
+) -> None:
+    execute(run, f"PRAGMA user_version={version}")
     before = files(run)
     with pytest.raises(error, match=f"version {version}, and this skillrun reads version {SCHEMA_VERSION}") as caught:
         SqliteJournal.open(run)
     assert isinstance(caught.value, SkillrunError)
-    assert way in caught.value.next_step
+    assert next_step in caught.value.next_step
     assert files(run) == before
 
 
-def test_a_journal_that_cannot_be_opened_is_not_called_damaged(run: Path) -> None:
+def test_a_journal_that_cannot_be_opened_is_not_reported_as_damaged(run: Path) -> None:
     (run / ".run" / "journal.db").unlink()
     (run / ".run" / "journal.db").mkdir()
     with pytest.raises(SkillrunError, match="cannot be opened") as caught:
@@ -236,7 +240,7 @@ def test_a_journal_that_cannot_be_opened_is_not_called_damaged(run: Path) -> Non
     assert type(caught.value) is SkillrunError
 
 
-def test_a_journal_ahead_of_its_witness_is_taken_and_the_witness_brought_up(run: Path, tmp_path: Path) -> None:
+def test_a_witness_that_is_behind_its_journal_is_updated(run: Path, tmp_path: Path) -> None:
     up_to_date = (run / ".run" / "witness").read_bytes()
     (tmp_path / "behind").mkdir()
     with closing(SqliteJournal.create(tmp_path / "behind")) as journal:
@@ -246,7 +250,7 @@ def test_a_journal_ahead_of_its_witness_is_taken_and_the_witness_brought_up(run:
     assert (run / ".run" / "witness").read_bytes() == up_to_date
 
 
-def test_records_that_are_only_sent_are_not_witnessed_before_they_are_synced(tmp_path: Path) -> None:
+def test_unsynced_records_are_not_witnessed(tmp_path: Path) -> None:
     with closing(SqliteJournal.create(tmp_path)) as journal:
         witness = tmp_path / ".run" / "witness"
         record(journal, "reply", "a", "1", {})
@@ -257,8 +261,8 @@ def test_records_that_are_only_sent_are_not_witnessed_before_they_are_synced(tmp
         assert int(witness.read_bytes()[:20]) > int(before[:20]) + 1
 
 
-def detected_or_harmless(source: Path, expected: list[Any], name: str, damage: Callable[[bytes], bytes]) -> None:
-    """Assert that it is refused and unchanged, or has the same records, also after another write."""
+def assert_detected_or_harmless(source: Path, expected: list[Any], name: str, damage: Callable[[bytes], bytes]) -> None:
+    """Assert that a damaged journal is refused and unchanged, or has the same records, even after another write."""
     with TemporaryDirectory() as folder:
         run = Path(shutil.copytree(source, Path(folder) / "run"))
         target = run / ".run" / name
@@ -286,24 +290,26 @@ def detected_or_harmless(source: Path, expected: list[Any], name: str, damage: C
     ("state", "name"), [("closed", "journal.db"), ("killed", "journal.db"), ("killed", "journal.db-wal")]
 )
 def test_a_changed_byte_is_detected_or_harmless(
-    request: pytest.FixtureRequest, state: str, name: str, where: float, bits: int
+    request: pytest.FixtureRequest, state: str, name: str, position: float, bits: int
 ) -> None:
     run, expected = request.getfixturevalue(state)
 
     def flip(data: bytes) -> bytes:
-        at = int(where * len(data))
-        return data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :]
+        index = int(position * len(data))
+        return data[:index] + bytes([data[index] ^ bits]) + data[index + 1 :]
 
-    detected_or_harmless(run, expected, name, flip)
+    assert_detected_or_harmless(run, expected, name, flip)
 
 
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(st.integers(0, 99), st.integers(1, 255))
 def test_a_changed_byte_of_the_header_is_detected_or_harmless(
-    closed: tuple[Path, list[Any]], at: int, bits: int
+    closed: tuple[Path, list[Any]], index: int, bits: int
 ) -> None:
-    detected_or_harmless(*closed, "journal.db", lambda data: data[:at] + bytes([data[at] ^ bits]) + data[at + 1 :])
+    assert_detected_or_harmless(
+        *closed, "journal.db", lambda data: data[:index] + bytes([data[index] ^ bits]) + data[index + 1 :]
+    )
 
 
 @pytest.mark.slow
@@ -312,8 +318,8 @@ def test_a_changed_byte_of_the_header_is_detected_or_harmless(
 @pytest.mark.parametrize(
     ("state", "name"), [("closed", "journal.db"), ("killed", "journal.db"), ("killed", "journal.db-wal")]
 )
-def test_a_cut_off_end_is_detected_or_harmless(
-    request: pytest.FixtureRequest, state: str, name: str, where: float
+def test_a_truncated_file_is_detected_or_harmless(
+    request: pytest.FixtureRequest, state: str, name: str, position: float
 ) -> None:
     run, expected = request.getfixturevalue(state)
-    detected_or_harmless(run, expected, name, lambda data: data[: int(where * len(data))])
+    assert_detected_or_harmless(run, expected, name, lambda data: data[: int(position * len(data))])

@@ -13,7 +13,7 @@ from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.store.local.atomic import remove_leftovers
 from skillrun.store.local.journal import SqliteJournal
 
-ALL = "SKILLRUN_CRASH_ALL" in os.environ  # otherwise every third point
+ALL_POINTS = "SKILLRUN_CRASH_ALL" in os.environ  # every third point by default
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
@@ -48,7 +48,7 @@ def start(folder: Path, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def finished(process: subprocess.Popen[str]) -> str:
+def wait_for_output(process: subprocess.Popen[str]) -> str:
     output, _ = process.communicate(timeout=30)
     return output
 
@@ -60,27 +60,27 @@ def records(folder: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 @pytest.mark.row("X4")
-def test_a_kill_at_any_point_loses_nothing_acknowledged_and_makes_no_record_twice(tmp_path: Path) -> None:
+def test_a_kill_at_any_point_loses_no_acknowledged_record_and_resume_adds_no_duplicates(tmp_path: Path) -> None:
     log = tmp_path / "points"
     undisturbed = tmp_path / "undisturbed"
-    finished(start(undisturbed, SKILLRUN_KILL_LOG=str(log)))
+    wait_for_output(start(undisturbed, SKILLRUN_KILL_LOG=str(log)))
     points = log.read_text().splitlines()
     assert points.count("commit: before") == points.count("commit: after") == 5
     complete = records(undisturbed)
 
-    for number in range(1, len(points) + 1, 1 if ALL else 3):
+    for number in range(1, len(points) + 1, 1 if ALL_POINTS else 3):
         folder = tmp_path / str(number)
         process = start(folder, SKILLRUN_KILL_AT=str(number))
-        acknowledged = finished(process).split()
+        acknowledged = wait_for_output(process).split()
         assert process.returncode == -signal.SIGKILL
         if (folder / ".run" / "journal.db").exists():
             with closing(SqliteJournal.open(folder)) as journal:
                 for address in acknowledged:
                     assert journal.find("reply", address, "1") == {"text": f"reply {address}" * 100}
         if number % 2 == 0:
-            again = start(folder)
-            finished(again)
-            assert again.returncode == 0
+            resumed = start(folder)
+            wait_for_output(resumed)
+            assert resumed.returncode == 0
             assert records(folder) == complete
             remove_leftovers(ConfinedFolder(folder / ".run"))
             assert sorted(path.name for path in (folder / ".run").iterdir()) == ["journal.db", "witness"]

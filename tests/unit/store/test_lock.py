@@ -1,4 +1,4 @@
-"""One process per run; the error for a second one names the holder."""
+"""Only one process holds a run; the error for a second one names the holder."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ with LocalLease(Path(sys.argv[1])).hold():
 """
 
 
-def holder(run: Path) -> subprocess.Popen[str]:
+def start_holder(run: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(run)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -30,8 +30,8 @@ def holder(run: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_a_second_runner_is_told_who_holds_the_run_until_that_one_dies(tmp_path: Path) -> None:
-    with holder(tmp_path) as process:
+def test_a_second_process_is_refused_with_the_holder_until_the_holder_dies(tmp_path: Path) -> None:
+    with start_holder(tmp_path) as process:
         with (
             pytest.raises(SkillrunError, match=rf"process {process.pid} on .+ since \d{{4}}-\d\d-\d\dT\d\d:") as caught,
             LocalLease(tmp_path).hold(),
@@ -45,7 +45,7 @@ def test_a_second_runner_is_told_who_holds_the_run_until_that_one_dies(tmp_path:
         assert f'"pid": {os.getpid()}' in (tmp_path / ".run" / "owner.json").read_text()
 
 
-def test_a_run_can_be_held_again_after_it_was_let_go_by_an_error(tmp_path: Path) -> None:
+def test_a_run_can_be_held_again_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), LocalLease(tmp_path).hold():
         raise ZeroDivisionError
     with (
@@ -58,17 +58,15 @@ def test_a_run_can_be_held_again_after_it_was_let_go_by_an_error(tmp_path: Path)
 
 
 @pytest.mark.finding("FM12")
-def test_a_note_of_the_owner_that_cannot_be_removed_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_file_that_cannot_be_removed_has_no_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unlink = os.unlink
 
-    def broken(name: str, *, dir_fd: int | None = None) -> None:
+    def fail_for_owner_file(name: str, *, dir_fd: int | None = None) -> None:
         if name == "owner.json":
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         unlink(name, dir_fd=dir_fd)
 
-    monkeypatch.setattr(os, "unlink", broken)
+    monkeypatch.setattr(os, "unlink", fail_for_owner_file)
     with LocalLease(tmp_path).hold():
         pass
     with LocalLease(tmp_path).hold():
@@ -76,7 +74,7 @@ def test_a_note_of_the_owner_that_cannot_be_removed_changes_nothing(
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}"])
-def test_a_holder_who_has_not_said_who_it_is_still_holds(tmp_path: Path, content: str | None) -> None:
+def test_a_run_stays_held_without_a_valid_owner_file(tmp_path: Path, content: str | None) -> None:
     with LocalLease(tmp_path).hold():
         owner = tmp_path / ".run" / "owner.json"
         if content is None:
@@ -87,7 +85,7 @@ def test_a_holder_who_has_not_said_who_it_is_still_holds(tmp_path: Path, content
             pass
 
 
-def test_nobody_else_may_read_who_holds_a_run(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_owner_file(tmp_path: Path) -> None:
     with LocalLease(tmp_path).hold():
         assert (tmp_path / ".run").stat().st_mode & 0o777 == 0o700
         assert {path.stat().st_mode & 0o777 for path in (tmp_path / ".run").iterdir()} == {0o600}

@@ -31,28 +31,28 @@ class Texts:
             self.stored.append(text)
         return self.stored.index(text)
 
-    def there_and_back(self, body: dict[str, Any]) -> dict[str, Any]:
+    def round_trip(self, body: dict[str, Any]) -> dict[str, Any]:
         return body_from_bytes(body_to_bytes(body, self.number_of), self.stored.__getitem__)
 
 
 @pytest.mark.slow
 @given(BODIES)
-def test_a_body_comes_back_as_it_was_put_in(body: dict[str, Any]) -> None:
-    assert Texts().there_and_back(body) == body
+def test_a_body_survives_encoding_and_decoding(body: dict[str, Any]) -> None:
+    assert Texts().round_trip(body) == body
 
 
 @pytest.mark.slow
 @given(BODIES)
 def test_the_keys_of_a_body_keep_their_order(body: dict[str, Any]) -> None:
-    assert list(Texts().there_and_back(body)) == list(body)
+    assert list(Texts().round_trip(body)) == list(body)
 
 
-def test_keys_that_look_like_the_mark_of_a_text_are_data() -> None:
+def test_keys_that_look_like_text_markers_are_data() -> None:
     body = {"\0": [1, "x"], "\0\0": {"\0": "long" * 1000}, "\0a": None}
-    assert Texts().there_and_back(body) == body
+    assert Texts().round_trip(body) == body
 
 
-def test_a_prefix_that_prompts_share_is_stored_once() -> None:
+def test_a_shared_prompt_prefix_is_stored_once() -> None:
     texts = Texts()
     prefix = "".join(f"line {number}\n" for number in range(1200))
     sizes = []
@@ -62,7 +62,7 @@ def test_a_prefix_that_prompts_share_is_stored_once() -> None:
     assert sizes[-1] - sizes[0] < 19 * 2100
 
 
-def test_a_long_reply_that_the_next_turn_quotes_is_stored_once() -> None:
+def test_a_long_reply_quoted_in_the_next_turn_is_stored_once() -> None:
     texts = Texts()
     reply = "".join(f"finding {number}; " for number in range(500))
     body_to_bytes({"text": reply}, texts.number_of)
@@ -72,11 +72,11 @@ def test_a_long_reply_that_the_next_turn_quotes_is_stored_once() -> None:
 
 
 @given(st.lists(st.text(max_size=5), min_size=3, max_size=3), st.binary(max_size=5), st.data())
-def test_the_chain_tells_where_one_field_ends_and_the_next_begins(
+def test_the_chain_hash_depends_on_the_boundaries_of_fields(
     fields: list[str], body: bytes, data: st.DataObject
 ) -> None:
     kind, address, fingerprint = fields
     cut = data.draw(st.integers(0, len(address)))
-    moved = (kind + address[:cut], address[cut:], fingerprint, body)
-    same = moved == (kind, address, fingerprint, body)
-    assert (chain_hash(bytes(32), *moved) == chain_hash(bytes(32), kind, address, fingerprint, body)) is same
+    shifted = (kind + address[:cut], address[cut:], fingerprint, body)
+    same = shifted == (kind, address, fingerprint, body)
+    assert (chain_hash(bytes(32), *shifted) == chain_hash(bytes(32), kind, address, fingerprint, body)) is same

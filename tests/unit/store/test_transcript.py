@@ -1,4 +1,4 @@
-"""Reading a transcript: every event that a run writes can be read."""
+"""Every event that a run writes to its transcript can be read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def test_every_field_of_every_event_has_a_check(kind: str) -> None:
 
 
 @pytest.mark.finding("FM9")
-def test_a_listener_that_fails_is_told_of_once_and_the_others_go_on_hearing() -> None:
-    heard: list[str] = []
+def test_a_failing_listener_is_reported_once_and_the_others_still_receive_events() -> None:
+    received: list[str] = []
 
-    def breaks(_: Event) -> None:
+    def fail(_: Event) -> None:
         raise ValueError("broken")
 
-    events = EventStream(breaks, lambda event: heard.append(getattr(event, "text", "")))
+    events = EventStream(fail, lambda event: received.append(getattr(event, "text", "")))
     events.emit(Notice("one"))
     events.emit(Notice("two"))
-    assert heard == ["a view of this run stopped: broken", "one", "two"]
+    assert received == ["a view of this run stopped: broken", "one", "two"]

@@ -1,4 +1,4 @@
-"""Differences of texts and of values: none where there are none, and each field that differs by its path."""
+"""Differences of texts and values, with the path of each field that differs."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def differences(before: Any, after: Any) -> list[FieldDifference]:
 
 
 @given(VALUES, VALUES)
-def test_there_are_differences_exactly_where_values_are_other(before: Any, after: Any) -> None:
+def test_unequal_values_differ_and_equal_values_do_not(before: Any, after: Any) -> None:
     assert not differences(before, before)
     same = repr(before) == repr(after) if not isinstance(before, dict) else before == after
     if same:
@@ -31,7 +31,7 @@ def test_there_are_differences_exactly_where_values_are_other(before: Any, after
         assert differences(before, after)
 
 
-def test_fields_are_told_by_their_path() -> None:
+def test_fields_are_identified_by_their_path() -> None:
     assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "d": 4}) == [
         FieldDifference("a.b", 1, 3),
         FieldDifference("c", 2, None, in_after=False),
@@ -41,7 +41,7 @@ def test_fields_are_told_by_their_path() -> None:
     assert differences({"yes": True}, {"yes": 1}) == [FieldDifference("yes", True, 1)]
 
 
-def test_records_are_known_by_their_ids() -> None:
+def test_records_are_matched_by_their_ids() -> None:
     before = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
     assert differences(before, [{"id": "c", "n": 9}, {"id": "a", "n": 1}, {"id": "b", "n": 3}]) == [
         FieldDifference("[id=b].n", 2, 3),
@@ -50,7 +50,7 @@ def test_records_are_known_by_their_ids() -> None:
     assert differences(before, before[::-1]) == [FieldDifference(" (order)", ["a", "b"], ["b", "a"])]
 
 
-def test_other_items_are_compared_as_they_line_up() -> None:
+def test_other_items_are_aligned() -> None:
     assert differences(["a", "b", "c"], ["a", "x", "c", "d"]) == [
         FieldDifference("[1]", "b", "x"),
         FieldDifference("[3]", None, "d", in_before=False),
@@ -58,6 +58,6 @@ def test_other_items_are_compared_as_they_line_up() -> None:
     assert differences([1, 2], [2]) == [FieldDifference("[0]", 1, None, in_after=False)]
 
 
-def test_texts_differ_by_line() -> None:
+def test_texts_are_compared_by_line() -> None:
     assert text_difference("a\nb\nc", "a\nB\nc") == ["@@ -1,3 +1,3 @@", " a", "-b", "+B", " c"]
     assert text_difference("a", "a") == []

@@ -9,16 +9,36 @@ from skillrun.checker.scope import Scope
 from skillrun.checker.verbs.results import Types, check_artifact, data_type
 from skillrun.definitions.definitions import Step
 from skillrun.syntax.source import Span
+from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY, TEXT, Type, list_of, record
 
+WILDCARDS: Final = "*?["
 _DOCUMENT: Final = record({"path": TEXT, "text": TEXT}, "the document")
 
 
 def check_read(scope: Scope, step: Step, _: Type, __: Types) -> Type:
+    _warn_of_missing_file(scope, step)
     data = data_type(scope, step)
     fields = {"text": TEXT, "files": list_of(TEXT), "documents": list_of(_DOCUMENT)}
     fields |= {} if data is None else {"data": data}
     return record(fields, step.id or "read")
+
+
+def _warn_of_missing_file(scope: Scope, step: Step) -> None:
+    """Warn of a file of the project that is named in a file of the project, is required and does not exist.
+
+    Only a warning: the file may be made before the run.
+    """
+    origin, path, project = step.values.get("from"), step.main, scope.lookups.library.project
+    if origin is None or origin.literal != "project" or path is None or not isinstance(name := path.literal, str):
+        return
+    is_optional = step.otherwise is not None or step.when is not None
+    if is_optional or any(sign in name for sign in WILDCARDS) or not path.span.source.path.is_relative_to(project):
+        return
+    if not scope.lookups.library.has_project_file(name):
+        message = f"the project has no file {quote_value(name)}"
+        hint = "create it before a run, or say with `otherwise` what to do without it"
+        scope.problems.report(path.span, "missing-file", message, hint, "warning")
 
 
 def check_find(scope: Scope, step: Step, main: Type, value_types: Types) -> Type:
