@@ -188,9 +188,8 @@ def run_with_an_old_schema(scene: Scene) -> Done:
     scene.failing()
     state = scene.folder / "runs/run/state.md"
     state.write_text(state.read_text().replace("schema_version: 2", "schema_version: 1"))
-    scene.write(
-        {"config/models.yaml": 'tiers: {strong: "scripted:x", fast: "scripted:x"}\n'}
-    )  # runs of schema 1 have no seal
+    # Runs of schema 1 have no seal.
+    scene.write({"config/models.yaml": 'tiers: {strong: "scripted:x", fast: "scripted:x"}\n'})
     return scene.skillrun("show", "run")
 
 
@@ -248,7 +247,7 @@ def scene(project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch) -> Sce
     return Scene(project("greeting"), skillrun, monkeypatch)
 
 
-def suggested_commands(done: Done) -> list[list[str]]:
+def commands_in(done: Done) -> list[list[str]]:
     """The commands that a message names, split as a shell would."""
     return [
         shlex.split(command)[1:] for command in dict.fromkeys(COMMAND.findall(" ".join((done.out + done.err).split())))
@@ -261,7 +260,7 @@ def suggested_commands(done: Done) -> list[list[str]]:
 def test_every_suggested_command_works(run_scene: Callable[..., Done], scene: Scene) -> None:
     expected, codes = SCENES[run_scene]
     done: Any = run_scene(scene)
-    commands = suggested_commands(done)
+    commands = commands_in(done)
     for line, name in ANSWERS.findall(" ".join(done.out.split())):  # write the suggested answers
         scene.write({name: line})
     if (scene.folder / "script.yaml").exists():  # fix the cause
@@ -276,7 +275,7 @@ def test_every_suggested_command_works(run_scene: Callable[..., Done], scene: Sc
 def test_the_next_command_repeats_the_script_option(scene: Scene) -> None:
     scene.write({"my script.yaml": FAILING.replace("KIND", "invalid_request")})
     done = scene.run("--name", "run", "--script", "my script.yaml")
-    assert suggested_commands(done)[-1] == ["resume", "run", "--unattended", "--script", "my script.yaml"], done.out
+    assert commands_in(done)[-1] == ["resume", "run", "--unattended", "--script", "my script.yaml"], done.out
 
 
 def test_the_next_command_repeats_the_options_of_the_run(scene: Scene) -> None:
@@ -291,24 +290,18 @@ def test_the_next_command_repeats_the_options_of_the_run(scene: Scene) -> None:
     done = scene.skillrun("trip", "--model", "scripted:x", "--name", "run", *options)
     assert "into 'my answers.yaml' and run" in done.out
     assert "or use a terminal without `--unattended`" in done.out
-    assert suggested_commands(done)[-1] == ["resume", "run", "--unattended", "--answers", "my answers.yaml"], done.out
+    assert commands_in(done)[-1] == ["resume", "run", "--unattended", "--answers", "my answers.yaml"], done.out
     done = scene.skillrun("resume", "run")
-    assert suggested_commands(done)[-2:] == [["resume", "run", "--answers", "answers.yaml"], ["resume", "run"]], (
-        done.out
-    )
+    assert commands_in(done)[-2:] == [["resume", "run", "--answers", "answers.yaml"], ["resume", "run"]], done.out
     exhausted = scene.run("--name", "spent", "--budget", "calls=0", "--answers", "my answers.yaml")
-    assert suggested_commands(exhausted)[-1][:5] == [
-        "resume",
-        "spent",
-        "--unattended",
-        "--answers",
-        "my answers.yaml",
-    ], exhausted.out
-    assert suggested_commands(exhausted)[-1][5] == "--budget"
+    assert commands_in(exhausted)[-1][:5] == ["resume", "spent", "--unattended", "--answers", "my answers.yaml"], (
+        exhausted.out
+    )
+    assert commands_in(exhausted)[-1][5] == "--budget"
 
 
-def killed(scene: Scene) -> None:
-    """A run that was started with a script and `--unattended`, and whose process was killed."""
+def interrupt_run(scene: Scene) -> None:
+    """Create a run with a script and `--unattended` whose process was killed."""
     scene.failing()
     state = scene.folder / "runs" / "run" / "state.md"
     text = state.read_text()
@@ -317,8 +310,8 @@ def killed(scene: Scene) -> None:
     scene.write({"script.yaml": '[{address: "greeting/draft/words/*", text: Hello from the script.}]'})
 
 
-def test_a_killed_run_shows_the_command_that_resumes_it_as_it_was_started(scene: Scene) -> None:
-    killed(scene)
+def test_an_interrupted_run_shows_the_resume_command_with_its_options(scene: Scene) -> None:
+    interrupt_run(scene)
     shown = scene.skillrun("show", "run")
     assert shown.out.startswith("run · greeting · interrupted")
     command = "skillrun resume run --unattended --script script.yaml"
@@ -329,28 +322,28 @@ def test_a_killed_run_shows_the_command_that_resumes_it_as_it_was_started(scene:
     assert scene.skillrun("show", "run", "--json").json["next"] == ""
 
 
-def test_the_command_names_a_script_of_another_folder_by_its_whole_path(scene: Scene) -> None:
-    killed(scene)
+def test_the_resume_command_has_the_full_path_of_a_script_in_another_folder(scene: Scene) -> None:
+    interrupt_run(scene)
     scene.patch.chdir(scene.folder / "skills")
     assert scene.skillrun("show", "run").out.endswith(f" --script {scene.folder / 'script.yaml'}`\n")
 
 
-def test_a_run_that_is_resumed_without_its_script_says_which_command_has_it(scene: Scene) -> None:
-    killed(scene)
+def test_a_run_resumed_without_its_script_prints_the_command_with_the_script(scene: Scene) -> None:
+    interrupt_run(scene)
     done = scene.skillrun("resume", "run", "--unattended")
     assert done.code == 0
     assert "warning: the run was started with `--script script.yaml`: now, replies are generated" in done.err
     assert "hint: `skillrun resume run --unattended --script script.yaml` uses the script" in done.err
 
 
-def test_a_run_that_waits_for_answers_shows_the_command_that_answers(scene: Scene) -> None:
+def test_a_waiting_run_shows_the_answers_command(scene: Scene) -> None:
     scene.write({name: text.replace("FORM", "") for name, text in ASKING.items()})
     assert scene.skillrun("trip", "--name", "trip").code == 75
     assert scene.skillrun("show", "trip").out.splitlines()[-1] == "next: answer with `skillrun answers trip`"
 
 
-def test_a_run_of_an_older_skillrun_that_recorded_no_flags_shows_the_plain_command(scene: Scene) -> None:
-    killed(scene)
+def test_a_run_without_recorded_options_shows_the_plain_command(scene: Scene) -> None:
+    interrupt_run(scene)
     transcript = scene.folder / "runs" / "run" / ".run" / "transcript.ndjson"
     transcript.write_text(re.sub(r', "flags": \{[^}]*\}', "", transcript.read_text()))
     assert scene.skillrun("show", "run").out.splitlines()[-1] == "next: resume with `skillrun resume run`"

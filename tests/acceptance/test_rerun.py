@@ -167,49 +167,49 @@ def test_a_quiet_run_prints_its_phases_and_its_result(folder: Path, skillrun: Ca
     assert len(lines) == 6
 
 
-def stopped(skillrun: Call) -> None:
-    """A run whose first two phases have ended, and whose budget does not suffice for the last one."""
+def pause_before_check(skillrun: Call) -> None:
+    """Start a run whose budget is exhausted after the first two phases."""
     done = skillrun("post", "tea", "--name", "late", "--model", "scripted:x", "--budget", "calls=2")
     assert done.code == 75, done.out
 
 
-def test_a_resumed_run_names_the_edits_that_it_does_not_take_up(folder: Path, skillrun: Call) -> None:
-    stopped(skillrun)
+def test_a_resumed_run_names_the_edits_that_it_ignores(folder: Path, skillrun: Call) -> None:
+    pause_before_check(skillrun)
     edit(folder / "skills" / "post" / "plan.md", "List points", "List five points")
     edit(folder / "skills" / "post" / "check.md", "Is it good?", "Is it short?")
     edit(folder / "roles" / "reader.md", "You read.", "You read fast.")
-    own = "not taken up: skills/post/plan.md (phase `plan` has ended)"
-    shared = "taken up only by phases that have not ended: roles/reader.md"
+    ended = "not used: skills/post/plan.md (phase `plan` has ended)"
+    shared = "used only by phases that have not ended: roles/reader.md"
     preview = skillrun("resume", "late", "--preview").out.splitlines()
-    assert preview[-3:-1] == [own, shared]
-    assert "`skillrun resume late --from-start --preview` previews a re-run" in preview[-1]
-    assert skillrun("resume", "late", "--preview", "--json").json["ignored"] == [own, shared]
+    assert preview[-3:-1] == [ended, shared]
+    assert "`skillrun resume late --from-start --preview` previews a rerun of all phases" in preview[-1]
+    assert skillrun("resume", "late", "--preview", "--json").json["ignored"] == [ended, shared]
     done = skillrun("resume", "late", "--budget", "calls=3")
     assert done.code == 0, done.err
     hint = "hint: `skillrun resume late --from-start` runs all phases again"
-    assert done.err.splitlines()[-3:] == [f"warning: {own}", f"warning: {shared}", hint]
+    assert done.err.splitlines()[-3:] == [f"warning: {ended}", f"warning: {shared}", hint]
 
 
-def test_an_edit_that_is_taken_up_needs_no_warning(folder: Path, skillrun: Call) -> None:
-    stopped(skillrun)
+def test_an_edit_that_is_used_causes_no_warning(folder: Path, skillrun: Call) -> None:
+    pause_before_check(skillrun)
     edit(folder / "skills" / "post" / "check.md", "Is it good?", "Is it short?")
-    assert "taken up" not in skillrun("resume", "late", "--preview").out
+    assert "not used" not in skillrun("resume", "late", "--preview").out
     done = skillrun("resume", "late", "--budget", "calls=3")
     assert (done.code, "warning" in done.err) == (0, False)
 
 
-def test_a_completed_run_that_is_resumed_names_the_files_that_have_changed(folder: Path, skillrun: Call) -> None:
+def test_resuming_a_completed_run_names_the_changed_files(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills" / "post" / "plan.md", "List points", "List five points")
     lines = skillrun("resume", "tea").out.splitlines()
-    assert lines[1] == "changed since the run, and not taken up: skills/post/plan.md"
+    assert lines[1] == "changed since the run, and not used: skills/post/plan.md"
 
 
-def test_a_resume_counts_its_own_calls_beside_those_of_the_run(folder: Path, skillrun: Call) -> None:
+def test_a_resume_counts_its_own_calls_and_those_of_the_run(folder: Path, skillrun: Call) -> None:
     edit(folder / "skills" / "post" / "check.md", "Is it good?", "Is it short?")
     done = skillrun("resume", "tea", "--from-start", "--yes")
     lines = done.out.splitlines()
-    made = lines.index("this resume: 1 call made, 2 reused")
-    assert lines[made + 1].startswith("in total: 4 calls, ")
-    again = skillrun("resume", "tea", "--from-start", "--yes", "--json").json
-    assert (again["made"], again["reused"], again["usage"]["calls"]) == (0, 3, 4)
+    index = lines.index("this resume: 1 call made, 2 reused")
+    assert lines[index + 1].startswith("in total: 4 calls, ")
+    second = skillrun("resume", "tea", "--from-start", "--yes", "--json").json
+    assert (second["made"], second["reused"], second["usage"]["calls"]) == (0, 3, 4)
     assert "this resume" not in skillrun("post", "coffee", "--model", "scripted:x").out

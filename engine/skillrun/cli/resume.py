@@ -113,7 +113,7 @@ def resume_from_request(request: ResumeRequest, workflow: str = "") -> int:
         )
     from_start = request.from_start or (preview and state.status == "completed")
     if state.status == "completed" and not from_start:
-        _print_completed(run, state, library, command_name, out)
+        _report_completed_run(run, state, library, command_name, out)
         return 0
     if library.locate(f"workflows/{state.workflow}.md") is None:
         raise UsageError(
@@ -185,17 +185,17 @@ def _print_warnings(
         out.note(f"hint: {command} uses the script")
 
 
-def _print_completed(run: StoredRun, state: State, library: Library, name: str, out: Output) -> None:
-    """Say that there is nothing to resume, which files have changed since, and how to run again."""
+def _report_completed_run(run: StoredRun, state: State, library: Library, name: str, out: Output) -> None:
+    """Print that there is nothing to resume, which files have changed since, and how to rerun."""
     out.line(f"{run.name} is completed; `skillrun show {name}` shows the details")
     if changed := _changed_since(library, state):
-        out.line(f"changed since the run, and not taken up: {', '.join(changed)}")
-    out.line(f"{ResumeCommand('--preview').render(name, {})} shows which calls a re-run would make")
+        out.line(f"changed since the run, and not used: {', '.join(changed)}")
+    out.line(f"{ResumeCommand('--preview').render(name, {})} shows the calls that a rerun would make")
     out.data(summarize_run(run))
 
 
 def _changed_since(library: Library, state: State) -> list[str]:
-    """The changed files of a run's workflow; none where the workflow is not here or has errors."""
+    """Return the changed files of a run's workflow; none if the workflow is missing or has errors."""
     if library.locate(f"workflows/{state.workflow}.md") is None:
         return []
     program = check_workflow(library, state.workflow, COMMANDS)
@@ -242,7 +242,7 @@ def _preview_lines(
 
 
 def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list[str]:
-    """A line for each kind of changed file that the phases that have ended do not take up."""
+    """Return a line for each kind of changed file that finished phases ignore."""
     phases_by_file: dict[str, list[str]] = {}
     for name, phase in program.phases.items():
         phases_by_file.setdefault(phase.document.source.label, []).append(name)
@@ -254,9 +254,9 @@ def _ignored_edits(program: Program, changed: list[str], run: StoredRun) -> list
     lines = []
     if of_ended:
         texts = (f"{file} (phase `{'`, `'.join(phases_by_file[file])}` has ended)" for file in of_ended)
-        lines.append(f"not taken up: {', '.join(texts)}")
+        lines.append(f"not used: {', '.join(texts)}")
     if of_both:
-        lines.append(f"taken up only by phases that have not ended: {', '.join(of_both)}")
+        lines.append(f"used only by phases that have not ended: {', '.join(of_both)}")
     return lines
 
 
