@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from skillrun.syntax.fences import Fences
+from skillrun.syntax.document import Fences
 
 REQUEST = "request.md"  # a copy of the request is not part of the plan
 LARGEST = 2_000_000  # bytes: names of larger files in the code base are not read

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args
 
 Group = Literal["checks", "commands", "listeners", "outlines", "stores"]
 BUILT_IN: Final[dict[Group, dict[str, str]]] = {
-    "checks": {"cases": "skillrun.extensions.testing.problems:check_cases"},
+    "checks": {"cases": "skillrun.extensions.testing.checking:check_cases"},
     "commands": {},  # `cli.registry` lists the built-in commands
     "listeners": {"traces": "skillrun.extensions.workers.telemetry.tracing:open_spans"},
     "outlines": {"tree-sitter": "skillrun.extensions.outline.parser:DefinitionParser"},

@@ -9,7 +9,7 @@ import pytest
 
 from skillrun.cli.registry import COMMANDS
 from skillrun.extensions.testing.case_reader import CASES_FOLDER
-from skillrun.library.listing import FOLDERS
+from skillrun.library.roots import FOLDERS
 
 TOP = Path(__file__).parents[2]
 VSCODE = TOP / "editors" / "vscode"

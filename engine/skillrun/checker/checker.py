@@ -27,8 +27,8 @@ from skillrun.library.library import Library
 from skillrun.library.lookups import UNKNOWN, Lookups, Settings
 from skillrun.library.reply_sizes import check_reply_sizes
 from skillrun.library.secrets import check_secret_names
+from skillrun.library.settings import check_user_only_settings
 from skillrun.library.symbols import ScopeOwners, SymbolTable
-from skillrun.library.user_settings import check_user_only_settings
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.syntax.diagnostics import ParsingStopped, Problems, Severity
 from skillrun.syntax.source import Span

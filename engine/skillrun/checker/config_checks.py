@@ -9,8 +9,8 @@ from jinja2 import nodes
 from skillrun.checker.facts import fact
 from skillrun.checker.scope import ReferenceChecker, Scope
 from skillrun.definitions.definitions import Check
+from skillrun.library.configuration import MODES
 from skillrun.library.lookups import Settings
-from skillrun.library.modes import MODES
 from skillrun.library.symbols import ScopeOwners
 from skillrun.syntax.source import Mapping, MappingEntry, Node, Span
 from skillrun.templates.expressions import RenderError, Template

@@ -10,8 +10,7 @@ from jinja2 import nodes
 from jinja2.exceptions import UndefinedError
 
 from skillrun.checker.program import Program
-from skillrun.library.configuration import resolve_features
-from skillrun.library.modes import MODES, mode_dependent_keys
+from skillrun.library.configuration import MODES, mode_dependent_keys, resolve_features
 from skillrun.templates import interpreter
 from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.expressions import RenderError, Template, Value

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from skillrun.definitions.step_paths import strip_markers
+from skillrun.definitions.definitions import strip_markers
 from skillrun.store.conversations import PER_ROUND_SUFFIX, Conversation, read_conversations
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, allowed_hint, did_you_mean

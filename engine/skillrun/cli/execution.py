@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from skillrun.cli.answer_options import AnswerOptions
 from skillrun.cli.formatting import count_noun, format_usage, phase_label, status_line
 from skillrun.cli.live import run_view
 from skillrun.cli.loading import LoadedWorkflow, Script, cache_folder, exit_on_errors
@@ -17,7 +16,7 @@ from skillrun.cli.options import call_limits, select_store
 from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.preview import estimate_run
 from skillrun.cli.project_folder import current_project
-from skillrun.cli.run_request import RunRequest
+from skillrun.cli.run_request import AnswerOptions, RunRequest
 from skillrun.cli.run_summary import resume_command, summarize_run
 from skillrun.events import CallEnded, Event
 from skillrun.models.scripted import ScriptedGateway

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from skillrun.cli.formatting import format_duration, format_event, format_usage
 from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.times import RunTimes, format_waiting
-from skillrun.definitions.step_paths import enclosing_items
+from skillrun.definitions.definitions import enclosing_items
 from skillrun.events import (
     Answered,
     Asked,
@@ -29,7 +29,7 @@ from skillrun.events import (
     WentBack,
 )
 from skillrun.models.messages import Usage
-from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.store.summary import WAITING_STATUS
 from skillrun.syntax.diagnostics import indent_continuation, make_printable
 

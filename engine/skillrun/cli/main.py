@@ -170,7 +170,7 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(error, OSError) and error.strerror:
             place = f"{error.filename}: " if error.filename else ""
             return _print_error(f"{place}{error.strerror}", "check the permissions and the free disk space", 1)
-        from skillrun.cli.crash_report import write_crash_report
+        from skillrun.cli.usage_errors import write_crash_report
 
         return _print_error(*write_crash_report(error), INTERNAL_ERROR)
 

@@ -59,7 +59,7 @@ class QueueNameType(click.ParamType[str]):
 
 def _parse_budget(_context: click.Context, _parameter: click.Parameter, text: str) -> dict[str, float]:
     """Parse limits such as `calls=20,price=1.5`."""
-    from skillrun.library.budgets import LIMIT_NAMES
+    from skillrun.library.settings import LIMIT_NAMES
     from skillrun.syntax.diagnostics import allowed_hint, did_you_mean
 
     limits: dict[str, float] = {}
@@ -193,7 +193,7 @@ def store_url() -> str:
     if option or STORE_VARIABLE in os.environ:
         return str(option or os.environ[STORE_VARIABLE])
     from skillrun.library.roots import search_path
-    from skillrun.library.user_settings import user_store_url
+    from skillrun.library.settings import user_store_url
 
     return user_store_url(search_path(current_project()))
 

@@ -16,7 +16,7 @@ from skillrun.checker.program import Program
 from skillrun.cli.formatting import count_noun, format_pairs, format_price, format_table
 from skillrun.cli.loading import LoadedWorkflow
 from skillrun.cli.output import Output
-from skillrun.definitions.step_paths import enclosing_loops
+from skillrun.definitions.definitions import enclosing_loops
 from skillrun.events import CallEnded, Event, RunStarted
 from skillrun.library.reply_sizes import ReplySize, load_reply_sizes, step_address
 from skillrun.models.catalogue import Catalogue
@@ -25,9 +25,9 @@ from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.questions.answers import DEFAULT, Answer, Question, QuestionRecord, build_answer, choices_of, default_of
 from skillrun.questions.prepared_answers import PreparedAnswers, RecordBuilder
 from skillrun.questions.responder import QuestionSet
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.session import simulate_run
 from skillrun.runtime.summaries import TIER
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.scoring.compaction import estimate_tokens
 from skillrun.store.outcome import Outcome
 from skillrun.structured_output.trailing_record import find_last_block

@@ -16,8 +16,7 @@ from skillrun.cli.loading import load
 from skillrun.cli.output import Output
 from skillrun.cli.preview import preview_run
 from skillrun.cli.project_folder import current_project
-from skillrun.definitions.definitions import Workflow
-from skillrun.definitions.step_paths import strip_markers
+from skillrun.definitions.definitions import Workflow, strip_markers
 from skillrun.models.messages import Block, Request
 from skillrun.runtime.inputs import validate_inputs
 from skillrun.scoring.compaction import estimate_tokens

@@ -13,7 +13,6 @@ import click
 from skillrun.checker.checker import check_workflow
 from skillrun.checker.program import Program
 from skillrun.cli import adoption, completers, options
-from skillrun.cli.answer_options import AnswerOptions
 from skillrun.cli.execution import execute_session
 from skillrun.cli.formatting import count_noun, format_price
 from skillrun.cli.loading import LoadedWorkflow, exit_on_errors, load, load_script, open_library
@@ -21,6 +20,7 @@ from skillrun.cli.output import Output
 from skillrun.cli.preview import AutoResponder
 from skillrun.cli.project_folder import current_project
 from skillrun.cli.registry import COMMANDS
+from skillrun.cli.run_request import AnswerOptions
 from skillrun.cli.run_summary import summarize_run
 from skillrun.cli.trust import require_trust
 from skillrun.library.library import Library

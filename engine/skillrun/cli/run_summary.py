@@ -12,7 +12,7 @@ from skillrun.cli.formatting import format_event
 from skillrun.cli.project_folder import current_project
 from skillrun.cli.times import RunTimes
 from skillrun.models.messages import Usage
-from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.store.artifact_names import is_artifact_name
 from skillrun.store.event_lines import EVENT_TYPES, Record, event_timestamp
 from skillrun.store.inbox import pending_questions

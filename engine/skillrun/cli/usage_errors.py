@@ -1,7 +1,8 @@
-"""Messages and hints for command lines that skillrun does not understand."""
+"""Messages and hints for command lines that skillrun does not understand, and the report of an internal error."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from typing import Final
 import click
 
 from skillrun.cli.options import INPUT_PREFIX
+from skillrun.cli.output import Output
 from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
 
 PROGRAM: Final = "skillrun"
@@ -106,3 +108,28 @@ def _unknown_option(error: click.NoSuchOption, hint: str) -> tuple[str, str]:
     flags = [param.opts[0] for param in inputs if isinstance(param, click.Option)]
     named = [f"{first.metavar} (first argument)"] if first is not None else []
     return message, f"inputs: {', '.join([*named, *flags])}; {hint}" if inputs else hint
+
+
+def write_crash_report(error: Exception) -> tuple[str, str]:
+    """Write the traceback to a log file, or print it if that fails; return the message and the hint."""
+    import tempfile
+    import traceback
+
+    from skillrun.models.redaction import Redactor
+
+    redactor = Redactor.from_environment(os.environ)
+    trace = redactor.redact_known_keys("".join(traceback.format_exception(error)))
+    summary = redactor.redact_known_keys(traceback.format_exception_only(error)[0].strip().split("\n")[0])
+    hint = "please report it"
+    try:
+        log = tempfile.NamedTemporaryFile(  # noqa: SIM115 (closed below; the file is kept)
+            "w", encoding="utf-8", errors="backslashreplace", prefix="skillrun-", suffix=".log", delete=False
+        )
+        with log:
+            log.write(trace)
+    except OSError as full:
+        Output().note(trace)
+        hint += f" with the traceback above; it could not be written to a file ({full.strerror})"
+    else:
+        hint += f" and attach {log.name}"
+    return f"this is a bug in skillrun ({summary})", hint

@@ -5,8 +5,10 @@ in the file, so that later checks and errors can refer to it.
 """
 
 # ruff: noqa: RUF009  # `key` makes a field, as `dataclasses.field` does
+
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -309,3 +311,23 @@ CHECK_KEYS: Final = keys_of(Check)
 VERB_KEYS: Final[Mapping[str, Keys]] = {
     name: {**STEP_KEYS, name: verb.main, **verb.keys} for name, verb in VERBS.items()
 }
+
+
+_MARKED: Final = re.compile(r"(?:#\d+|~[^/~#@]*)+(?=@|/|$)")
+_ITEM: Final = re.compile(r"~([^/~#@]*)")
+_UP_TO_ITEM: Final = re.compile(r"~[^/~#@]*(?=/|$)")
+
+
+def strip_markers(address: str) -> str:
+    """Remove passes and items: `build/reviewed~T-1/verdict#2` becomes `build/reviewed/verdict`."""
+    return _MARKED.sub("", address)
+
+
+def enclosing_items(address: str) -> str:
+    """The items that enclose an address, outermost first, joined with spaces."""
+    return " ".join(_ITEM.findall(address))
+
+
+def enclosing_loops(address: str) -> list[tuple[str, str]]:
+    """Each `each` that encloses an address, outermost first, with the address of its item."""
+    return [(strip_markers(address[: match.end()]), address[: match.end()]) for match in _UP_TO_ITEM.finditer(address)]

@@ -39,8 +39,8 @@ from skillrun.syntax.diagnostics import (
 from skillrun.syntax.source import Mapping, Node, Scalar, Sequence, Span, Text, to_plain
 from skillrun.templates.expressions import Template, Value, compile_condition, compile_value
 from skillrun.templates.vocabulary import CONTEXT_FUNCTIONS, FUNCTIONS
-from skillrun.types.authored_schemas import parse_json_schema
 from skillrun.types.fields import Field, parse_fields
+from skillrun.types.json_schema import parse_json_schema
 from skillrun.types.picoschema import ShapeSpec, parse_shape
 from skillrun.types.schemas import quote_value
 from skillrun.types.types import ANY

@@ -35,13 +35,11 @@ from skillrun.definitions.parse import (
     parse_text,
     parse_workflow,
 )
-from skillrun.library.configuration import without_key
-from skillrun.library.listing import FileIndex, build_file_index
+from skillrun.library.configuration import merge_by_mode, without_key
 from skillrun.library.model_names import check_names
 from skillrun.library.models_yaml import Layers, merge_models, sanitize_layers
-from skillrun.library.modes import merge_by_mode
 from skillrun.library.renamed_keys import RENAMES_KEY, apply_renames, read_renamed_keys
-from skillrun.library.roots import Root
+from skillrun.library.roots import FileIndex, Root, build_file_index
 from skillrun.syntax import source as nodes
 from skillrun.syntax.diagnostics import ParsingStopped, Problem, Problems
 from skillrun.syntax.document import parse_config, parse_document, parse_foreign

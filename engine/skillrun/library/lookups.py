@@ -11,10 +11,9 @@ from typing import Any, Final
 from skillrun.definitions.definitions import SKILL_KINDS, RecordPart, Role, TextFile, Workflow
 from skillrun.definitions.parse import Bank
 from skillrun.definitions.verbs import TOOLS
-from skillrun.library.configuration import check_switches
+from skillrun.library.configuration import check_switches, mode_dependent_keys
 from skillrun.library.library import Library
 from skillrun.library.model_names import InvalidName, ModelNames
-from skillrun.library.modes import mode_dependent_keys
 from skillrun.library.symbols import Symbol, SymbolTable
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import did_you_mean, suggest

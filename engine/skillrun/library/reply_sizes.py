@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from skillrun.definitions.definitions import strip_markers
 from skillrun.definitions.reader import Reader
-from skillrun.definitions.step_paths import strip_markers
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.library.library import Library
 from skillrun.syntax import source

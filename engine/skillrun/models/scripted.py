@@ -29,8 +29,7 @@ from skillrun.models.messages import (
     ToolCall,
     Usage,
 )
-from skillrun.structured_output.record_schemas import answer_each_point
-from skillrun.structured_output.trailing_record import append_record, find_last_block
+from skillrun.structured_output.trailing_record import answer_each_point, append_record, find_last_block
 from skillrun.syntax import source
 from skillrun.syntax.diagnostics import Problems
 from skillrun.templates.expressions import Value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypedDict, cast
 
@@ -167,3 +168,11 @@ def _validate_item(question: Question, answer: Any) -> Any:
     labels = [to_one_line(choice) for choice in choices_of(question)]
     hint = did_you_mean(to_one_line(answer), labels)
     raise InvalidAnswer(f"`{to_one_line(answer)}` is not one of the choices", f"{hint} {allowed_hint(labels)}".strip())
+
+
+_DOUBLED: Final = re.compile(r"(?<=[\w)\]\"'`’”])([.!?])\.(?=\s|$)")
+
+
+def remove_double_stops(text: str) -> str:
+    """Remove the full stop that a template adds after a value that already ends a sentence; an ellipsis stays."""
+    return _DOUBLED.sub(r"\1", text)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from skillrun.checker.program import NestedCall, Program, QuestionStep
 from skillrun.checker.static_conditions import StaticConditions
-from skillrun.definitions.step_paths import strip_markers
+from skillrun.definitions.definitions import strip_markers
 from skillrun.questions.answers import Question, choices_of, default_of
 from skillrun.questions.prepared_answers import PreparedAnswers, answer_keys
 from skillrun.syntax.diagnostics import Problems

@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from skillrun.definitions.definitions import strip_markers
 from skillrun.definitions.reader import Reader
-from skillrun.definitions.step_paths import strip_markers
 from skillrun.definitions.verbs import Key, Keys
 from skillrun.questions.answers import (
     PREPARED,

@@ -9,7 +9,7 @@ from typing import Final
 
 from skillrun.repository.definitions import DefinitionFinder, open_finder
 from skillrun.repository.file_ranking import TEXTS, rank_file
-from skillrun.repository.globs import filter_names
+from skillrun.repository.matching import filter_names
 from skillrun.repository.outline import FileOutline, build_outline, format_definition, render_file_outline
 from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
 from skillrun.repository.results import BinaryFileError, OutputBudget, ToolError, count_noun, format_result, read_text

@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from skillrun.repository.confined_folder import LONGEST
-from skillrun.repository.listing import glob, list_folder
+from skillrun.repository.file_tools import glob, list_folder, read_lines
 from skillrun.repository.overview import outline
 from skillrun.repository.readable_folder import SECONDS, ReadableFolder
-from skillrun.repository.reading import read_lines
 from skillrun.repository.results import OutputBudget, ToolError
 from skillrun.repository.searching import grep
 from skillrun.scoring.patterns import MAX_PATTERN

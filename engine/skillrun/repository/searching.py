@@ -13,7 +13,7 @@ from typing import Final
 
 from skillrun.repository.definitions import DefinitionFinder, open_finder
 from skillrun.repository.file_ranking import CODE, rank_file
-from skillrun.repository.globs import parse_glob
+from skillrun.repository.matching import parse_glob
 from skillrun.repository.outline import build_outline, enclosing_definitions
 from skillrun.repository.readable_folder import MAX_FILES, SECONDS, ReadableFolder, one_line, split_path
 from skillrun.repository.results import (

@@ -13,7 +13,7 @@ from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.outcome import Outcome
 from skillrun.templates.expressions import ABSENT, Absent
-from skillrun.types.authored_schemas import parse_json_schema
+from skillrun.types.json_schema import parse_json_schema
 from skillrun.types.schemas import Shape, quote_value
 from skillrun.types.types import identifier
 

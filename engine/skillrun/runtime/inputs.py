@@ -13,8 +13,7 @@ from skillrun.definitions.definitions import Workflow
 from skillrun.library.input_names import check_input_names
 from skillrun.syntax.diagnostics import UsageError
 from skillrun.syntax.sanitizing import sanitize
-from skillrun.types.fields import Field
-from skillrun.types.input_values import resolve_inputs
+from skillrun.types.fields import Field, resolve_inputs
 
 
 def validate_inputs(

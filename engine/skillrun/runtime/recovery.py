@@ -19,7 +19,7 @@ from skillrun.runtime.scope import new_frame, past_summaries
 from skillrun.runtime.summaries import FINAL, base_summary
 from skillrun.store.summary import WAITING_STATUS, Summary
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.input_values import resolve_inputs
+from skillrun.types.fields import resolve_inputs
 from skillrun.types.schemas import quote_value
 
 SKIP: Final = "skip"

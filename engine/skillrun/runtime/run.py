@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skillrun.checker.program import Program
 from skillrun.definitions.definitions import Phase
 from skillrun.events import Event, EventStream, Listener, Notice, Said
-from skillrun.library.configuration import Feature, resolve_features
-from skillrun.library.modes import MODES
+from skillrun.library.configuration import MODES, Feature, resolve_features
 from skillrun.library.reply_sizes import ReplySize
 from skillrun.models.messages import Gateway, ModelError, Outcomes, Reply, Request, Usage
 from skillrun.replay import CALLS, READS, Effect, Replay
 from skillrun.runtime.breakers import Breakers
-from skillrun.runtime.phase_record import Attempts, Omission, PhaseRecord
+from skillrun.runtime.phase_record import Attempts, Omission, PhaseRecord, UsageTotals
 from skillrun.runtime.run_budget import RunBudget
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.journal import Journal
 from skillrun.store.run_data import RunData
 from skillrun.store.seal import compute_seal

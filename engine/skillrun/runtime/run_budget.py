@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from skillrun.library.budgets import LIMIT_NAMES, WORDS
+from skillrun.library.settings import LIMIT_NAMES, WORDS
 from skillrun.models.messages import Usage
 from skillrun.runtime.errors import BudgetExhausted
 from skillrun.store.journal import Journal

@@ -18,10 +18,10 @@ from skillrun.runtime.asking.forms import reread_forms
 from skillrun.runtime.errors import BudgetExhausted
 from skillrun.runtime.estimate_updates import emit_goto_estimate
 from skillrun.runtime.interpreter import PhaseResult, run_phase, run_step
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.recovery import phases_to_rebuild, usable_summary, warn_of_edits
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import base_values, is_true, phase_value
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.clock import utc_timestamp
 from skillrun.store.errors import file_error
 from skillrun.store.lease import LeaseLost

@@ -11,9 +11,8 @@ from skillrun.runtime.asking.forms import form_answers
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.calls.tools import report_repository
 from skillrun.runtime.frame import Evaluator, Frame, Task
-from skillrun.runtime.phase_record import PhaseRecord, Prompts
+from skillrun.runtime.phase_record import PhaseRecord, Prompts, UsageTotals
 from skillrun.runtime.run import PhaseRun, PriorPhases, Run
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.files import sha256_of
 from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import SkillrunError

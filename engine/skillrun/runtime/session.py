@@ -19,16 +19,16 @@ from skillrun.events import (
     Listener,
     Notice,
 )
-from skillrun.library.budgets import load_budget
 from skillrun.library.input_names import referenced_models
+from skillrun.library.settings import load_budget
 from skillrun.runtime.foreign_runs import apply_foreign_state, check_adoption_decision, is_shared
 from skillrun.runtime.inputs import path_inputs
 from skillrun.runtime.run import Run, Session
 from skillrun.runtime.run_budget import RunBudget
 from skillrun.runtime.scheduler import run_workflow
 from skillrun.runtime.state_migration import file_hashes, migrate_state
+from skillrun.store.base_journal import REUSED_SUFFIX
 from skillrun.store.clock import utc_timestamp
-from skillrun.store.index import REUSED_SUFFIX
 from skillrun.store.journal import Journal, JournalUnwritable
 from skillrun.store.lease import LeaseLost
 from skillrun.store.memory import MemoryFiles, MemoryJournal
@@ -38,7 +38,7 @@ from skillrun.store.run_data import RunData
 from skillrun.store.state import STATE, State
 from skillrun.store.stored_run import Store, StoredRun
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
-from skillrun.types.input_values import resolve_inputs
+from skillrun.types.fields import resolve_inputs
 
 EMBEDDED: Final = (
     "This run uses the small embedded model: it shows how everything works, but its replies are useless. "

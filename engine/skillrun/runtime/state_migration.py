@@ -11,7 +11,7 @@ from skillrun.store.run_data import RunData
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.input_values import apply_fallbacks, resolve_inputs
+from skillrun.types.fields import apply_fallbacks, resolve_inputs
 
 
 async def migrate_state(program: Program, store: RunData) -> tuple[State, list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""Compares texts by the words they share, and removes near-duplicates from a list."""
+"""Compares texts by the words they share: near-duplicates, how far replies agree, and what is new in a reply."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import combinations
 from math import ceil, inf
-from typing import Any
+from typing import Any, Final
 
 # In scripts written without spaces each character is a word; otherwise words are runs of letters and digits.
 _UNSPACED = "\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002ffff"
@@ -135,3 +136,129 @@ class _Leaders:
 
 
 _SLACK = 1e-6  # words; tolerance for floating-point errors
+
+
+NO_SIGNAL = "N/A"
+DIGITS = 4
+SETTINGS = ("agreement_weight", "overlap_weight", "high", "low", "agree", "disagree")
+
+
+def convergence(replies: Iterable[Any], settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return score, ratio, stability, level and keyword counts; None for fewer than two replies with text.
+
+    Score = agreement_weight × agreement ratio + overlap_weight × stability, where the ratio is agreement words over
+    agreement and disagreement words, and stability the mean pairwise Jaccard overlap. Without any such word the ratio
+    is "N/A" and the score is the stability alone. Numbers are rounded to four decimals before they are compared with
+    the thresholds, so that score and level are consistent. Weights, words and thresholds come from the settings; raises
+    ValueError if one of SETTINGS is missing.
+
+    Source: the convergence check of Mysti's brainstorm mode (`BrainstormManager._assessConvergence`), counting whole
+    words, and without its neutral 0.5 for texts without keywords.
+    """
+    texts = [text for text in map(_text, replies) if text]
+    if len(texts) < 2:
+        return None
+    if lacking := [name for name in SETTINGS if name not in settings]:
+        raise ValueError(f"the settings of `convergence` lack {', '.join(lacking)}")
+    agree, disagree = _count(texts, settings["agree"]), _count(texts, settings["disagree"])
+    pairs = [overlap(a, b) for a, b in combinations(texts, 2)]
+    stability = round(sum(pairs) / len(pairs), DIGITS)
+    if agree + disagree:
+        ratio: float | str = round(agree / (agree + disagree), DIGITS)
+        weighed = settings["agreement_weight"] * agree / (agree + disagree)
+        score = round(weighed + settings["overlap_weight"] * sum(pairs) / len(pairs), DIGITS)
+    else:
+        ratio, score = NO_SIGNAL, stability
+    return {
+        "score": score,
+        "ratio": ratio,
+        "stability": stability,
+        "level": _level(score, settings),
+        "agree": agree,
+        "disagree": disagree,
+    }
+
+
+def _level(score: float, settings: Mapping[str, Any]) -> str:
+    if score >= settings["high"]:
+        return "high"
+    return "medium" if score >= settings["low"] else "low"
+
+
+def _text(reply: Any) -> str:
+    text = reply.get("text") if isinstance(reply, Mapping) else reply
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _count(texts: list[str], keywords: Iterable[str]) -> int:
+    """Count the occurrences of keywords in all texts, as whole words ("disagree" is not "agree")."""
+    return sum(len(_keyword_pattern(word).findall(text)) for word in keywords if word.strip() for text in texts)
+
+
+def _keyword_pattern(keyword: str) -> re.Pattern[str]:
+    phrase = r"\s+".join(map(re.escape, keyword.split()))
+    return re.compile(rf"(?<!\w){phrase}(?!\w)", re.IGNORECASE)
+
+
+MIN_NEW_WORDS: Final = 5  # words
+
+
+def find_new_items(
+    later: Iterable[Any],
+    earlier: Iterable[Any],
+    field: str,
+    min_words: int = MIN_NEW_WORDS,
+    clean_text: Callable[[str], str] = str,
+) -> list[dict[str, Any]]:
+    """Return a record for each reply of `later`: `member`, `status`, `new` and `alike`.
+
+    `new` are the items of the list `field` with at least `min_words` words that do not occur in the member's reply in
+    `earlier`; `clean_text` removes words that do not count. `alike` has the Jaccard overlap of each text field with the
+    earlier one. A failed reply has nothing new; without an earlier reply, everything is new.
+    """
+    earlier_by_member = {
+        reply["member"]: reply for reply in earlier if isinstance(reply, Mapping) and _has_answer(reply)
+    }
+    records = []
+    for reply in later:
+        if not isinstance(reply, Mapping):
+            continue
+        old = earlier_by_member.get(str(reply.get("member")), {})
+        data, old_data = _data(reply), _data(old)
+        known = words("\n".join(_texts([old_data, old.get("text", "") if not old_data else ""])))
+        items = data.get(field)
+        new = (
+            [item for item in items if _count_new_words(item, known, clean_text) >= min_words]
+            if isinstance(items, list)
+            else []
+        )
+        alike = {
+            name: round(overlap(text, old_data[name]), 4)
+            for name, text in data.items()
+            if isinstance(text, str) and isinstance(old_data.get(name), str)
+        }
+        records.append({"member": reply.get("member"), "status": reply.get("status"), "new": new, "alike": alike})
+    return records
+
+
+def _has_answer(reply: Mapping[str, Any]) -> bool:
+    return reply.get("status") == "success" and isinstance(reply.get("member"), str)
+
+
+def _data(reply: Mapping[str, Any]) -> Mapping[str, Any]:
+    data = reply.get("data")
+    return data if isinstance(data, Mapping) and reply.get("status") == "success" else {}
+
+
+def _count_new_words(item: Any, known: frozenset[str], clean_text: Callable[[str], str]) -> int:
+    """Count the distinct words of an item that are not known."""
+    return len(words(clean_text("\n".join(_texts(item)))) - known)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)

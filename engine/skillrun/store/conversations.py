@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from skillrun.models.messages import Message, ModelError, Reply, Request, ToolCall
-from skillrun.store.index import REUSED_SUFFIX
+from skillrun.store.base_journal import REUSED_SUFFIX
 from skillrun.store.journal import Journal, JournalEntry
 from skillrun.store.journal_bodies import SentBody
 from skillrun.types.records import matches_record

@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from skillrun.repository.confined_folder import ConfinedFolder, WriteGuard
-from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, accept_any_body
+from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, Index, accept_any_body
 from skillrun.store.files import check_run_exists
-from skillrun.store.index import Index
 from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
 from skillrun.store.lease import LeaseLost
 from skillrun.store.named_files import NamedFiles

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.library.budgets import load_budget
+from skillrun.library.settings import load_budget
 from skillrun.store.frontmatter import replace_surrogates
 from skillrun.store.state import State
 from skillrun.syntax.diagnostics import SkillrunError

@@ -6,7 +6,7 @@ Does not interpret their content.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from skillrun.syntax.diagnostics import ParsingStopped, Problems
-from skillrun.syntax.fences import Fences
 from skillrun.syntax.reading import read_source
 from skillrun.syntax.source import Document, Mapping, Node, Scalar, Section, Sequence, Source, Span, Text
 from skillrun.syntax.yaml import parse_yaml
@@ -192,3 +191,31 @@ def check_sections(document: Document, problems: Problems) -> None:
             problems.report(section.heading, "section", message, f"the first is on line {first.line}", elsewhere=first)
         else:
             headings[section.name] = section.heading
+
+
+_FENCE: Final = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<info>.*)", re.MULTILINE)
+
+
+class Fences:
+    """The code fences of a text after an offset; an unclosed fence extends to the end of the text."""
+
+    def __init__(self, text: str, start: int = 0) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        fence = ""
+        for match in _FENCE.finditer(text, start):
+            marks, info = match["fence"], match["info"]
+            if not fence:
+                if marks[0] == "~" or "`" not in info:  # a further backtick makes it inline code
+                    fence = marks
+                    self._starts.append(match.start())
+            elif marks.startswith(fence) and not info.strip():
+                fence = ""
+                self._ends.append(match.end())
+        if fence:
+            self._ends.append(len(text))
+
+    def contains(self, place: int) -> bool:
+        """Whether an offset is inside a fence."""
+        count = bisect_right(self._starts, place)
+        return count > 0 and place < self._ends[count - 1]

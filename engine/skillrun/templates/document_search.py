@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from skillrun.scoring import patterns
-from skillrun.syntax.fences import Fences
+from skillrun.syntax.document import Fences
 from skillrun.templates.absent import Absent
 from skillrun.templates.limits import WORK_PER_SECOND, TemplateError, render_budget, spend
 from skillrun.templates.values import to_list, to_text

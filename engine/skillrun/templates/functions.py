@@ -14,11 +14,9 @@ from types import NoneType
 from typing import Any, Concatenate, Final, ParamSpec
 
 from skillrun.scoring import aggregation, compaction
-from skillrun.scoring import convergence as agreement
-from skillrun.scoring import novelty as newness
-from skillrun.scoring import overlap as likeness
+from skillrun.scoring import overlap as similarity
 from skillrun.scoring.patterns import distinct_words
-from skillrun.syntax.fences import Fences
+from skillrun.syntax.document import Fences
 from skillrun.templates.absent import ABSENT, Absent
 from skillrun.templates.document_search import named_patterns, search
 from skillrun.templates.limits import TemplateError, render_budget, spend, spend_on_values
@@ -113,7 +111,7 @@ def overlap(a: Any, b: Any) -> float:
     """Return the share of words that two texts have in common, 0 to 1."""
     if isinstance(a, Absent) or isinstance(b, Absent):
         return 0.0
-    return likeness.overlap(_charged_text(a), _charged_text(b))
+    return similarity.overlap(_charged_text(a), _charged_text(b))
 
 
 def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
@@ -122,7 +120,7 @@ def dedupe(items: Any, by: Any = None, threshold: Any = 0.6) -> list[Any]:
     if not isinstance(by, (str, NoneType)):
         by, threshold = None, by
     with render_budget() as active_budget:  # keep half of it for processing the items
-        return likeness.dedupe(records, by, to_number(threshold), spend, active_budget.remaining_work >> 1)
+        return similarity.dedupe(records, by, to_number(threshold), spend, active_budget.remaining_work >> 1)
 
 
 def convergence(replies: Any, settings: Any) -> Any:
@@ -134,7 +132,7 @@ def convergence(replies: Any, settings: Any) -> Any:
     words = sum(len(settings[key]) for key in ("agree", "disagree") if isinstance(settings.get(key), (list, tuple)))
     texts = (voice.get("text") if isinstance(voice, Mapping) else voice for voice in items)
     spend(sum(len(text) for text in texts if isinstance(text, str)) * (8 + len(items) + words) >> 5)
-    measured = agreement.convergence(items, settings)
+    measured = similarity.convergence(items, settings)
     return ABSENT if measured is None else measured
 
 
@@ -167,7 +165,7 @@ def _distinct_hits(text: str, patterns: Iterable[str]) -> list[str]:
 
 
 def new_in(
-    later: Any, earlier: Any, field: Any, least: Any = newness.MIN_NEW_WORDS, idle: Any = ()
+    later: Any, earlier: Any, field: Any, least: Any = similarity.MIN_NEW_WORDS, idle: Any = ()
 ) -> list[dict[str, Any]]:
     """Return, for each reply, the items of the list `field` that the member's earlier reply did not have; words that
     match the patterns `idle` are ignored."""
@@ -183,7 +181,7 @@ def new_in(
             text = " ".join(text[end:at] for end, at in zip(ends, [*(at for at, _ in hits), len(text)], strict=True))
         return text
 
-    return newness.find_new_items(replies, before, to_text(field), to_integer(least), remove_idle_words)
+    return similarity.find_new_items(replies, before, to_text(field), to_integer(least), remove_idle_words)
 
 
 def mean(records: Any) -> dict[str, float]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import filters as jinja
 
-from skillrun.syntax.fences import Fences
+from skillrun.syntax.document import Fences
 from skillrun.templates.absent import Absent
 from skillrun.templates.limits import TemplateError, spend
 from skillrun.templates.values import to_text

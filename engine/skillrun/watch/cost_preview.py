@@ -14,9 +14,9 @@ from skillrun.cli.preview import ExpectedSizes, PaddedScriptedGateway, tool_turn
 from skillrun.events import CallEnded, Event
 from skillrun.models.messages import Usage
 from skillrun.models.scripted import Rule
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import Rerun, Responder, Session
 from skillrun.runtime.session import simulate_reevaluation
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.local.local_run import LocalRun
 
 DEFAULT_PRICE: Final = 0.50  # dollars

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from skillrun.cli.difference_lines import field_lines, truncate_lines
+from skillrun.cli.differences import field_lines, truncate_lines
 from skillrun.cli.formatting import NEEDS_INPUT, count_noun, format_event, status_line
 from skillrun.events import Asked, CallStarted, Event, PhaseEnded, RunEnded, Said, Tripped, WentBack, Wrote
 from skillrun.syntax.diagnostics import indent_continuation

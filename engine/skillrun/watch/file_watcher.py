@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from skillrun.library.listing import FOLDERS
+from skillrun.library.roots import FOLDERS
 from skillrun.store.artifact_names import SUMMARIES
 from skillrun.store.state import STATE
 

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
+from skillrun.cli.answers import PartialAnswers, answer_in_terminal
 from skillrun.cli.editing import edit_file
 from skillrun.cli.formatting import count_noun, format_duration
-from skillrun.cli.inbox_answers import PartialAnswers, answer_in_terminal
 from skillrun.runtime.run import Rerun
 from skillrun.store.inbox import PendingQuestions, pending_questions
 from skillrun.syntax.diagnostics import SkillrunError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skillrun.definitions.deliverables import list_deliverables
+from skillrun.extensions.report.report_data import list_deliverables
 from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillrun.questions.punctuation import remove_double_stops
+from skillrun.questions.answers import remove_double_stops
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from skillrun.library.library import Library
 from skillrun.library.roots import Root, package_library
 from skillrun.library.secrets import secret_names
 from skillrun.repository.confined_folder import ConfinedFolder
+from skillrun.repository.file_tools import MAX_RANGE, MAX_WHOLE_FILE
 from skillrun.repository.readable_folder import ReadableFolder
-from skillrun.repository.reading import MAX_RANGE, MAX_WHOLE_FILE
 from skillrun.repository.repository import TOOLS, Repository, tool_specs
 from skillrun.repository.results import MAX_LINE, MAX_RESULT
 from skillrun.repository.searching import MAX_HITS

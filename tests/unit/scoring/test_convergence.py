@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.scoring.convergence import convergence
-from skillrun.scoring.overlap import overlap
+from skillrun.scoring.overlap import convergence, overlap
 
 SETTINGS: dict[str, Any] = {
     "agreement_weight": 0.6,

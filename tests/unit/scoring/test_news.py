@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.scoring.novelty import find_new_items
-from skillrun.scoring.overlap import words
+from skillrun.scoring.overlap import find_new_items, words
 from skillrun.templates.functions import new_in
 from skillrun.templates.limits import TemplateError
 

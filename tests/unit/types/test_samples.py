@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillrun.types.authored_schemas import parse_json_schema
+from skillrun.types.json_schema import parse_json_schema
 from skillrun.types.samples import sample
 from skillrun.types.schemas import Shape
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skillrun.syntax.diagnostics import SkillrunError
-from skillrun.types.authored_schemas import parse_json_schema
+from skillrun.types.json_schema import parse_json_schema
 from skillrun.types.schemas import Shape, ShapeError
 
 

@@ -11,9 +11,9 @@ from skillrun.checker.names import PHASE_RECORD
 from skillrun.checker.scope import Scope
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.verbs import ENGINE_FILES, Key
-from skillrun.structured_output.record_schemas import ANSWERS, answers_schema
-from skillrun.structured_output.record_schemas import merge_schemas as records_merged
 from skillrun.structured_output.salvaging import find_list_field
+from skillrun.structured_output.trailing_record import ANSWERS, answers_schema
+from skillrun.structured_output.trailing_record import merge_schemas as records_merged
 from skillrun.syntax.diagnostics import suggest
 from skillrun.templates.expressions import Value
 from skillrun.types.json_schema import type_from_schema

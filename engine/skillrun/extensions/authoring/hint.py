@@ -65,7 +65,7 @@ def _find_hint(prompt: str, workflow: str) -> str:
 
 
 def _workflow_hint(library: Library, name: str, prompt: str) -> str:
-    from skillrun.types.input_values import resolve_inputs
+    from skillrun.types.fields import resolve_inputs
 
     workflow = library.workflow(name)
     first = workflow.first_input if workflow is not None else None

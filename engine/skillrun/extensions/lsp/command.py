@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from skillrun.cli.crash_report import write_crash_report
 from skillrun.cli.registry import COMMANDS
+from skillrun.cli.usage_errors import write_crash_report
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
 

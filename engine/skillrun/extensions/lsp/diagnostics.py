@@ -9,8 +9,7 @@ from typing import Any, Final
 from lsprotocol import types
 from pygls.workspace import PositionCodec
 
-from skillrun.extensions.lsp.client_positions import to_client_range
-from skillrun.extensions.lsp.positions import Position, Range
+from skillrun.extensions.lsp.positions import Position, Range, to_client_range
 from skillrun.syntax.diagnostics import Problem
 
 OTHER: Final = "related location"

@@ -15,10 +15,9 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
-from skillrun.extensions.lsp.client_positions import from_client_position, to_client_range
 from skillrun.extensions.lsp.completion import Completion, complete
 from skillrun.extensions.lsp.hover import hover
-from skillrun.extensions.lsp.positions import offset_at, range_between
+from skillrun.extensions.lsp.positions import from_client_position, offset_at, range_between, to_client_range
 from skillrun.extensions.lsp.references import file_symbol, find_definitions, find_references, symbols_at
 from skillrun.extensions.lsp.renames import RenameEdit, RenameRefused, rename, resolve_rename_target
 from skillrun.extensions.lsp.symbol_index import TextRange, map_offset

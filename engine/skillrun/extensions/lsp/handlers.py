@@ -13,10 +13,9 @@ from lsprotocol import types
 from pygls.workspace import PositionCodec
 
 from skillrun.definitions.verbs import VERBS
-from skillrun.extensions.lsp.client_positions import from_client_range, to_client_range
 from skillrun.extensions.lsp.diagnostics import build_quick_fix
 from skillrun.extensions.lsp.features import register_features
-from skillrun.extensions.lsp.positions import Range, offset_at, range_between
+from skillrun.extensions.lsp.positions import Range, from_client_range, offset_at, range_between, to_client_range
 from skillrun.extensions.lsp.server import CrashReporter, EditorServer
 from skillrun.syntax.diagnostics import ParsingStopped, Problems
 from skillrun.syntax.document import find_headings, parse_frontmatter

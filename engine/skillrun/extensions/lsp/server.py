@@ -18,9 +18,8 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import from_fs_path, to_fs_path
 
 from skillrun.checker.rechecking import CheckOutdated
-from skillrun.extensions.lsp.client_positions import to_client_range
 from skillrun.extensions.lsp.diagnostics import build_diagnostic, name_range
-from skillrun.extensions.lsp.positions import Position
+from skillrun.extensions.lsp.positions import Position, to_client_range
 from skillrun.extensions.lsp.workspace import Workspace, find_project
 from skillrun.library.roots import enclosing_project
 from skillrun.syntax.diagnostics import Problem

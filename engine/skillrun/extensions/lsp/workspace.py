@@ -14,10 +14,9 @@ from skillrun.checker.program import Program
 from skillrun.checker.rechecking import CheckedLibrary, CheckedPart, recheck
 from skillrun.extensions.lsp.symbol_index import SymbolIndex
 from skillrun.extensions.testing.case_reader import CaseFile, case_files, is_case_file
-from skillrun.extensions.testing.problems import case_problems
+from skillrun.extensions.testing.checking import case_problems
 from skillrun.library.library import Library
-from skillrun.library.listing import is_in_library
-from skillrun.library.roots import enclosing_project, search_path
+from skillrun.library.roots import enclosing_project, is_in_library, search_path
 from skillrun.syntax.diagnostics import Problem
 from skillrun.syntax.source import normalize_newlines
 

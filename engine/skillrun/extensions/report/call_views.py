@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from skillrun.cli.call_selection import RunCalls
 from skillrun.cli.call_view import conversation_usage, prompt_parts, status_text
 from skillrun.cli.differences import text_difference
-from skillrun.definitions.step_paths import strip_markers
+from skillrun.definitions.definitions import strip_markers
 from skillrun.extensions.report.report_data import ReportDocument
 from skillrun.extensions.report.run_pairs import CallPair, pair_versions
 from skillrun.models.messages import Request, Usage

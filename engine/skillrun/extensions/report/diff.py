@@ -12,7 +12,7 @@ import click
 from skillrun.cli import completers, options
 from skillrun.cli.call_selection import CallSelector, RunCalls, read_run_calls, select_calls
 from skillrun.cli.call_view import call_label, call_path
-from skillrun.cli.difference_lines import field_lines, truncate_lines
+from skillrun.cli.differences import field_lines, truncate_lines
 from skillrun.cli.formatting import count_noun, format_price, format_table
 from skillrun.cli.output import Output
 from skillrun.extensions.report.run_pairs import (

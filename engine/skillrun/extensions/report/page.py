@@ -31,7 +31,7 @@ from skillrun.extensions.report.plots import (
 from skillrun.extensions.report.report_data import ReportData, ReportDocument
 from skillrun.models.messages import Usage
 from skillrun.questions.answers import DEFAULT, PREPARED, choices_of, context_lines
-from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.store.event_lines import Record
 from skillrun.syntax.diagnostics import make_printable
 

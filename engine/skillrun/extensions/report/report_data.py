@@ -5,23 +5,49 @@ Unreadable parts are listed in `doubts`; the rest is still reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from skillrun.cli.call_selection import RunCalls, read_run_calls
 from skillrun.cli.differences import text_difference
 from skillrun.cli.loading import open_library
 from skillrun.cli.run_summary import summarize_run
-from skillrun.definitions.deliverables import list_deliverables
+from skillrun.definitions.definitions import Workflow
 from skillrun.extensions.report.timeline import RunTimeline, build_timeline
 from skillrun.store.event_lines import Record
 from skillrun.store.run_data import RunData
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
+from skillrun.templates.expressions import RenderError
+
+_MARK: Final = "\0"  # prefix that distinguishes artifact names from other texts
+
+
+def list_deliverables(workflow: Workflow, inputs: Mapping[str, Any], artifacts: Collection[str]) -> list[str]:
+    """Return the artifacts of a run that are outputs of its workflow, in the order of the outputs.
+
+    The value of such an output is the text of the artifact: `phases.<phase>.artifacts['<name>']`.
+    """
+    names = {name: f"{_MARK}{name}" for name in artifacts}
+    phases = {name.replace("-", "_"): {"artifacts": names} for name in workflow.phases}
+    return list(dict.fromkeys(_outputs(workflow, {"phases": phases, "inputs": dict(inputs)})))
+
+
+def _outputs(workflow: Workflow, names: Mapping[str, Any]) -> Iterator[str]:
+    for value in workflow.outputs.values():
+        if value.template is None or not value.template.mentions_name("phases"):
+            continue
+        try:
+            text = value.template.render(names)
+        except RenderError:  # it needs other data of the run
+            continue
+        if isinstance(text, str) and text.startswith(_MARK):
+            yield text.removeprefix(_MARK)
+
 
 MAX_DOCUMENT_CHARS: Final = 1_000_000  # longer documents are cut
 OWNER_ONLY: Final = "only the run's owner can read its journal"

@@ -55,7 +55,7 @@ from skillrun.extensions.testing.versions import open_other_version
 from skillrun.library.library import Library
 from skillrun.models.messages import Gateway
 from skillrun.questions.responder import has_terminal
-from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.store.frontmatter import as_yaml
 from skillrun.store.journal import Journal
 from skillrun.store.local.local_run import LocalRun

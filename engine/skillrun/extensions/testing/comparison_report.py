@@ -12,7 +12,7 @@ from typing import Any, Final
 from skillrun.cli.formatting import count_noun, format_price, format_table
 from skillrun.extensions.testing.judging import JudgedPair
 from skillrun.extensions.testing.sampling import ConversationPaths, Sample
-from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.syntax.diagnostics import indent_continuation
 
 SIGNIFICANCE_LEVEL: Final = 0.05  # p-values below it are significant

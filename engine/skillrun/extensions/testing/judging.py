@@ -12,8 +12,8 @@ from skillrun.checker.program import Program
 from skillrun.extensions.testing.sample_replies import SampleGateway
 from skillrun.extensions.testing.sampling import MAX_CONCURRENT_SAMPLES, Sample, SampleContext
 from skillrun.questions.prepared_answers import PreparedAnswers
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.session import simulate_run
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.files import sha256_of
 from skillrun.store.outcome import Outcome
 from skillrun.syntax.diagnostics import SkillrunError, UsageError, did_you_mean

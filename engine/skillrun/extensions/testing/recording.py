@@ -22,7 +22,7 @@ from skillrun.store.state import State
 from skillrun.store.stored_run import StoredRun
 from skillrun.syntax.diagnostics import SkillrunError
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.input_values import resolve_inputs
+from skillrun.types.fields import resolve_inputs
 
 ENDED: Final = ("completed", "failed", "waiting")
 MOST_NAMED: Final = 5  # changed files that are listed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from skillrun.models.messages import NULL_LISTENER, AttemptListener, Gateway, ModelError, Reply, Request, Usage
 from skillrun.models.scripted import Rule, ScriptedGateway
 from skillrun.replay import CALLS, Body, Replay
-from skillrun.runtime.usage_totals import UsageTotals
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.store.journal import Journal
 
 CallExchange = tuple[str, Request, Reply]

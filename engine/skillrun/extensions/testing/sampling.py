@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skillrun.checker.program import Program
-from skillrun.definitions.step_paths import strip_markers
+from skillrun.definitions.definitions import strip_markers
 from skillrun.extensions.testing.case_run import CaseRun, run_case_in_memory
 from skillrun.extensions.testing.checking import ReadyCase
 from skillrun.extensions.testing.mismatches import find_mismatches
@@ -24,8 +24,8 @@ from skillrun.models.catalogue import Catalogue
 from skillrun.models.messages import Request
 from skillrun.questions.prepared_answers import PreparedAnswers
 from skillrun.questions.responder import InteractiveResponder
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import Session
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.frontmatter import format_json_text
 
 MAX_CONCURRENT_SAMPLES: Final = 4

@@ -16,8 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from skillrun.library.library import Library
-from skillrun.library.listing import FOLDERS
-from skillrun.library.roots import Root, search_path, shipped_files
+from skillrun.library.roots import FOLDERS, Root, search_path, shipped_files
 from skillrun.syntax.diagnostics import UsageError
 
 SHIPPED: Final = "shipped"

@@ -16,7 +16,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.syntax.fences import Fences
+from skillrun.syntax.document import Fences
 
 OMISSION_MARK: Final = "[…]"
 """Marks an omission in a text."""

@@ -13,8 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from skillrun.checker.record_reads import is_read, step_key
-from skillrun.definitions.definitions import Step
-from skillrun.definitions.step_paths import strip_markers
+from skillrun.definitions.definitions import Step, strip_markers
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.runtime.errors import StepFailed
 from skillrun.runtime.frame import Frame
@@ -22,8 +21,14 @@ from skillrun.runtime.phase_record import StepRecords
 from skillrun.runtime.prompts.shared_prefix import render_template
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.store.frontmatter import as_yaml, plain_data
-from skillrun.structured_output.record_schemas import ANSWERS, answers_schema, merge_schemas, select_fields
-from skillrun.structured_output.trailing_record import find_last_block, split_record
+from skillrun.structured_output.trailing_record import (
+    ANSWERS,
+    answers_schema,
+    find_last_block,
+    merge_schemas,
+    select_fields,
+    split_record,
+)
 from skillrun.structured_output.values import parse_reply
 from skillrun.templates.absent import Absent
 from skillrun.templates.functions import wrap_untrusted_text

@@ -8,9 +8,8 @@ from typing import Any, Final, cast
 
 from skillrun.definitions.definitions import Step
 from skillrun.events import Answered, Said
-from skillrun.questions.answers import Question
+from skillrun.questions.answers import Question, remove_double_stops
 from skillrun.questions.prepared_answers import InvalidPreparedAnswer
-from skillrun.questions.punctuation import remove_double_stops
 from skillrun.questions.responder import QuestionSet
 from skillrun.replay import READS, Body, fingerprint_text, round_address
 from skillrun.runtime.asking.asking import CONTINUE_WITHOUT, ask_questions, pause_for_invalid_answer, record_pause

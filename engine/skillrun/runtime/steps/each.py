@@ -11,18 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from skillrun.definitions.definitions import Step
-from skillrun.definitions.step_paths import enclosing_items as items_within
+from skillrun.definitions.definitions import enclosing_items as items_within
 from skillrun.definitions.verbs import RECORD_KEYS
 from skillrun.events import ItemEnded
 from skillrun.runtime.breakers import Breakers
 from skillrun.runtime.errors import EachFailed, StepFailed, Stopped
 from skillrun.runtime.estimate_updates import emit_items_estimate
 from skillrun.runtime.frame import Frame
-from skillrun.runtime.phase_record import PhaseRecord, StepRecords
+from skillrun.runtime.phase_record import PhaseRecord, StepRecords, UsageTotals
 from skillrun.runtime.prompts.step_records import renumber_records
 from skillrun.runtime.results import EachResult, PartialResult
 from skillrun.runtime.scope import locals_of, with_functions
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.errors import WaitingForUser
 from skillrun.store.files import sha256_of
 from skillrun.store.frontmatter import plain_data

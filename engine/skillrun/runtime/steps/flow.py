@@ -9,20 +9,20 @@ from skillrun.checker.checker import check_workflow
 from skillrun.definitions.definitions import Step
 from skillrun.definitions.verbs import VERBS
 from skillrun.events import Said, Tripped
-from skillrun.questions.punctuation import remove_double_stops
+from skillrun.questions.answers import remove_double_stops
 from skillrun.runtime.asking.asking import offer_retry
 from skillrun.runtime.breakers import BreakerSettings
 from skillrun.runtime.errors import GoToPhase, StepFailed, Stopped
 from skillrun.runtime.frame import Frame
+from skillrun.runtime.phase_record import UsageTotals
 from skillrun.runtime.run import PhaseRun, Run
 from skillrun.runtime.scope import frame_names, is_true, locals_of
 from skillrun.runtime.summaries import base_summary, degraded_flags
-from skillrun.runtime.usage_totals import UsageTotals
 from skillrun.store.errors import WaitingForUser
 from skillrun.store.state import State
 from skillrun.store.summary import Summary
 from skillrun.syntax.diagnostics import allowed_hint
-from skillrun.types.input_values import resolve_inputs
+from skillrun.types.fields import resolve_inputs
 from skillrun.types.schemas import quote_value
 
 

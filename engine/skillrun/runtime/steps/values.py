@@ -12,8 +12,7 @@ from skillrun.runtime.results import Decision
 from skillrun.runtime.scope import frame_names, is_true
 from skillrun.templates.absent import Absent
 from skillrun.templates.expressions import ABSENT
-from skillrun.types.fields import Field, coerce
-from skillrun.types.input_values import keep_declared_keys
+from skillrun.types.fields import Field, coerce, keep_declared_keys
 from skillrun.types.types import identifier
 
 

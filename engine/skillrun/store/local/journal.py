@@ -16,9 +16,8 @@ from typing import Final
 
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import PathRefused
-from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, accept_any_body
+from skillrun.store.base_journal import RESTORE_HINT, ChainedJournal, Index, accept_any_body
 from skillrun.store.checkpoints import kill_point
-from skillrun.store.index import Index
 from skillrun.store.journal import BodyCheck, JournalDamaged, JournalRow
 from skillrun.store.lease import LeaseLost
 from skillrun.store.local.atomic import open_tree, write_atomic

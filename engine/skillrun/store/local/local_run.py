@@ -29,7 +29,7 @@ from skillrun.store.seal import is_sealed
 from skillrun.store.state import MAX_ROUNDS, SCHEMA_VERSION, STATE, State
 from skillrun.syntax.diagnostics import SkillrunError, allowed_hint
 from skillrun.syntax.source import MAX_BYTES
-from skillrun.types.input_values import resolve_inputs
+from skillrun.types.fields import resolve_inputs
 from skillrun.types.records import is_whole
 from skillrun.types.schemas import quote_value
 

@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from skillrun.repository.confined_folder import ConfinedFolder
-from skillrun.store.base_journal import RESTORE_HINT
-from skillrun.store.index import Index
+from skillrun.store.base_journal import RESTORE_HINT, Index
 from skillrun.store.journal import JournalDamaged, JournalRow
 from skillrun.store.rows import NO_CHAIN, chain_hash
 from skillrun.syntax.diagnostics import SkillrunError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillrun.runtime.prompts.fitting import OMISSION_MARK, Outline, units
 from skillrun.scoring.compaction import estimate_tokens
-from skillrun.syntax.fences import Fences
+from skillrun.syntax.document import Fences
 
 WORDS = st.sampled_from(["alpha", "beta", "gamma", "delta", "`code`", "**bold**", "e.g", "3.5", "漢字"])
 SENTENCE = st.lists(WORDS, min_size=1, max_size=12).map(lambda words: " ".join(words) + ".")

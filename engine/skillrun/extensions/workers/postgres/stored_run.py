@@ -14,10 +14,15 @@ from skillrun.checker.program import Program
 from skillrun.extensions.workers.postgres.database import Database, StoreRefused, StoreUnavailable
 from skillrun.extensions.workers.postgres.edits import RunEdits
 from skillrun.extensions.workers.postgres.files import PostgresFiles
-from skillrun.extensions.workers.postgres.journal import PostgresJournal, read_journal
+from skillrun.extensions.workers.postgres.journal import (
+    PostgresJournal,
+    PostgresTranscript,
+    read_events,
+    read_journal,
+    read_lines,
+)
 from skillrun.extensions.workers.postgres.lease import PostgresLease
 from skillrun.extensions.workers.postgres.row import LEASE, RunRow
-from skillrun.extensions.workers.postgres.transcript import PostgresTranscript, read_events, read_lines
 from skillrun.repository.confined_folder import ConfinedFolder
 from skillrun.repository.paths import require_slug
 from skillrun.store.event_lines import Record

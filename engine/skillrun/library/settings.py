@@ -1,13 +1,14 @@
-"""Reads the settings that only the user's config may contain: the store of runs. Opens no store."""
+"""Settings of the engine: the store of the user's config, and the limits that a run may spend."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from skillrun.library.library import Library
 from skillrun.library.roots import Root
 from skillrun.syntax.diagnostics import Problems, UsageError
-from skillrun.syntax.source import Scalar
+from skillrun.syntax.source import Scalar, to_plain
 
 if TYPE_CHECKING:
     from skillrun.library.library import Library
@@ -45,3 +46,23 @@ def check_user_only_settings(library: Library, problems: Problems) -> None:
             message = f"a project cannot set `{STORE}`: only your user config can set where runs are stored"
             hint = f"move it to `config/{CONFIG}.yaml` in your config folder, or set SKILLRUN_STORE"
             problems.report(entry.key.span, "users-only", message, hint)
+
+
+LIMIT_NAMES: Final = ("calls", "tokens", "price", "minutes")
+WORDS: Final = {"calls": "calls", "tokens": "tokens", "price": "dollars", "minutes": "minutes"}
+
+
+def load_budget(library: Library) -> dict[str, float]:
+    """Return the budget limits without flags, by name. A project can only lower the limits of user and library."""
+    config = library.config("skillrun")
+    layers = zip(config.roots, config.layers, strict=True) if config is not None else ()
+    own: dict[str, float] = {}
+    projects: dict[str, float] = {}
+    for root, layer in layers:  # strongest first
+        written = to_plain(layer).get("budgets") or {}
+        limits = {name: limit for name, limit in written.items() if isinstance(limit, int | float)}
+        if root == "project":
+            projects = limits
+        else:
+            own = {**limits, **own}
+    return {**own, **{name: min(limit, own.get(name, limit)) for name, limit in projects.items()}}
