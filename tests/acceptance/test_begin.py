@@ -186,7 +186,7 @@ def test_new_in_a_subfolder_creates_the_file_in_the_project(
         ("phase", "hello/", "`` is not a valid name of a phase"),
         ("phase", "../../out/x", "`../../out` is not a valid name of a workflow"),
         ("phase", "protocols/x", "`skillrun new protocol NAME` creates a protocol"),
-        ("thing", "x", "'thing' is not one of 'workflow', 'phase', 'protocol', 'role'"),
+        ("skill", "x", "'skill' is not one of 'workflow', 'phase', 'protocol', 'role'"),
     ],
 )
 def test_an_existing_or_invalid_name_is_refused(

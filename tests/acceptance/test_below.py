@@ -100,7 +100,7 @@ def test_the_nearest_project_is_used_but_none_above_a_repository_or_home(
     assert not has_review(skillrun)
     monkeypatch.setenv("HOME", str(project.parent))
     assert has_review(skillrun)
-    write(project / "src" / ".git", "gitdir: elsewhere\n")
+    write(project / "src" / ".git", "gitdir: other\n")
     assert not has_review(skillrun)
 
 

@@ -341,9 +341,9 @@ def test_the_action_runs_the_cases_on_request(project: Make, action: Call, monke
     for path in ("path=project", "path=project/roles/writer.md"):
         done = action("test=true", path)
         assert done.code == 1, path
-        assert "greeting/plain: misses" in done.out
+        assert "greeting/plain: failed" in done.out
     case.write_text("---\ninputs: {person: Ada}\nexpect: {outcome: completed}\n---\n")
-    assert "greeting/plain: holds" in action("test=true", "path=project").out
+    assert "greeting/plain: passed" in action("test=true", "path=project").out
     (folder / "roles" / "writer.md").unlink()
     done = action("test=true", "path=project")  # an invalid project does not run
     assert (done.code, "greeting/plain" in done.out) == (1, False)

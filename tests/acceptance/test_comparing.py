@@ -24,6 +24,7 @@ tiers: {{strong: "local:m", fast: "local:m", critic: "local:m"}}
 models: {{"local:m": {{input: 10, output: 20}}}}
 """
 WARM = "---\ninputs: {person: Grace}\nexpect: {artifacts: {welcome.md: {contains: Welcome}}}\n---\n"
+INSTRUCTIONS = "Somebody asked"  # the judge's, below the two results
 TRUST = ("--trust-project", "--compare")
 
 
@@ -49,7 +50,7 @@ class Model:
         if "The second result" in text:
             self.pairs.append(text)
             first, second = text.split("The first result")[-1].split("The second result")
-            scores = self.score(first, second.split("Somebody asked")[0])
+            scores = self.score(first, second.split(INSTRUCTIONS)[0])
             verdict = {"differences": [], "first": scores[0], "second": scores[1], "reason": "It is so."}
             return openai.completion(json.dumps(verdict))
         self.prompts.append(text)
@@ -154,7 +155,7 @@ def test_changed_prompts_are_sent_and_judged_blind_in_both_orders(wire: Wire, sk
     assert "working tree" not in text
     for text in model.pairs:  # each pair in both orders
         first, second = text.split("The first result")[-1].split("The second result")
-        assert ("short" in first) != ("short" in second.split("Somebody asked")[0])
+        assert ("short" in first) != ("short" in second.split(INSTRUCTIONS)[0])
     assert sum("short" in text.split("The first result")[-1].split("The second result")[0] for text in model.pairs) == 6
     lines = done.out.splitlines()
     table = [line.split() for line in lines if line.startswith(("formal  ", "warm  ", "all  "))]

@@ -275,7 +275,7 @@ def test_a_rejected_key_is_recorded_and_waiting_calls_are_not_sent(crowd: Crowd)
 
 @pytest.mark.slow
 @pytest.mark.finding("FM7", "FM6")
-@pytest.mark.parametrize("step", [{}, {"retry": "slow"}, {"retry": "slow", "otherwise": {"say": "Nobody came."}}])
+@pytest.mark.parametrize("step", [{}, {"retry": "slow"}, {"retry": "slow", "otherwise": {"say": "No member came."}}])
 def test_a_persistent_error_is_tried_six_times_and_each_attempt_is_recorded(step: dict[str, Any], crowd: Crowd) -> None:
     with crowd.serve(BROKEN, members=1, **step):
         done = crowd.run()

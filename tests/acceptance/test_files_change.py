@@ -130,7 +130,7 @@ def test_a_run_whose_journal_is_removed_stops_and_suggests_a_new_run(
     action, message = REMOVED[removed]
     meddle(lambda: action(run), "call: after")
     done = skillrun(*GREET)
-    assert (done.code, message in done.out, "goes on" in done.out) == (1, True, False), done
+    assert (done.code, message in done.out, "continues" in done.out) == (1, True, False), done
     assert ("start the run again" in done.out or "start a new one" in done.out) is True
     assert skillrun("resume", "ada").code in (1, 2)
     assert skillrun(*GREET, "--name", "new").code == 0
@@ -289,7 +289,7 @@ def test_a_running_call_is_recorded_when_another_file_cannot_be_written(
     (folder / "skills" / "pair").mkdir()
     for name in ("one", "two"):
         (folder / "skills" / "pair" / f"{name}.md").write_text(PHASE.format(name))
-    (folder / "script.yaml").write_text('- {address: "pair/two/said/*", text: heard, delay: 0.3}\n')
+    (folder / "script.yaml").write_text('- {address: "pair/two/said/*", text: hello, delay: 0.3}\n')
     points: list[str] = []
 
     def hook(name: str) -> None:
@@ -305,7 +305,7 @@ def test_a_running_call_is_recorded_when_another_file_cannot_be_written(
     assert shown["unanswered"] == []
     again = skillrun("resume", "pair", "--script", "script.yaml", "--json").json
     assert (again["status"], count_calls(folder / "runs" / "pair", skillrun)) == ("completed", again["usage"]["calls"])
-    assert (folder / "runs" / "pair" / "two.md").read_text() == "heard\n"
+    assert (folder / "runs" / "pair" / "two.md").read_text() == "hello\n"
     assert "asking pair/two/said" not in "".join(again["warnings"])
 
 

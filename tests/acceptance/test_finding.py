@@ -32,11 +32,11 @@ kind: phase
 steps:
   - id: files
     find: FIND
-    otherwise: {say: Nobody looked., level: warn}
+    otherwise: {say: Not searched., level: warn}
   - {id: out, write: out.md}
 ---
 ## out
-{% if files %}{{ files | tojson }}{% else %}nobody looked{% endif %}
+{% if files %}{{ files | tojson }}{% else %}not searched{% endif %}
 """
 NAMES = ("src/app.py", "docs/guide.rst", "app/[id]/page.ts", "tls/server.pem", ".gitignore", "build/out.txt", "é.md")
 PRESENT = [
@@ -120,7 +120,9 @@ def test_a_resumed_run_finds_the_same_paths(project: Call, skillrun: Call) -> No
     folder = project(["src/app.py", "src/later.py"])
     skill = folder / "skills" / "look" / "look.md"
     skill.write_text(
-        skill.read_text().replace("  - {id: out", "  - {id: hold, ask: Go on?, pause: exit, form: go.md}\n  - {id: out")
+        skill.read_text().replace(
+            "  - {id: out", "  - {id: hold, ask: Continue?, pause: exit, form: go.md}\n  - {id: out"
+        )
     )
     assert skillrun("look", "hello", "--name", "it").code == 75
     (folder / "src" / "app.py").rename(folder / "src" / "later.py")
@@ -149,9 +151,9 @@ def test_an_invalid_search_uses_the_fallback(
     folder = project(find, repository)
     done = skillrun("look", "hello", "--name", "it")
     assert done.code == 0, done.out
-    assert "Nobody looked." in done.out
+    assert "Not searched." in done.out
     assert message in done.out
-    assert (folder / "runs" / "it" / "out.md").read_text() == "nobody looked\n"
+    assert (folder / "runs" / "it" / "out.md").read_text() == "not searched\n"
 
 
 SOURCE = "".join(f"line {number}\n" for number in range(1, 41))
@@ -212,7 +214,7 @@ def test_a_resumed_phase_shows_the_same_text(project: Call, skillrun: Call) -> N
     folder = project(["./src/../src/app.py"])
     (folder / "src" / "app.py").write_text(SOURCE)
     skill = folder / "skills" / "look" / "look.md"
-    hold = "  - {id: hold, ask: Go on?, pause: exit, form: go.md}\n  - {id: out"
+    hold = "  - {id: hold, ask: Continue?, pause: exit, form: go.md}\n  - {id: out"
     text = skill.read_text().replace("    otherwise:", "    show: 2\n    otherwise:")
     skill.write_text(text.replace("  - {id: out", hold))
     assert skillrun("look", "hello", "--name", "it").code == 75

@@ -85,15 +85,15 @@ def test_a_role_can_be_edited_without_a_key_as_the_readme_says(finished: Path) -
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
             first = read_turn(run)
-            assert re.search(rf"completed in .*; {calls} reused, 0 asked, 0 artifacts changed", first[-1]), first[-1]
+            assert re.search(rf"completed in .*; calls: {calls} reused, 0 made; 0 artifacts changed", first[-1]), first[-1]
             role = finished / "roles" / "judge.md"
             role.parent.mkdir()
             shipped = Path(__file__).parents[2] / "roles" / "judge.md"
             role.write_text(shipped.read_text("utf-8") + "\nYou are brief.\n", encoding="utf-8")
             edited = read_turn(run)
-            lines = [line for line in edited if line.startswith("asking ")]
+            lines = [line for line in edited if line.startswith("calling ")]
             assert lines
             assert all("judge:" in line for line in lines)
-            assert f"{calls - new_calls} reused, {new_calls} asked, 0 artifacts changed" in edited[-1]
+            assert f"{calls - new_calls} reused, {new_calls} made; 0 artifacts changed" in edited[-1]
         finally:
             run.terminate()

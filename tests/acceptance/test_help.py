@@ -63,7 +63,7 @@ def test_a_workflows_help_comes_from_its_markdown(project: Call, skillrun: Call)
         "Usage: skillrun greeting [OPTIONS] PERSON",
         "Write a greeting and send it.",
         "PERSON: who is greeted",
-        "Greets somebody, in two phases.",
+        "Greets a person, in two phases.",
         "--tone [warm|formal]  How it sounds  [default: warm]",
         "--lines 1..5          How long it is",
         "--loud / --no-loud    In capital letters",

@@ -93,7 +93,7 @@ def test_runs_lists_the_runs(visit: Any, skillrun: Call) -> None:
     assert row.split()[:4] == ["visit", "visit", "completed", "2"]
     row = skillrun("runs", "--json").json[0]
     assert (row["run"], row["round"]) == ("visit", 2)
-    assert skillrun("runs", "--out", "elsewhere").out == "there are no runs in elsewhere\n"
+    assert skillrun("runs", "--out", "another").out == "there are no runs in another\n"
 
 
 def test_logs_shows_the_events(visit: Any, skillrun: Call) -> None:

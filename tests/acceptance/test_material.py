@@ -13,7 +13,7 @@ from skillrun.scoring.compaction import estimate_tokens
 from tests.acceptance.conftest import Call, Done, Make
 from tests.property.runs import journal_of
 
-PART = "## Part\n\nSomething was found and is said here. Something else as well.\n\n"
+PART = "## Part\n\nSomething was found and is kept here. Something else as well.\n\n"
 FILES = {
     "roles/a.md": "---\nname: a\ndescription: A.\n---\nYou write.\n",
     "roles/b.md": "---\nname: b\ndescription: B.\n---\nYou doubt.\n",
@@ -84,7 +84,7 @@ def test_replies_are_labelled_by_member_and_files_by_name(workflow: Project) -> 
     steps = (
         "  - {id: notes, read: notes.md, from: project}\n"
         "  - {id: ideas, agent: [a, b], material: {The notes: '{{ notes }}'}}\n"
-        "  - {id: sum, agent: a, material: {What was said: '{{ ideas }}', "
+        "  - {id: sum, agent: a, material: {What they said: '{{ ideas }}', "
         "What the other one said: '{{ others(ideas) }}'}}"
     )
     workflow.run(steps)
@@ -94,16 +94,16 @@ def test_replies_are_labelled_by_member_and_files_by_name(workflow: Project) -> 
         prompts["ideas"],
         re.DOTALL,
     )
-    all_replies, other_replies = prompts["sum"].split("# What was said")[1].split("# What the other one said")
+    all_replies, other_replies = prompts["sum"].split("# What they said")[1].split("# What the other one said")
     assert re.findall(r"^(\w) wrote:$", all_replies, re.MULTILINE) == ["a", "b"]
     assert re.findall(r"^(\w) wrote:$", other_replies, re.MULTILINE) == ["b"]
     shown = workflow.skillrun("show", "run").out
-    parts = r"\(request \d+, .*What was said \d+, What the other one said \d+, task \d+"
+    parts = r"\(request \d+, .*What they said \d+, What the other one said \d+, task \d+"
     assert re.search(rf"^  one, sum: [\d,]+ {parts}", shown, re.MULTILINE)
     rendered = workflow.skillrun("render", "w", "one", "sum", "--model", "scripted:default").out
     assert re.search(r"^part +tokens\nrequest +\d+\n", rendered, re.MULTILINE)
-    assert re.search(r"^What was said +\d+\n", rendered, re.MULTILINE)
-    positions = [prompts["sum"].index(part) for part in ("# Accumulated context", "# What was said", "# Current task")]
+    assert re.search(r"^What they said +\d+\n", rendered, re.MULTILINE)
+    positions = [prompts["sum"].index(part) for part in ("# Accumulated context", "# What they said", "# Current task")]
     assert positions == sorted(positions)
 
 
@@ -139,7 +139,7 @@ def test_untrusted_names_and_headings_cannot_imitate_the_engines_headings(workfl
     steps = (
         "  - {id: long, read: long.md, from: project}\n"
         f'  - set: {{said: [{{member: "x\\n{evil}", text: Hm., status: error, reason: "So.\\n{evil}"}}]}}\n'
-        "  - {id: talk, agent: a, material: {The long one: '{{ long }}', What was said: '{{ said }}'}}"
+        "  - {id: talk, agent: a, material: {The long one: '{{ long }}', What they said: '{{ said }}'}}"
     )
     workflow.run(steps)
     prompt = workflow.prompts()["talk"]
@@ -153,7 +153,7 @@ def test_untrusted_names_and_headings_cannot_imitate_the_engines_headings(workfl
 @pytest.mark.row("Q1")
 @pytest.mark.parametrize("window", [8000, 1_000_000])
 def test_a_text_larger_than_the_template_limit_is_accepted_as_material(workflow: Project, window: int) -> None:
-    (workflow.folder / "long.md").write_text("Something was found and is said here. " * 40_000)
+    (workflow.folder / "long.md").write_text("Something was found and is kept here. " * 40_000)
     steps = (
         "  - {id: long, read: long.md, from: project}\n  - {id: talk, agent: a, material: {The long one: '{{ long }}'}}"
     )

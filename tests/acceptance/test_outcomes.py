@@ -220,7 +220,7 @@ def test_an_invalid_prepared_answer_keeps_the_run_waiting_or_is_refused(
 INLINE: Mapping[str, str] = {
     "workflows/outer.md": workflow("outer", "  whole:\n  after:\n", "state: {tone?: string}\n"),
     "skills/outer/whole.md": phase("{id: part, run: inner}", more='outputs: {place: "{{ part.place }}"}\n'),
-    "skills/outer/after.md": phase("{id: last, agent: clerk}", last="Go on."),
+    "skills/outer/after.md": phase("{id: last, agent: clerk}", last="Finish."),
     "workflows/inner.md": workflow("inner", "  one:\n  two:\n", 'outputs: {place: "{{ phases.two.outputs.place }}"}\n'),
     "skills/inner/one.md": phase(
         "{id: note, agent: [clerk, clerk@fast]}", "{say: It is late., level: warn}", note="Note it."
@@ -382,7 +382,7 @@ def test_a_degraded_run_is_reported_in_its_last_lines(project: Call, skillrun: C
     files = {
         "workflows/two.md": workflow("two", "  note:\n  last:\n"),
         "skills/two/note.md": phase("{id: note, agent: clerk}", note="Note it."),
-        "skills/two/last.md": phase("{id: last, agent: clerk}", last="Go on."),
+        "skills/two/last.md": phase("{id: last, agent: clerk}", last="Finish."),
         "script.yaml": '- {address: "*/summary/*", text: "no JSON"}\n',
     }
     write(project(), files)
@@ -457,13 +457,13 @@ def test_a_skipping_breaker_skips_the_step_when_no_fallback_applies(project: Cal
         "roles/guide.md": "---\nname: guide\n---\nYou guide.\n",
         "skills/trip/one.md": "---\nkind: phase\nsteps:\n  - id: told\n    agent: guide\n    retry: once\n"
         "    otherwise: {when: inputs.words == 'never', say: Instead.}\n"
-        "  - {say: \"{{ told.text | default('nobody told') }}\"}\n---\n## told\nTell.\n",
+        "  - {say: \"{{ told.text | default('no reply came') }}\"}\n---\n## told\nTell.\n",
         "script.yaml": "- {address: '*', stop: length}\n",
     }.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     done = skillrun("trip", "it", "--script", "script.yaml", "--name", "r")
-    assert (done.code, "one: nobody told" in done.out, "Instead." in done.out) == (0, True, False), done.out
+    assert (done.code, "one: no reply came" in done.out, "Instead." in done.out) == (0, True, False), done.out
     assert "told was skipped" in done.out
 
 

@@ -46,7 +46,7 @@ kind: phase
 steps:
   - {id: first, agent: ["a:x", "a:y"]}
   - {id: second, agent: ["a:x", "a:y"]}
-  - {id: said, agent: "a:x", otherwise: {say: Nobody.}}
+  - {id: said, agent: "a:x", otherwise: {say: Silence.}}
   - {id: own, agent: "a:x", otherwise: {agent: "a:y"}}
   - {id: other, agent: "a:x", otherwise: {id: stand-in, agent: "a:y"}}
   - {id: told, panel: ["a:x", "a:y"], protocol: both}

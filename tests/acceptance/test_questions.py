@@ -302,7 +302,7 @@ def test_an_invalid_answer_waits_even_if_its_form_changed_after_it_was_read(proj
     form.write_text(form.read_text(encoding="utf-8").replace("[ ] B", "[x] B"), encoding="utf-8")
     (folder / "answers.yaml").write_text("colour: violet\n", encoding="utf-8")
     done = skillrun("resume", "r", "--answers", "answers.yaml")
-    assert (done.code, "type `skillrun resume r --answers answers.yaml`" in done.out) == (75, True), done.out
+    assert (done.code, "`skillrun resume r --answers answers.yaml`" in done.out) == (75, True), done.out
 
 
 def test_a_run_waiting_in_several_phases_lists_each_question(project: Call, skillrun: Call) -> None:

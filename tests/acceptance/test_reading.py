@@ -18,7 +18,7 @@ CANARY = "CANARY-of-the-home"
 SECRETS = (".env", ".npmrc", "deploy/id_rsa", "deploy/.ssh/config", "app/.env.local", "tls/server.pem")
 WORKFLOW = """---
 name: look
-description: Looks at what there is.
+description: Looks for files.
 inputs:
   request: string, what to look for
   repo?: path, the code base

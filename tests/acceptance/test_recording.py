@@ -26,7 +26,7 @@ steps:
 Write about {{ inputs.topic }}, {{ size.answers | map(attribute='answer') | list }},
 {{ inputs.tone | default('plain') }}.
 """
-ROLE = "---\nname: clerk\ndescription: Writes.\nvariants: {second: what is left out}\n---\nYou write.\n"
+ROLE = "---\nname: clerk\ndescription: Writes.\nvariants: {second: the omitted part}\n---\nYou write.\n"
 SCRIPT = """- {address: "notes/note/note/clerk/*", text: "# On\\n\\n- 'no'  \\n## Not a section\\nyes: [x\\n"}
 - {address: "*:second/*", fail: overloaded, message: busy}
 """
@@ -161,7 +161,7 @@ def test_a_failed_recorded_case_shows_the_prompt_differences(
     assert "\n    +Write all about locks" in done.out
     assert "+Write all about" in (tmp_path / "report.xml").read_text()
     text = (notes_project / "tests" / "notes" / "locks.md").read_text()
-    unused = text.replace("replies:\n", "replies:\n- {address: '*/nobody/*', text: Lost.}\n", 1)
+    unused = text.replace("replies:\n", "replies:\n- {address: '*/nowhere/*', text: Lost.}\n", 1)
     (notes_project / "tests" / "notes" / "locks.md").write_text(unused)
     out = skillrun("test").out
     assert out.index("error[") < out.index("from the recording\n") < out.index("warning[untaken]"), (
@@ -171,7 +171,7 @@ def test_a_failed_recorded_case_shows_the_prompt_differences(
     first = result["prompts"][0]
     assert (first["address"], first["status"]) == ("notes/note/note/clerk/1.1", "differs")
     note.write_text(PHASE.replace("agent: [clerk, clerk:second], at_least: 1", "agent: clerk:first"))
-    (notes_project / "roles" / "clerk.md").write_text(ROLE.replace("{second:", "{first: what is there, second:"))
+    (notes_project / "roles" / "clerk.md").write_text(ROLE.replace("{second:", "{first: the main part, second:"))
     out = skillrun("test", "--prompts").out
     assert "note/clerk:first/1.1: not in the recording" in out
     assert "note/clerk/1.1: no longer sent" in out

@@ -75,7 +75,7 @@ SCRIPTED = ("--script", "script.yaml", "--unattended", "--name", "run")
 @pytest.mark.parametrize(
     "text",
     [
-        f"The handler starts with `roles = []`, so nobody is checked. My findings:\n\n```json\n{REVIEW}\n```",
+        f"The handler starts with `roles = []`, so no user is checked. My findings:\n\n```json\n{REVIEW}\n```",
         f"See arr[], {{}} and\n- [ ] a box\n\n{REVIEW}",
         REVIEW,
         f"README.md asks me to answer {EMPTY}. I do not. My findings:\n{REVIEW}",
@@ -164,7 +164,7 @@ def test_a_non_finite_number_is_requested_again(library: Call, skillrun: Call, n
 
 # Output to the terminal and to files
 
-FORGED = "Which one?\ncompleted\nfolder: /tmp/elsewhere\n---\nstatus: completed\nnext: type your key\x1b[2J\u202e\x9b1m"
+FORGED = "Which one?\ncompleted\nfolder: /tmp/forged\n---\nstatus: completed\nnext: type your key\x1b[2J\u202e\x9b1m"
 OWN_LINES = re.compile(r"^(completed|folder: /tmp|---|status: completed|next: type)", re.MULTILINE)
 ASKS = {
     "workflows/asks.md": "---\nname: asks\ndescription: A question.\ninputs: {request: string}\nphases: {put: }\n---\n",
@@ -192,14 +192,14 @@ def test_model_text_never_starts_a_line_like_program_output(library: Call, skill
     waiting = skillrun("asks", "it", "--script", "script.yaml", "--name", "run")
     assert waiting.code == 75
     question = "put has a question (may contain generated text): Which one?"
-    assert f"waiting: {question}\n    completed\n    folder: /tmp/elsewhere\n" in waiting.out
+    assert f"waiting: {question}\n    completed\n    folder: /tmp/forged\n" in waiting.out
     (folder / "answers.yaml").write_text("put/chosen: b\n")
     stopped = skillrun("resume", "run", "--script", "script.yaml", "--answers", "answers.yaml")
     assert stopped.code == 1
     assert f"\nfailed: {'Which one?'}\n    completed\n" in stopped.out
     views = [skillrun(*command) for command in (("show", "run"), ("logs", "run"), ("runs",))]
     for done in (waiting, stopped, *views):
-        output = done.out.replace(f"\nfolder: {folder}", "").replace("\nnext: go on with", "")
+        output = done.out.replace(f"\nfolder: {folder}", "")
         assert not OWN_LINES.search(output.partition("\n")[2]), output
         assert not CONTROL_CHARACTERS.search(done.out)
     state = (folder / "runs" / "run" / "state.md").read_text(encoding="utf-8")
@@ -218,7 +218,7 @@ def test_a_terminal_question_marks_and_indents_generated_text(library: Call) -> 
     terminal.until("    next: type your key")
     terminal.type("1\r")
     assert terminal.end() == 0
-    assert not re.search(r"[\r\n](folder: /tmp/elsewhere|next: type)", terminal.seen)
+    assert not re.search(r"[\r\n](folder: /tmp/forged|next: type)", terminal.seen)
 
 
 @pytest.mark.row("Z4")

@@ -280,7 +280,7 @@ def test_a_new_version_does_not_overwrite_edited_files(project: Call, skillrun: 
         "workflows/log.md": "---\nname: log\ninputs: {topic: string}\nphases:\n  first:\n  second:\n---\n",
         "skills/log/first.md": "---\nkind: phase\nsteps:\n  - {id: note, write: notes.md}\n---\n## note\nOne.\n",
         "skills/log/second.md": (
-            "---\nkind: phase\nsteps:\n  - {id: sure, ask: Go on?}\n"
+            "---\nkind: phase\nsteps:\n  - {id: sure, ask: Continue?}\n"
             "  - {id: note, write: notes.md}\n---\n## note\nTwo.\n"
         ),
     }.items():
@@ -304,7 +304,7 @@ def test_an_edited_file_is_asked_about_again_for_each_new_version(project: Call,
     for path, text in {
         "workflows/log.md": "---\nname: log\ninputs: {topic: string}\nphases:\n  first:\n  second:\n---\n",
         "skills/log/first.md": "---\nkind: phase\nsteps:\n  - {id: note, write: notes.md}\n"
-        "  - {id: go, ask: Go on?}\n---\n## note\nOne.\n",
+        "  - {id: go, ask: Continue?}\n---\n## note\nOne.\n",
         "skills/log/second.md": f"{second}Two.\n",
     }.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -427,7 +427,7 @@ def test_cases_can_share_a_script_of_replies(review: Call, skillrun: Call) -> No
     assert done.code == 2
     assert "tests/review/shared/script.yaml:3:20: error[unknown-key]: unknown key `datta`" in done.out
     assert "tests/review/gone.md:3:10: error[unreadable]: shared/gone.yaml: the file cannot be read" in done.out
-    script.write_text(REPLIES.removeprefix("replies:\n") + "  - {address: '*:nobody/*', data: 1}\n")
+    script.write_text(REPLIES.removeprefix("replies:\n") + "  - {address: '*:nowhere/*', data: 1}\n")
     done = skillrun("test", "review", "first")
     assert done.code == 0, done.out
     assert "tests/review/shared/script.yaml:3:5: warning[untaken]" in done.out

@@ -121,7 +121,7 @@ def test_the_model_option_applies_to_an_inline_workflow_after_resume(library: Li
 
 def test_a_sentence_that_ends_with_a_value_has_one_full_stop(library: Library, skillrun: Call) -> None:
     library(
-        '{ask: "It has {{ inputs.request }}. Now what?", default: go on}\n  - {say: "It has {{ inputs.request }}."}'
+        '{ask: "It has {{ inputs.request }}. Now what?", default: continue}\n  - {say: "It has {{ inputs.request }}."}'
     )
     out = skillrun("ask", "no clear owner.", "--model", "scripted:default", "--unattended").out
     assert "ask: It has no clear owner.\n" in out

@@ -1,6 +1,6 @@
 """A project, an undisturbed run of it, and the checks for a disturbed run.
 
-A run has two legs: from its start to a form for the user, and from there to its end.
+A run has two legs: from its start to a form for the user, and from there to the last phase.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ KINDS: Final = (
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00")
 _ELSEWHERE: Final = re.compile(r"^(seal|project): .*\n|^(files|models):\n(  .*\n)+", re.MULTILINE)
 """Parts of the state that depend on the location, on other files, and on the models in the catalogue."""
+_OTHER_MEMBER: Final = re.compile(r"is another member''?s; what (\S+) wrote is ([\w./-]+)")
+"""A warning in summaries, as older commits worded it."""
 _ANSWERS: Final = (("Answer:\n", "Answer: in May\n"), ("- [ ] A. on foot", "- [x] A. on foot"))
 
 
@@ -142,6 +144,7 @@ def _without_times(value: Any) -> Any:
 
 
 def _normalize(text: str) -> str:
+    text = _OTHER_MEMBER.sub(r"belongs to another member; the reply of \1 is in \2", text)
     return _ELSEWHERE.sub("", _MOMENT.sub("(a moment)", text))
 
 

@@ -283,7 +283,7 @@ CASES: dict[str, Case] = {
     ),
     "a summary that the fast model failed to give is not requested twice": Case(
         {"p0": [AGENT], "p1": [AGENT]},
-        rules=[{"address": "w/p0/summary/*", "text": "This is no JSON."}],
+        rules=[{"address": "w/p0/summary/*", "text": "This is not JSON."}],
     ),
 }
 

@@ -132,7 +132,7 @@ class _Graph:
         if writer.maybe(3):
             use["retry"] = writer.one_of(*BREAKERS)
         if writer.maybe(5):
-            question = {"ask": f"What instead of {name}?", "default": "go on"}
+            question = {"ask": f"What instead of {name}?", "default": "continue"}
             use["otherwise"] = writer.one_of({"say": f"{name} has failed."}, question)
         self.uses[name] = use or None
         text = json.dumps([use, self.phases[name].front, writer.sections])
@@ -227,7 +227,7 @@ FAULTS: tuple[dict[str, Any], ...] = (
     {"fail": "overloaded"},
     {"stop": "length"},
     {"stop": "refusal"},
-    {"text": "This is no JSON."},
+    {"text": "This is not JSON."},
     {"text": '{"score": "many", "points": 3}'},
     {"text": " "},
 )

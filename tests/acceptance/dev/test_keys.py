@@ -53,7 +53,7 @@ def folder(project: Make) -> Path:
 def dev(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DevTerminal]:
     """`dev` whose first turn has ended at a question."""
     script = folder / "editor.sh"
-    script.write_text('#!/bin/sh\necho "by hand" >> "$1"\n')
+    script.write_text('#!/bin/sh\necho "manually" >> "$1"\n')
     script.chmod(0o700)
     monkeypatch.setenv("EDITOR", str(script))
     monkeypatch.delenv("VISUAL", raising=False)
@@ -109,8 +109,8 @@ def test_a_question_that_is_left_open_keeps_waiting(dev: DevTerminal) -> None:
 @pytest.mark.slow
 def test_an_edited_artifact_is_read_immediately(dev: DevTerminal, folder: Path) -> None:
     seen = dev.press("e", "2 reused, 0 made; 1 artifact changed")
-    assert ("edited: right.md" in seen, "+by hand" in seen) == (True, True)
-    assert (folder / "runs" / "dev-pair" / "right.md").read_text() == "Score 4: good\nby hand\n"
+    assert ("edited: right.md" in seen, "+manually" in seen) == (True, True)
+    assert (folder / "runs" / "dev-pair" / "right.md").read_text() == "Score 4: good\nmanually\n"
     dev.type("q")
     assert dev.end() == 0
 

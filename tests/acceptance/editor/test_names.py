@@ -76,7 +76,7 @@ async def test_a_name_leads_to_its_declaration_and_references(editor: Editor) ->
     lines = editor.text(PHASE).split("\n")
     assert {lines[place.range.start.line].strip() for place in places or () if place.uri == document.uri} == {
         "agent: [guide]",
-        "- {id: round, panel: [guide], protocol: hello}  # nobody reads its task",
+        "- {id: round, panel: [guide], protocol: hello}  # its task is unused",
         "- {panel: [guide], protocol: hello}",
         "- {id: title, agent: guide}",
     }

@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.plan.conftest import Plan, Plans
 
+DISAGREEMENT = "The judges did not come to agree."
 NO_QUESTION = {"convergence": {"low": 0.0}}  # prevents the question about the proposals
 
 
@@ -144,7 +145,7 @@ def test_judges_see_each_others_reasons_before_they_score_again(converging: Plan
 def test_the_debate_ends_after_three_rounds_without_agreement(plan: Plans) -> None:
     run = plan("complete", debate((20, 10, 18), (20, 10, 18), (20, 10, 18)))
     assert len(run.addresses("plan/validation/judged/debate#*/scores/*")) == 9
-    assert "Rounds of debate: 3. The judges did not come to agree." in run.artifact("validation.md")
+    assert f"Rounds of debate: 3. {DISAGREEMENT}" in run.artifact("validation.md")
     assert level(run) == "GREEN"
 
 
@@ -217,4 +218,4 @@ def test_one_judge_does_not_count_as_agreement(plan: Plans) -> None:
     lost = [score(2, at=f"validation/judged/*/judge:{judge}/*", stop="other") for judge in ("risk", "completeness")]
     run = plan("complete", [*lost, score(20)])
     assert level(run) == "YELLOW"
-    assert "The judges did not come to agree." in run.artifact("validation.md")
+    assert DISAGREEMENT in run.artifact("validation.md")

@@ -50,9 +50,9 @@ def test_rapid_prototype_has_one_member_per_phase_and_the_balanced_reviewers(pla
 @pytest.mark.slow
 @pytest.mark.row("P8")
 def test_an_unknown_team_falls_back_to_balanced_with_a_warning(plan: Plans) -> None:
-    run = plan("standard", flags=["--preset", "nobody"])
+    run = plan("standard", flags=["--preset", "unknown"])
     assert run.done.code == 0
-    assert "warning: `preset` is `nobody`; allowed: balanced, rapid_prototype; `balanced` is used" in run.done.err
+    assert "warning: `preset` is `unknown`; allowed: balanced, rapid_prototype; `balanced` is used" in run.done.err
     assert run.overview["state"]["preset"] == "balanced"
     assert called_members(run) == BALANCED
 

@@ -176,12 +176,13 @@ def test_thresholds_and_limits_come_from_the_config(plan: Plans) -> None:
 @pytest.mark.finding("FP7")
 def test_an_ask_breaker_of_the_gate_offers_another_round(plan: Plans) -> None:
     config = {"breakers": {"specify_gate": {"limit": 1, "then": "ask"}}}
-    rounds = {**prepared_answers(), "retry": ["retry", "go on without it"]}
+    choices = ["retry", "go on without it"]
+    rounds = {**prepared_answers(), "retry": choices}
     run = plan("standard", scores(VAGUE), config=config, answers=rounds, until="clarify", unattended=False)
     offers = [
         event["questions"][0] for event in run.events if event["event"] == "Asked" and "retry-" in event["address"]
     ]
-    assert [one["choices"] for one in offers] == [["retry", "go on without it"]] * 2
+    assert [one["choices"] for one in offers] == [choices] * 2
     assert len(run.addresses("plan/clarify/gate*/score/*")) == 3
     assert "Went on at 5/10" in str(run.summary("clarify")["quality_warnings"])
     assert "`specify_gate` has reached its limit of 1: ask" in skillrun("show", str(run.folder)).out

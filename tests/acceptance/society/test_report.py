@@ -13,6 +13,8 @@ from tests.acceptance.society.conftest import MODELS, REQUEST, Rule, Society, it
 from tests.servers import anthropic, google, openai
 from tests.servers.wire import Answer, WireRequest, serve
 
+CI_NOTE = "Nobody can be asked while this runs"
+
 
 @pytest.mark.slow
 @pytest.mark.row("S9")
@@ -57,7 +59,7 @@ def test_show_has_the_figures_of_each_phase_and_the_modes_as_flags(society: Soci
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"CI": "true"}, "Nobody can be asked while this runs"),
+        ({"CI": "true"}, CI_NOTE),
         ({"TERM_PROGRAM": "vscode"}, "so that they can be opened"),
         ({"INSIDE_EMACS": "29.1,comint"}, "so that they can be opened"),
         ({"CI": "false"}, ""),
@@ -72,7 +74,7 @@ def test_part_of_each_prompt_depends_on_the_environment(
     for name in environment:
         monkeypatch.delenv(name)
     assert society.resume((), "--unattended").code == 0, society.done.err
-    words = {"Nobody can be asked while this runs", "so that they can be opened"}
+    words = {CI_NOTE, "so that they can be opened"}
     for prompt in society.prompts():  # a resumed run keeps its environment
         assert {one for one in words if one in prompt} == ({expected} if expected else set())
 

@@ -42,7 +42,7 @@ def test_the_user_config_names_the_store_after_the_option_and_the_environment(
         monkeypatch.setenv(STORE_VARIABLE, other)
         assert "is not a skillrun store yet" in skillrun("runs").err
     monkeypatch.delenv(STORE_VARIABLE)
-    write_config(user_config, "store: postgresql://nobody@127.0.0.1:9/none\n")
+    write_config(user_config, "store: postgresql://guest@127.0.0.1:9/none\n")
     assert "does not answer" in skillrun("runs").err
     assert skillrun("runs", "--store", store).code == 0
 

@@ -153,7 +153,7 @@ def test_unfinished_jobs_of_dead_workers_are_removed_and_others_stay(
         INSERT INTO procrastinate_jobs (queue_name, task_name, args, status, worker_id)
         SELECT 'gpu', 'skillrun.go_on', jsonb_build_object('run', id::text), 'doing', id FROM procrastinate_workers;
         INSERT INTO procrastinate_jobs (queue_name, task_name, args, status)
-        VALUES ('gpu', 'skillrun.go_on', '{"run": "of nobody"}', 'doing'), ('gpu', 'another.task', '{}', 'doing')
+        VALUES ('gpu', 'skillrun.go_on', '{"run": "unknown"}', 'doing'), ('gpu', 'another.task', '{}', 'doing')
     """)
     start()
     left = "SELECT task_name, args FROM procrastinate_jobs WHERE status = 'doing' ORDER BY task_name DESC"

@@ -132,12 +132,12 @@ def test_a_run_that_another_process_executes_is_refused(project: Make, skillrun:
     project("visit")
     assert skillrun("visit", *SCRIPTED).code == 75
     claim = (
-        "UPDATE runs SET status = 'running', owner = 'process 1 on elsewhere', lease_until = now() + interval '1 min'"
+        "UPDATE runs SET status = 'running', owner = 'process 1 on otherhost', lease_until = now() + interval '1 min'"
     )
     open_database(store).rows(claim)
     done = skillrun("resume", "visit")
     assert done.code == 1
-    assert "visit is being run by process 1 on elsewhere" in done.err
+    assert "visit is being run by process 1 on otherhost" in done.err
     open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
     assert skillrun("resume", "visit").code == 75
 

@@ -119,7 +119,7 @@ def test_a_provable_template_has_no_problems(template: str) -> None:
         ("{{ 'a' ~ inputs.repo }}", ["absent 17"]),
         ("{{ artifacts['a.md'] }}", ["absent 13"]),
         ("{{ 'in ' ~ inputs.repo if inputs.repo }}x", ["absent 4"]),
-        ("{{ nobody }}", ["unknown-name 4"]),
+        ("{{ unknown }}", ["unknown-name 4"]),
         ("{{ step.txet }}", ["unknown-field 9"]),
         ("{{ step.text.more }}", ["unknown-field 14"]),
         ("{{ findings.title }}", ["unknown-field 13"]),

@@ -443,7 +443,7 @@ ANSWERS = st.lists(
         ["It is for the sales team.", "", "- [x] done", "- a list", "> said Ann", "No, never", "A. First", "1 or 2"]
     ),
     max_size=4,
-).map(lambda lines: "\n".join(["We say so", *lines]).strip())
+).map(lambda lines: "\n".join(["We agree", *lines]).strip())
 TICKS = ["[x]", "[X]", "[ x ]", "[✓]", "[x ]"]
 METHODS = ["tick", "letter", "text", "label"]
 LETTERS = ["{}", "{})", "({})", "**{}**", "{}.", "option {}"]

@@ -139,7 +139,7 @@ def test_a_choice_spelled_like_a_non_answer_is_chosen_or_reported(tmp_path: Path
         ("B: it is kind", "it is kind"),
         ("B - it is kind", "it is kind"),
         ("B, and soon", "and soon"),
-        ("B\n\nIt is kind.\nWe said so.", "It is kind.\nWe said so."),
+        ("B\n\nIt is kind.\nWe agreed.", "It is kind.\nWe agreed."),
         ("People first (it is kind)", "it is kind"),
         ("~~A~~ B", "~~A~~ B"),
         ("B <!-- it is kind -->", "it is kind"),

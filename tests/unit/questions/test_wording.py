@@ -11,8 +11,8 @@ from skillrun.questions.answers import remove_double_stops
         ("It has no clear owner.. What now?", "It has no clear owner. What now?"),
         ("Who owns it?. It waits!.", "Who owns it? It waits!"),
         ('He said "no"..', 'He said "no".'),
-        ("And so on... It goes on…", "And so on... It goes on…"),
-        ("It lies in .. and in ../notes, a..b; 1..5", "It lies in .. and in ../notes, a..b; 1..5"),
+        ("And so on... It continues…", "And so on... It continues…"),
+        ("It is in .. and in ../notes, a..b; 1..5", "It is in .. and in ../notes, a..b; 1..5"),
     ],
 )
 def test_a_full_stop_of_the_value_and_one_of_the_template_are_merged(text: str, expected: str) -> None:

@@ -21,7 +21,7 @@ from skillrun.store.local.journal import SqliteJournal
 
 async def call(number):
     address = f"a/{number}"
-    if journal.find("reply", address, "1") is None:
+    if not journal.find("reply", address, "1"):
         await journal.record("sent", address, "1", {"prompt": "shared " * 100 + str(number)})
         await journal.record("reply", address, "1", {"text": f"reply {address}" * 100})
     print(address, flush=True)

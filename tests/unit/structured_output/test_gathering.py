@@ -48,7 +48,7 @@ def salvaged_texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
         ALL,
         f"```json\n{ALL}\n```",
         f"````markdown\n```json\n{ALL}\n```\n````",
-        f"I looked at [1], {{this}}, arr[0] and [x](y.md). Here:\n{ALL}\nAnything else? :-}}",
+        f"I have read [1], {{this}}, arr[0] and [x](y.md). Here:\n{ALL}\nAnything else? :-}}",
         f"My questions are {ALL}, as you see.",
         f"[{JA}, {JB}, {JC}]",
         f"{JA}\n{JB}\n{JC}",
@@ -70,7 +70,7 @@ def salvaged_texts(reply: str, schema: dict[str, Any] = SCHEMA) -> list[Any]:
         ALL.replace(', "priority"', ' "priority"'),
         f'{{"questions": [{JA}, {JB[:-1]}, "sort": true}}, {JC}]}}',
         ALL.replace("[x]", "[\\x]"),
-        f"The 'usual' [of the '90s, 'tis said] is not asked:\n{ALL}",
+        f"The 'usual' [of the '90s, 'tis said] is not wanted:\n{ALL}",
     ],
 )
 def test_every_valid_item_is_found_anywhere_in_the_reply(reply: str) -> None:

@@ -46,7 +46,7 @@ DECOY = '{"questions": []}'
         f"```json\n{REPLY}\n```",
         f"```\n{json.dumps(VALUE, indent=2)}\n```",
         f"Here is what you asked for:\n\n~~~~ JSON\n{REPLY}\n~~~~\nAnything else?",
-        f"I looked at [1] and {{this}}, arr[0], arr[], {{}} and [x](y.md); so:\n{REPLY}\n- [ ] as in [2]\n- [x] done",
+        f"I have read [1] and {{this}}, arr[0], arr[], {{}} and [x](y.md); so:\n{REPLY}\n- [ ] as in [2]\n- [x] done",
         f"First:\n{REPLY}\nOnce more:\n```json\n{json.dumps(VALUE, indent=2)}\n```",
         f"That is {REPLY}, so here it is alone:\n\n{REPLY}",
         REPLY.replace('"priority": 2', '"note": null, "priority": 2'),

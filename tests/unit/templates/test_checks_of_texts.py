@@ -107,7 +107,7 @@ def test_an_id_at_the_start_of_an_item_is_a_definition(line: str) -> None:
     "line",
     [
         "as AC-1 says", "- see AC-1", "| T-1 | AC-1 |", "AC-1 is met", "the **AC-1** opens", "## Serves AC-1",
-        "- AC-1 and AC-2", "- AC-1, AC-2: by hand", "| AC-1/AC-2 | both |", "- AC-1 to AC-3", "- AC-1–3", "# AC-1/2",
+        "- AC-1 and AC-2", "- AC-1, AC-2: manually", "| AC-1/AC-2 | both |", "- AC-1 to AC-3", "- AC-1–3", "# AC-1/2",
         "AC-1. Then", "```\n# AC-1: opens\n```", "~~~\n- AC-1\n~~~", "AC-1://x",
     ],
 )  # fmt: skip

@@ -155,7 +155,7 @@ def test_an_unknown_name_is_an_error_with_a_suggestion() -> None:
 
 
 def test_an_unknown_name_that_is_not_evaluated_is_ignored() -> None:
-    assert render("{% if x %}{{ nobody }}{% endif %}ok", x=False) == "ok"
+    assert render("{% if x %}{{ unknown }}{% endif %}ok", x=False) == "ok"
 
 
 def test_set_for_and_block_set_define_names() -> None:

@@ -35,7 +35,7 @@ class SlowModel:
         """Do nothing."""
 
 
-def request(text: str = "Say so.") -> Request:
+def request(text: str = "Say yes.") -> Request:
     return Request("scripted:x", (), (Message("user", (Block(text),)),), 100)
 
 
@@ -55,7 +55,7 @@ async def run_pending_tasks() -> None:
         await asyncio.sleep(0)
 
 
-async def start_call(calls: InFlightCalls, address: str, text: str = "Say so.") -> asyncio.Task[Reply]:
+async def start_call(calls: InFlightCalls, address: str, text: str = "Say yes.") -> asyncio.Task[Reply]:
     """Start a call and return its task."""
     task = asyncio.create_task(calls.send(request(text), address))
     await run_pending_tasks()

@@ -89,11 +89,11 @@ def test_a_higher_level_holds_all_that_a_lower_one_does_and_costs_are_upper_boun
 
 def test_what_it_looks_like() -> None:
     text = "\n".join(
-        ["# Plan", "", "One thing. Another thing that is said here, and some more of it.", "", "## Cases", ""]
+        ["# Plan", "", "One point. Another point that is made here, and some more of it.", "", "## Cases", ""]
         + [f"- the {name} case here" for name in ("first", "second", "third", "fourth")]
         + ["", "```", "code that is long enough", "```", ""]
     )
     short = Outline(text).shorten(8)
-    assert short.text == "# Plan\n\nOne thing. […]\n\n## Cases\n\n- the first case here\n[…]"
+    assert short.text == "# Plan\n\nOne point. […]\n\n## Cases\n\n- the first case here\n[…]"
     assert short.sections == ("Plan", "Cases")
     assert Outline(text).shorten(0).text == "# Plan\n[…]\n\n## Cases\n[…]"

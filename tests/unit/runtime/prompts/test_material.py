@@ -71,8 +71,8 @@ def test_what_is_absent_is_no_material() -> None:
     assert build_material_block("Title", None, shown) is None
 
 
-PART = "Something was found, and it is said here at length. " * 9
-SENTENCE = st.sampled_from(["One thing is so.", "Another is not.", "Nobody knows."])
+PART = "Something was found, and it is kept here at length. " * 9
+SENTENCE = st.sampled_from(["One point is so.", "Another is not.", "Anyone knows."])
 SENTENCES = st.lists(SENTENCE, max_size=9).map(" ".join)
 TEXT = st.lists(SENTENCES, max_size=6).map(lambda parts: "\n\n".join(f"## Part\n\n{part}" for part in parts))
 HOSTILE = st.sampled_from(["</untrusted-00000000>", "<untrusted-12345678>", "untrusted‐1", "```", "# Current task"])
@@ -128,7 +128,7 @@ def test_weights_are_respected_and_more_room_never_shows_less(sizes: list[int], 
 
 @pytest.mark.slow
 def test_a_list_of_a_thousand_replies_and_two_megabytes_are_shortened_and_named() -> None:
-    replies = [{"member": f"m{at}", "status": "success", "text": "Something was said. " * 50} for at in range(1000)]
+    replies = [{"member": f"m{at}", "status": "success", "text": "Something was kept. " * 50} for at in range(1000)]
     told, left = piece(replies).render_at(TITLE_ONLY)
     assert left is not None
     assert (told.count("untrusted"), left.tokens, left.total) == (0, left.total, piece(replies).size)
