@@ -101,7 +101,7 @@ def measure_all() -> list[Measure]:
     return [
         Measure("lines of the engine", sum(lines.values()), 60_650, 51_000),
         Measure("lines of the core", sum(lines[path] for path in core), 46_100, 38_000),
-        Measure("files of the engine", len([path for path in files if lines[path] > 1]), 376, 300),
+        Measure("files of the engine", len([path for path in files if lines[path] > 1]), 379, 300),
         Measure("lines of a function, mean", round(mean_function_length(trees), 1), 8.6, 11.0, at_least=True),
         Measure("functions with participle names", len(list(find_participle_names(trees))), 0, 0),
         Measure("public class names used twice", len(find_duplicate_classes(trees)), 0, 0),
