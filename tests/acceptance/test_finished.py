@@ -85,7 +85,8 @@ def test_a_role_can_be_edited_without_a_key_as_the_readme_says(finished: Path) -
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
         try:
             first = read_turn(run)
-            assert re.search(rf"completed in .*; calls: {calls} reused, 0 made; 0 artifacts changed", first[-1]), first[-1]
+            expected = rf"completed in .*; calls: {calls} reused, 0 made; 0 artifacts changed"
+            assert re.search(expected, first[-1]), first[-1]
             role = finished / "roles" / "judge.md"
             role.parent.mkdir()
             shipped = Path(__file__).parents[2] / "roles" / "judge.md"
