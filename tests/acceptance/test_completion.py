@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillrun.cli.main import main
-from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE
+from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, OLD_NAMES
 from tests.acceptance.conftest import Call, Make
 
 Complete = Callable[..., list[str]]
@@ -51,7 +51,11 @@ def runs(project: Make) -> Path:
 def test_commands_and_workflows_are_completed(project: Make, complete: Complete) -> None:
     project("greeting")
     assert {"greeting", "plan", *COMMANDS} <= set(complete(""))
+    assert not set(complete("")) & OLD_NAMES.keys()
     assert complete("gree") == ["greeting"]
+    assert complete("work") == ["worker"]
+    assert complete("worker", "") == ["once", "list", "limits"]
+    assert complete("store", "p") == ["prune", "pull", "push"]
     assert complete("--v") == ["--version"]
     for command in ("render", "graph", "dev"):
         assert "greeting" in complete(command, "")
@@ -81,12 +85,14 @@ def test_an_input_that_is_a_path_is_completed_by_the_shell(project: Make, comple
 
 @pytest.mark.row("A7")
 def test_runs_are_completed_newest_first(runs: Path, complete: Complete) -> None:
-    for command in ("show", "resume", "logs", "sizes"):
-        assert complete(command, "") == ["bob", "ada"]
-        assert complete(command, "a") == ["ada"]
+    for command in ("show", "resume", "logs", "sizes", "cancel", "worker once", "store pull", "pull"):
+        assert complete(*command.split(), "") == ["bob", "ada"]
+        assert complete(*command.split(), "a") == ["ada"]
     assert complete("greeting", "--resume", "") == ["bob", "ada"]
     assert complete("sizes", "ada", "") == ["bob", "ada"]
     assert "--out" in complete("show", "-")
+    assert complete("store", "pull", "--o") == ["--out"]
+    assert complete("worker", "--f") == complete("worker", "once", "--f") == ["--file-urls"]
     runs.rename(runs.parent / "elsewhere")
     assert complete("show", "") == []
     assert complete("show", "--out", "elsewhere", "") == ["bob", "ada"]

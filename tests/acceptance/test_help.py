@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from skillrun.cli.registry import COMMANDS, GROUPS
+from skillrun.cli.registry import COMMANDS, GROUPS, OLD_NAMES
 
 Call = Callable[..., Any]
 HEAVY = (
+    "skillrun.extensions.workers",
     "jinja2",
     "pydantic",
     "pydantic_ai",
@@ -48,10 +49,44 @@ def test_the_help_groups_the_commands_and_distinguishes_similar_names(project: C
     assert list(GROUPS) == ["Run", "Inspect", "Write", "Test", "Operate"]
     for group in GROUPS.values():
         for name, entry in group.items():
-            assert re.search(rf"^  {name} +{re.escape(entry.help)}$", shown, re.MULTILINE), name  # on one line
-    assert (COMMANDS["worker"].help, COMMANDS["workers"].help) == ("Run a worker.", "List workers.")
-    assert COMMANDS["work"].help == "Execute one queued run in this process."
+            listed = re.search(rf"^  {name} +{re.escape(entry.help)}$", shown, re.MULTILINE)  # on one line
+            assert bool(listed) is entry.in_table, name
+    assert "editors and other programs: completion, hint, lsp, schema, skill." in " ".join(shown.split())
     assert len({entry.help for entry in COMMANDS.values()}) == len(COMMANDS) == sum(map(len, GROUPS.values()))
+
+
+def test_the_help_lists_at_most_26_commands_and_no_old_name(project: Call, skillrun: Call) -> None:
+    project()
+    shown = skillrun("--help").out.partition("\nRun:\n")[2]
+    listed = re.findall(r"^  ([\w-]+)  ", shown, re.MULTILINE)
+    assert {"resume", "worker", "store", "submit", "cancel"} <= set(listed)
+    assert len(listed) <= 26
+    assert not {*listed} & OLD_NAMES.keys()
+
+
+@pytest.mark.parametrize("group", ["worker", "store"])
+def test_the_help_of_a_group_lists_its_subcommands(skillrun: Call, group: str) -> None:
+    done = skillrun(group, "--help")
+    assert done.code == 0
+    for name, entry in COMMANDS[group].subcommands.items():
+        assert re.search(rf"^  {name} +{re.escape(entry.help)}$", done.out, re.MULTILINE), name
+        assert skillrun(group, name, "--help").out.startswith(f"Usage: skillrun {group} {name} ")
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_NAMES.items())
+def test_an_old_name_warns_once_and_runs_the_new_command(skillrun: Call, old: str, new: str) -> None:
+    warning = f"warning: `skillrun {old}` is now `skillrun {new}`; the old name will be removed in 0.3\n"
+    for arguments in (["--help"], ["--no-such-option"], ["x"], []):
+        former, current = skillrun(old, *arguments), skillrun(*new.split(), *arguments)
+        assert (former.code, former.out) == (current.code, current.out)
+        assert former.err == warning + current.err
+        assert "warning" not in current.err
+
+
+def test_a_workflow_cannot_have_an_old_name(project: Call, skillrun: Call) -> None:
+    project()
+    for old in OLD_NAMES:
+        assert skillrun("new", "workflow", old).err.startswith(f"error: `{old}` is a command of skillrun\n")
 
 
 @pytest.mark.row("X1")

@@ -34,6 +34,9 @@ Call = Callable[..., Any]
         ("STATUS", "`skillrun runs` lists runs, `skillrun show RUN` shows one"),
         ("continue", "`skillrun resume RUN` resumes a run, and repeats calls that failed"),
         ("validat", "did you mean `validate`?"),
+        ("prune", "did you mean `store prune`?"),
+        ("pul", "did you mean `store pull`?"),
+        ("limit", "did you mean `worker limits`?"),
         ("xyzzy", "`skillrun --help` lists the workflows and commands"),
     ],
 )
@@ -74,6 +77,29 @@ def test_an_unknown_option_gets_the_inputs_or_a_suggestion(
     project: Call, skillrun: Call, arguments: str, message: str, hint: str
 ) -> None:
     project("greeting")
+    done = skillrun(*arguments.split())
+    assert (done.code, done.out, done.err) == (2, "", f"error: {message}\nhint: {hint}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        ("store prnue", "`skillrun store` has no command `prnue`", "did you mean `prune`?"),
+        (
+            "worker ada",
+            "`skillrun worker` has no command `ada`",
+            "`skillrun worker --help` lists its commands",
+        ),
+        (
+            "worker --queue gpu list",
+            "`--queue` before `list` has no effect",
+            "write options of `list` after it: `skillrun worker list …`",
+        ),
+    ],
+)
+def test_an_unknown_subcommand_or_an_option_before_it_gets_a_hint(
+    skillrun: Call, arguments: str, message: str, hint: str
+) -> None:
     done = skillrun(*arguments.split())
     assert (done.code, done.out, done.err) == (2, "", f"error: {message}\nhint: {hint}\n")
 

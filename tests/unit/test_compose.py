@@ -21,7 +21,7 @@ def test_compose_commands_are_valid_for_the_command_line(service: str) -> None:
     arguments = list(COMPOSE["services"][service]["command"])
     context = click.Context(skillrun)
     command: click.Command | None = skillrun
-    while isinstance(command, click.Group) and arguments:
+    while isinstance(command, click.Group) and arguments and not arguments[0].startswith("-"):
         command = command.get_command(context, arguments.pop(0))
     assert command is not None
     command.make_context(service, arguments, resilient_parsing=False)

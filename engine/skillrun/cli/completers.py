@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from skillrun.cli.project_folder import current_project
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.store.local.run_list import newest_first
 
 Items = list[CompletionItem[str]]
@@ -29,7 +29,7 @@ def workflows(_context: click.Context, _parameter: click.Parameter, incomplete: 
     """Complete workflows on the search path, with their descriptions."""
     from skillrun.cli.listing import list_files
 
-    listed = (item for item in list_files(current_project(), "workflows") if item.name not in COMMANDS)
+    listed = (item for item in list_files(current_project(), "workflows") if item.name not in RESERVED_NAMES)
     return [CompletionItem(item.name, help=item.description) for item in listed if item.name.startswith(incomplete)]
 
 

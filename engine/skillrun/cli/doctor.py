@@ -17,7 +17,7 @@ from skillrun.cli.formatting import count_noun, format_columns
 from skillrun.cli.loading import cache_folder, open_catalogue, open_library
 from skillrun.cli.options import as_json, runs_folder
 from skillrun.cli.output import Output
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.installation import DISTRIBUTION, extra_hint, find_conflict, has_local_model
 from skillrun.library.library import Library
 from skillrun.models.catalogue import Catalogue
@@ -71,7 +71,7 @@ def _check_local_model() -> Finding:
 
 def _check_library_files(library: Library) -> Finding:
     library.config("models")
-    check_library(library, COMMANDS)
+    check_library(library, RESERVED_NAMES)
     errors = sum(problem.severity == "error" for problem in library.problems)
     if errors:
         return Finding("missing", "library", count_noun(errors, "problem"), "`skillrun validate` lists them")

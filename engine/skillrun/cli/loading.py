@@ -14,7 +14,7 @@ import click
 
 from skillrun.cli.output import Output
 from skillrun.cli.project_folder import current_project, foreign_project, relative_to_cwd
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 
 if TYPE_CHECKING:
     from skillrun.checker.program import Program
@@ -202,7 +202,7 @@ def load(
 
     library = library or open_library()
     require_workflow(name, library)
-    program = check_workflow(library, name, COMMANDS)
+    program = check_workflow(library, name, RESERVED_NAMES)
     library.config("models")
     exit_on_errors(problems_for_display(library), out, consequence)
     assert program is not None
@@ -214,7 +214,7 @@ def load_from_project(project: Path, name: str) -> LoadedWorkflow | list[Problem
     from skillrun.checker.checker import check_workflow
 
     library = open_library(project)
-    program = check_workflow(library, name, COMMANDS)
+    program = check_workflow(library, name, RESERVED_NAMES)
     library.config("models")
     if program is None or library.problems.has_errors:
         return [problem for problem in library.problems if problem.severity == "error"]

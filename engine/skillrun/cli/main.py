@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skillrun import registry
+from skillrun.cli.command_group import CommandGroup, import_command
 from skillrun.cli.output import Output, discard_stdout
 from skillrun.cli.project_folder import current_project
-from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS
+from skillrun.cli.registry import COMMANDS, COMPLETION_VARIABLE, GROUPS, OLD_NAMES, RESERVED_NAMES, CommandEntry
 from skillrun.syntax.diagnostics import make_printable
 from skillrun.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from click.shell_completion import CompletionItem
 
 USAGE_ERROR: Final = 2
@@ -28,21 +31,31 @@ INTERRUPTED: Final = 130
 # Most objects live until the command ends. Collecting garbage every 700 objects, the default, would take 50 of the
 # 950 ms that a check of the built-in library takes.
 NEW_OBJECTS: Final = 100_000
-HELP: Final = """Run multi-agent workflows written in markdown.
+OTHER_COMMANDS: Final = ", ".join(sorted(name for name, entry in COMMANDS.items() if not entry.in_table))
+HELP: Final = f"""Run multi-agent workflows written in markdown.
 
 \b
 Start a run with the name of its workflow:
   skillrun plan "Add dark mode to the settings page"
 
-`skillrun WORKFLOW --help` shows the inputs of a workflow."""
+`skillrun WORKFLOW --help` shows the inputs of a workflow.
+
+Further commands, for shells, editors and other programs: {OTHER_COMMANDS}."""
 
 
-class Skillrun(click.Group):
+class Skillrun(CommandGroup):
     """The commands of the registry, and every workflow on the search path."""
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click's signature)
+    @property
+    def entries(self) -> Mapping[str, CommandEntry]:
+        return COMMANDS
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
-            return _import_command(COMMANDS[cmd_name].import_path)
+            return super().get_command(ctx, cmd_name)
+        if cmd_name in OLD_NAMES:
+            group, _, name = OLD_NAMES[cmd_name].partition(" ")
+            return import_command(COMMANDS[group].subcommands[name].import_path)
         from skillrun.cli.listing import has_workflow
 
         if has_workflow(current_project(), cmd_name):
@@ -50,39 +63,42 @@ class Skillrun(click.Group):
 
             return workflow_command(cmd_name)
         place = registry.names("commands").get(cmd_name)
-        return _import_command(place) if place is not None else None
+        return import_command(place) if place is not None else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if ctx.resilient_parsing:
-            return self._resolve_for_completion(ctx, name, args[1:])
+            return super().resolve_command(ctx, args)
         command = self.get_command(ctx, name)
         if command is None:
             from skillrun.cli.loading import other_project_hint
             from skillrun.cli.usage_errors import unknown_command
 
-            error = unknown_command(args, _workflow_descriptions(), COMMANDS)
+            error = unknown_command(args, _workflow_descriptions())
             error.next_step = other_project_hint(name) or error.next_step
             raise error
+        if new_name := OLD_NAMES.get(name):
+            Output().note(
+                f"warning: `skillrun {name}` is now `skillrun {new_name}`; the old name will be removed in 0.3"
+            )
+            name = new_name
         return name, command, args[1:]
 
-    def _resolve_for_completion(
-        self, ctx: click.Context, name: str, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command whose completions apply."""
-        if not args and name in COMMANDS and (first := COMMANDS[name].completes):
-            from skillrun.cli.completers import FirstArgument
-
-            return name, FirstArgument(name, first, lambda: self.get_command(ctx, name)), args
-        if args and name in COMMANDS and (place := COMMANDS[name].for_workflow):
-            return args[0], registry.import_object(place)(args[0]), args[1:]
-        return name, self.get_command(ctx, name) or click.Command(name), args
+    def resolve_for_completion(
+        self, ctx: click.Context, name: str, rest: list[str]
+    ) -> tuple[str, click.Command, list[str]]:
+        if rest and name in COMMANDS and (place := COMMANDS[name].for_workflow):
+            return rest[0], registry.import_object(place)(rest[0]), rest[1:]
+        return super().resolve_for_completion(ctx, name, rest)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (click's signature)
-        groups = {title: {name: entry.help for name, entry in group.items()} for title, group in GROUPS.items()}
-        installed = {name: _import_command(place).get_short_help_str() for name, place in _installed_commands().items()}
+        groups = {
+            title: {name: entry.help for name, entry in group.items() if entry.in_table}
+            for title, group in GROUPS.items()
+        }
+        installed = {name: import_command(place).get_short_help_str() for name, place in _installed_commands().items()}
         sections = {"Workflows": _workflow_descriptions(), **groups, "Extensions": installed}
         width = max(len(name) for rows in sections.values() for name in rows)
         for title, rows in sections.items():
@@ -93,29 +109,25 @@ class Skillrun(click.Group):
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
 
-        named = {**_workflow_descriptions(), **{name: entry.help for name, entry in COMMANDS.items()}}
-        items = [CompletionItem(name, help=words) for name, words in named.items() if name.startswith(incomplete)]
-        return items + super().shell_complete(ctx, incomplete)
+        items = [CompletionItem(name, help=words) for name, words in _workflow_descriptions().items()]
+        return [item for item in items if item.value.startswith(incomplete)] + super().shell_complete(ctx, incomplete)
 
     def get_help(self, ctx: click.Context) -> str:
         return make_printable(super().get_help(ctx))
 
 
-def _import_command(place: str) -> click.Command:
-    command: click.Command = registry.import_object(place)
-    return command
-
-
 def _installed_commands() -> dict[str, str]:
     """The commands that installed packages add. A built-in command has priority."""
-    return {name: place for name, place in registry.names("commands").items() if name not in COMMANDS}
+    return {name: place for name, place in registry.names("commands").items() if name not in RESERVED_NAMES}
 
 
 def _workflow_descriptions() -> dict[str, str]:
     from skillrun.cli.listing import list_files
 
     return {
-        item.name: item.description for item in list_files(current_project(), "workflows") if item.name not in COMMANDS
+        item.name: item.description
+        for item in list_files(current_project(), "workflows")
+        if item.name not in RESERVED_NAMES
     }
 
 

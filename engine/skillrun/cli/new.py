@@ -11,7 +11,7 @@ import click
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.cli.project_folder import current_project, relative_to_cwd
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.starter_files import has_file, load_starter, write_missing_files
 from skillrun.library.roots import search_path
 from skillrun.syntax.diagnostics import UsageError
@@ -63,7 +63,7 @@ def _placeholder_values(kind: str, name: str) -> dict[str, str]:
                 "use lower-case letters, digits, `-` and `_`, starting with a letter, "
                 f"at most {MAX_NAME_LENGTH} characters, such as `first-look`",
             )
-    if kind == "workflow" and name in COMMANDS:
+    if kind == "workflow" and name in RESERVED_NAMES:
         raise UsageError(f"`{name}` is a command of skillrun", "give the workflow another name")
     return {"AREA": area, "NAME": own_name}
 

@@ -1,5 +1,8 @@
 """The commands by group, with their import paths and help lines. A workflow cannot have the name of a command."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -15,6 +18,8 @@ class CommandEntry(NamedTuple):
     help: str
     completes: str = ""  # `runs` or `workflows`: completion offers these without loading the command
     for_workflow: str = ""  # import path of the function that builds the command for one workflow
+    subcommands: Mapping[str, CommandEntry] = MappingProxyType({})
+    in_table: bool = True  # False: `skillrun --help` gives only its name
 
 
 # The groups of `skillrun --help`; in each the most used command comes first.
@@ -60,13 +65,19 @@ GROUPS: Final = MappingProxyType(
                 "Compare copied files with the built-in ones.",
             ),
             "schema": CommandEntry(
-                "skillrun.extensions.authoring.schema:schema", "Print a file's format as JSON Schema."
+                "skillrun.extensions.authoring.schema:schema", "Print a file's format as JSON Schema.", in_table=False
             ),
-            "hint": CommandEntry("skillrun.extensions.authoring.hint:hint", "Scan a prompt for risks (editor hook)."),
+            "hint": CommandEntry(
+                "skillrun.extensions.authoring.hint:hint", "Scan a prompt for risks (editor hook).", in_table=False
+            ),
             "skill": CommandEntry(
-                "skillrun.extensions.authoring.skill:skill", "Print instructions for AI coding assistants."
+                "skillrun.extensions.authoring.skill:skill",
+                "Print instructions for AI coding assistants.",
+                in_table=False,
             ),
-            "lsp": CommandEntry("skillrun.extensions.lsp.command:lsp", "Run the language server (started by editors)."),
+            "lsp": CommandEntry(
+                "skillrun.extensions.lsp.command:lsp", "Run the language server (started by editors).", in_table=False
+            ),
         },
         "Test": {
             "validate": CommandEntry("skillrun.cli.validate:validate", "Check all files, without calling a model."),
@@ -79,40 +90,83 @@ GROUPS: Final = MappingProxyType(
             "doctor": CommandEntry("skillrun.cli.doctor:doctor", "Check that this machine is set up."),
             "models": CommandEntry("skillrun.cli.models:models", "Show which model each name selects."),
             "trust": CommandEntry("skillrun.cli.trust:trust", "Review what a project may do, and trust it."),
-            "completion": CommandEntry("skillrun.cli.completion:completion", "Print a shell completion script."),
+            "completion": CommandEntry(
+                "skillrun.cli.completion:completion", "Print a shell completion script.", in_table=False
+            ),
             "submit": CommandEntry(
                 "skillrun.extensions.workers.commands.submit:submit", "Queue a run for the workers.", "workflows"
             ),
-            "worker": CommandEntry("skillrun.extensions.workers.commands.work:worker", "Run a worker."),
-            "workers": CommandEntry("skillrun.extensions.workers.commands.workers:workers", "List workers."),
-            "work": CommandEntry(
-                "skillrun.extensions.workers.commands.work:work", "Execute one queued run in this process.", "runs"
+            "worker": CommandEntry(
+                "skillrun.extensions.workers.commands.worker:worker",
+                "Run a worker, list workers, or limit parallel calls.",
+                subcommands={
+                    "once": CommandEntry(
+                        "skillrun.extensions.workers.commands.worker:once",
+                        "Execute one queued run in this process.",
+                        "runs",
+                    ),
+                    "list": CommandEntry("skillrun.extensions.workers.commands.workers:workers", "List workers."),
+                    "limits": CommandEntry(
+                        "skillrun.extensions.workers.commands.limits:limits", "Limit parallel calls to a provider."
+                    ),
+                },
             ),
             "cancel": CommandEntry(
-                "skillrun.extensions.workers.commands.work:cancel", "Cancel a queued or running run.", "runs"
-            ),
-            "limits": CommandEntry(
-                "skillrun.extensions.workers.commands.limits:limits", "Limit parallel calls to a provider."
+                "skillrun.extensions.workers.commands.worker:cancel", "Cancel a queued or running run.", "runs"
             ),
             "store": CommandEntry(
-                "skillrun.extensions.workers.commands.store:store", "Set up, check or prune a store."
-            ),
-            "export": CommandEntry(
-                "skillrun.extensions.workers.commands.export:export", "Copy a run from the store to a folder.", "runs"
-            ),
-            "import": CommandEntry(
-                "skillrun.extensions.workers.commands.export:import_run", "Copy a run from a folder to the store."
-            ),
-            "edit": CommandEntry(
-                "skillrun.extensions.workers.commands.working_copies:edit", "Edit a file of a run in the store.", "runs"
-            ),
-            "pull": CommandEntry(
-                "skillrun.extensions.workers.commands.working_copies:pull", "Download the files of a run.", "runs"
-            ),
-            "push": CommandEntry(
-                "skillrun.extensions.workers.commands.working_copies:push", "Upload changed files of a run.", "runs"
+                "skillrun.extensions.workers.commands.store:store",
+                "Set up a store, and copy or edit the runs in it.",
+                subcommands={
+                    "migrate": CommandEntry(
+                        "skillrun.extensions.workers.commands.store:migrate", "Create or upgrade the tables of a store."
+                    ),
+                    "check": CommandEntry(
+                        "skillrun.extensions.workers.commands.store:check", "Check the connection, and count the runs."
+                    ),
+                    "prune": CommandEntry(
+                        "skillrun.extensions.workers.commands.store:prune", "Delete old runs that have ended."
+                    ),
+                    "import": CommandEntry(
+                        "skillrun.extensions.workers.commands.export:import_run",
+                        "Copy a run from a folder to the store.",
+                    ),
+                    "export": CommandEntry(
+                        "skillrun.extensions.workers.commands.export:export",
+                        "Copy a run from the store to a folder.",
+                        "runs",
+                    ),
+                    "pull": CommandEntry(
+                        "skillrun.extensions.workers.commands.working_copies:pull",
+                        "Download the files of a run.",
+                        "runs",
+                    ),
+                    "push": CommandEntry(
+                        "skillrun.extensions.workers.commands.working_copies:push",
+                        "Upload changed files of a run.",
+                        "runs",
+                    ),
+                    "edit": CommandEntry(
+                        "skillrun.extensions.workers.commands.working_copies:edit", "Edit a file of a run.", "runs"
+                    ),
+                },
             ),
         },
     }
 )
 COMMANDS: Final = MappingProxyType({name: entry for group in GROUPS.values() for name, entry in group.items()})
+# Former names, each with the command that replaces it. They warn in 0.2; 0.3 removes them.
+OLD_NAMES: Final = MappingProxyType(
+    {
+        "work": "worker once",
+        "workers": "worker list",
+        "limits": "worker limits",
+        "import": "store import",
+        "export": "store export",
+        "pull": "store pull",
+        "push": "store push",
+        "edit": "store edit",
+    }
+)
+RESERVED_NAMES: Final = frozenset({*COMMANDS, *OLD_NAMES})
+"""Names that a workflow cannot have."""

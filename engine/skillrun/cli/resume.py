@@ -19,7 +19,7 @@ from skillrun.cli.loading import LoadedWorkflow, exit_on_errors, load, load_scri
 from skillrun.cli.output import Output
 from skillrun.cli.preview import AutoResponder
 from skillrun.cli.project_folder import current_project
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.run_request import AnswerOptions
 from skillrun.cli.run_summary import summarize_run
 from skillrun.cli.trust import require_trust
@@ -198,7 +198,7 @@ def _changed_since(library: Library, state: State) -> list[str]:
     """Return the changed files of a run's workflow; none if the workflow is missing or has errors."""
     if library.locate(f"workflows/{state.workflow}.md") is None:
         return []
-    program = check_workflow(library, state.workflow, COMMANDS)
+    program = check_workflow(library, state.workflow, RESERVED_NAMES)
     return changed_files(program, state) if program is not None and not library.problems.has_errors else []
 
 

@@ -12,6 +12,7 @@ import click
 
 from skillrun.cli.options import INPUT_PREFIX
 from skillrun.cli.output import Output
+from skillrun.cli.registry import COMMANDS, OLD_NAMES
 from skillrun.syntax.diagnostics import Suggestion, UsageError, did_you_mean
 
 PROGRAM: Final = "skillrun"
@@ -45,19 +46,29 @@ OTHER_TOOLS: Final = MappingProxyType(
 )
 
 
-def unknown_command(arguments: Sequence[str], workflows: Collection[str], commands: Collection[str]) -> UsageError:
+def unknown_command(arguments: Sequence[str], workflows: Collection[str]) -> UsageError:
     """Return the error for a first argument that is neither a workflow nor a command."""
     name, *rest = arguments
     following = rest[0] if rest else ""
     if hint := OTHER_TOOLS.get(name.casefold(), ""):
         named = workflow_of_path(following, workflows) or following
-        topic = f"{named} " if named in workflows or named in commands else ""
+        topic = f"{named} " if named in workflows or named in COMMANDS else ""
         hint = hint.format(workflow=named if named in workflows else "WORKFLOW", topic=topic)
     else:
-        hint = path_hint(name, workflows) or did_you_mean(name, [*workflows, *commands])
+        hint = path_hint(name, workflows) or _suggest_command(name, workflows)
     return UsageError(
         f"`{name}` is neither a workflow nor a command", hint or "`skillrun --help` lists the workflows and commands"
     )
+
+
+def _suggest_command(name: str, workflows: Collection[str]) -> str:
+    """Return the hint that names the closest workflow or command; empty if none is close."""
+    inner = {inner: f"{group} {inner}" for group, entry in COMMANDS.items() for inner in entry.subcommands}
+    full_names = {**inner, **OLD_NAMES, **{each: each for each in (*COMMANDS, *workflows)}}
+    if name in inner:
+        return f"did you mean `{inner[name]}`?"
+    suggestion = did_you_mean(name, full_names)
+    return f"did you mean `{full_names[suggestion.meant]}`?" if isinstance(suggestion, Suggestion) else ""
 
 
 def path_hint(name: str, workflows: Collection[str]) -> str:

@@ -18,7 +18,7 @@ from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
 from skillrun.cli.problem_formats import github_command, github_notice, sarif_log
 from skillrun.cli.project_folder import current_project
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.trust import describe_setting
 from skillrun.library.library import Library
 from skillrun.library.roots import enclosing_project
@@ -53,7 +53,7 @@ def validate(path: Path | None, strict: bool, shape: Format | None, json: bool) 
     project = project or (place if place.is_dir() else place.parent)
     part = place.relative_to(project).as_posix() if path is not None else "."
     library = open_library(project)
-    programs = check_library(library, COMMANDS)
+    programs = check_library(library, RESERVED_NAMES)
     checks = [registry.load("checks", name)(project, library, programs) for name in registry.names("checks")]
     checked = [path for files, _ in checks for path in files if part == "." or _is_below(path, part)]
     checked_files = [*library.project_files(part), *checked]

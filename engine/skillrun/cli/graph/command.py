@@ -15,7 +15,7 @@ from skillrun.cli.graph.model import StepNode, WorkflowGraph
 from skillrun.cli.loading import open_library, problems_for_display, require_workflow
 from skillrun.cli.options import as_json
 from skillrun.cli.output import Output
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 
 if TYPE_CHECKING:
     from skillrun.cli.graph.model import WorkflowGraph
@@ -79,7 +79,7 @@ def graph(workflow: str, format: str | None, shows_all: bool, json: bool) -> int
     out = Output(json)
     library = open_library()
     require_workflow(workflow, library)
-    program = check_workflow(library, workflow, COMMANDS)
+    program = check_workflow(library, workflow, RESERVED_NAMES)
     problems = problems_for_display(library)
     for problem in problems:
         out.note(render_problem(problem) + "\n")

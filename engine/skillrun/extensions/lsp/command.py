@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.cli.usage_errors import write_crash_report
 from skillrun.installation import extra_hint
 from skillrun.syntax.diagnostics import SkillrunError, UsageError
@@ -29,5 +29,5 @@ def lsp(stdio: bool) -> int:  # noqa: ARG001 (stdio is the only transport)
         if missing.name not in ("pygls", "lsprotocol"):
             raise
         raise SkillrunError("the language server needs pygls", extra_hint("editor")) from None
-    serve(COMMANDS, lambda error: "; ".join(write_crash_report(error)))
+    serve(RESERVED_NAMES, lambda error: "; ".join(write_crash_report(error)))
     return 0

@@ -17,7 +17,7 @@ from skillrun.cli.formatting import count_noun, format_duration, format_price
 from skillrun.cli.loading import exit_on_errors, open_catalogue, open_library, require_workflow
 from skillrun.cli.output import Output
 from skillrun.cli.project_folder import current_project, relative_to_cwd
-from skillrun.cli.registry import COMMANDS
+from skillrun.cli.registry import RESERVED_NAMES
 from skillrun.extensions.testing.case_reader import CASES_FOLDER, CaseFile, case_files, looks_like_case
 from skillrun.extensions.testing.compare import compare, compare_options, parse_compare_options
 from skillrun.extensions.testing.recording import record_case
@@ -176,7 +176,7 @@ def _check_workflows(library: Library, names: Iterable[str], out: Output) -> dic
     printed: set[Problem] = set()
     for name in names:
         library = Library(library.roots, library)  # collects only this workflow's problems
-        program = check_workflow(library, name, COMMANDS)
+        program = check_workflow(library, name, RESERVED_NAMES)
         library.config("models")
         problems = tuple(library.problems)
         for problem in problems:
@@ -253,7 +253,7 @@ def create_case(run: StoredRun, name: str, out: Output) -> tuple[str, str]:
 def _check_program(workflow: str, library: Library, out: Output) -> Program:
     """Return a workflow's program; exit if it has errors. Warnings are printed when the case runs."""
     require_workflow(workflow, library)
-    program = check_workflow(library, workflow, COMMANDS)
+    program = check_workflow(library, workflow, RESERVED_NAMES)
     if library.problems.has_errors:
         exit_on_errors(library.problems, out, "No case was written.")
     assert program is not None

@@ -1,4 +1,4 @@
-"""`skillrun export` and `skillrun import`: copy a run between the store and a folder."""
+"""`skillrun store export` and `import`: copy a run between the store and a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skillrun limits`: limit the parallel calls to a provider over all workers of a store."""
+"""`skillrun worker limits`: limit the parallel calls to a provider over all workers of a store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def limits(settings: tuple[str, ...], json: bool) -> int:
         pause = f", paused for {limit.pause:.0f} s" if limit.pause else ""
         out.line(f"{limit.provider}: {usage_text}{waiting}{pause}")
     if not shown:
-        out.line("no provider has a shared limit; `skillrun limits anthropic=40` sets one")
+        out.line("no provider has a shared limit; `skillrun worker limits anthropic=40` sets one")
     out.data([vars(limit) for limit in shown])
     return 0
 

@@ -1,4 +1,4 @@
-"""`skillrun store`: create, upgrade, check and prune the Postgres store."""
+"""`skillrun store migrate`, `check` and `prune`: create, upgrade, check and prune the Postgres store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from skillrun.cli import options
+from skillrun.cli.command_group import CommandGroup
 from skillrun.cli.formatting import count_noun
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import open_database
@@ -16,12 +17,12 @@ FINISHED_STATUSES: Final = ("completed", "failed", "cancelled")
 PRUNABLE_STATUSES: Final = (*FINISHED_STATUSES, "interrupted", "waiting")
 
 
-@click.group(help="Manage the Postgres store, in which several machines share runs.")
+@click.group(cls=CommandGroup, help="Manage the Postgres store, in which several machines share runs.")
 def store() -> None:
     """The group of store commands."""
 
 
-@store.command(help="Create the store's tables, or upgrade them to this version.")
+@click.command(help="Create the store's tables, or upgrade them to this version.")
 @options.store
 def migrate() -> int:
     from skillrun.extensions.workers.dispatch import install as install_queue
@@ -35,7 +36,7 @@ def migrate() -> int:
     return 0
 
 
-@store.command(help="Check the connection and the version, and count the runs.")
+@click.command(help="Check the connection and the version, and count the runs.")
 @options.store
 def check() -> int:
     from skillrun.extensions.workers.postgres.migrations import check_version
@@ -49,7 +50,7 @@ def check() -> int:
     return 0
 
 
-@store.command(help="Delete old runs that have ended, and unused content.")
+@click.command(help="Delete old runs that have ended, and unused content.")
 @click.option(
     "--before", type=options.DurationType(), required=True, metavar="TIME", help="Minimum age, for example 90d or 12h."
 )
@@ -73,7 +74,7 @@ def prune(before: timedelta, statuses: tuple[str, ...], yes: bool) -> int:
     pruning = RunPruner(database, before, statuses)
     if not yes:
         out.line(f"{database.location}: {count_noun(pruning.count(), 'run')} would be deleted: {', '.join(statuses)}")
-        out.line("next: `--yes` deletes them; `skillrun export RUN` saves a run in a folder")
+        out.line("next: `--yes` deletes them; `skillrun store export RUN` saves a run in a folder")
         return 0
     done = pruning.remove()
     freed = f"{count_noun(done.contents, 'unused file')}, {done.size / 1e6:,.1f} MB"

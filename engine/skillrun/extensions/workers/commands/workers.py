@@ -1,4 +1,4 @@
-"""`skillrun workers`: list the workers of a store, their runs, and lost workers."""
+"""`skillrun worker list`: list the workers of a store, their runs, and lost workers."""
 
 from __future__ import annotations
 

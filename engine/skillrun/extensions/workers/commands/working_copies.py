@@ -1,4 +1,4 @@
-"""`skillrun edit`, `pull` and `push`: edit the files of a run in a store."""
+"""`skillrun store edit`, `pull` and `push`: edit the files of a run in a store."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def pull(run: str, folder: Path | None, runs: Path, json: bool) -> int:
         out.note(f"{name}: changed on both sides; your version stays, theirs is {beside}")
     changed = f", {len(done.kept)} kept with your changes" if done.kept else ""
     out.line(f"pulled {count_noun(len(done.written), 'file')} into {copy.folder}{changed}")
-    out.line(f"next: edit them, then `skillrun push {run}{f' {folder}' if folder else ''}`")
+    out.line(f"next: edit them, then `skillrun store push {run}{f' {folder}' if folder else ''}`")
     out.data({"run": run, "folder": str(copy.folder), **vars(done)})
     return 1 if done.beside else 0
 
@@ -99,7 +99,7 @@ def push(run: str, folder: Path | None, wanted: bool, runs: Path, json: bool) ->
     from skillrun.library.secrets import secret_names
 
     out, (store, edits) = Output(json), _open_run_edits(run, runs)
-    pull_command = f"skillrun pull {run}{f' {folder}' if folder else ''}"
+    pull_command = f"skillrun store pull {run}{f' {folder}' if folder else ''}"
     copy = _working_copy(store, run, folder or Path(run))
     if copy.is_new:
         raise UsageError(f"{copy.folder} is not a copy of `{run}`", f"`{pull_command}` creates one")

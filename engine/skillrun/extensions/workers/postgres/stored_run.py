@@ -237,7 +237,7 @@ class PostgresStore:
             match status:
                 case "queued":
                     message = f"`{name}` has not started; it waits for a worker of the queue `{queue}`{why}"
-                    raise RunNotStarted(message, "`skillrun workers` lists the workers")
+                    raise RunNotStarted(message, "`skillrun worker list` lists the workers")
                 case "running":
                     raise RunNotStarted(f"`{name}` is being started by {owner}", "try again in a moment")
                 case _:

@@ -1,4 +1,4 @@
-"""`skillrun worker`, `work` and `cancel`: execute and cancel the runs of a store."""
+"""`skillrun worker`, `worker once` and `cancel`: execute and cancel the runs of a store."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skillrun.cli import completers, options
+from skillrun.cli.command_group import CommandGroup
 from skillrun.cli.loading import LoadedWorkflow, cache_folder, load_from_project
 from skillrun.cli.output import Output
 from skillrun.extensions.workers.commands.open_store import OpenStore, open_store
@@ -27,8 +28,11 @@ FILE_URLS: Final = click.option(
 )
 
 
-@click.command(
-    help="Run a worker: execute queued runs until SIGTERM or Ctrl-C, which return unfinished runs to the queue."
+@click.group(
+    cls=CommandGroup,
+    invoke_without_command=True,
+    subcommand_metavar="[COMMAND [ARGS]...]",
+    help="Run a worker: execute queued runs until SIGTERM or Ctrl-C, which return unfinished runs to the queue.",
 )
 @click.option(
     "--runs", "most", type=click.IntRange(1, 200), default=10, metavar="N", help="Maximum number of runs at a time."
@@ -56,7 +60,12 @@ FILE_URLS: Final = click.option(
 )
 @FILE_URLS
 @options.store
-def worker(most: int, queues: tuple[str, ...], lease: float, metrics: str, file_urls: bool) -> int:
+@click.pass_context
+def worker(
+    context: click.Context, most: int, queues: tuple[str, ...], lease: float, metrics: str, file_urls: bool
+) -> int:
+    if context.invoked_subcommand is not None:
+        return 0
     from skillrun.extensions.workers.postgres.queue import DEFAULT_QUEUE
     from skillrun.extensions.workers.worker import Worker
 
@@ -102,7 +111,7 @@ def _serve_metrics(address: str, store: OpenStore, most: int, out: Output) -> Me
 @click.argument("run", shell_complete=completers.runs)
 @FILE_URLS
 @options.store
-def work(run: str, file_urls: bool) -> int:
+def once(run: str, file_urls: bool) -> int:
     from skillrun.extensions.workers.work import process_run
 
     out, store = Output(), open_store(options.require_store_url())
