@@ -140,7 +140,7 @@ class Bench:
         self.pausing, self.cancelling = set(chosen[: size.some]), set(chosen[size.some :])
         stack.enter_context(self._project_environment())
         assert self.skillrun("store", "migrate") == 0, self.output.getvalue()
-        assert self.skillrun("limits", f"openai={size.slots}") == 0, self.output.getvalue()
+        assert self.skillrun("worker", "limits", f"openai={size.slots}") == 0, self.output.getvalue()
         self.database = stack.enter_context(closing(Database(self.server.url)))
         self.database.script(watch.WATCH)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from docsite.command_pages import with_subcommands
 from skillrun.checker.checker import check_library
 from skillrun.cli.registry import COMMANDS
 from skillrun.definitions.definitions import KINDS, PHASE_USE_KEYS, REFERENCE_KEYS, ROW_KEYS, STEP_KEYS
@@ -66,8 +67,9 @@ def test_the_readme_is_short() -> None:
 @pytest.mark.finding("NC13")
 def test_each_command_is_in_the_overview_once() -> None:
     text = (TOP / "docs" / "commands.md").read_text(encoding="utf-8")
-    linked = re.findall(r"\[`(\w+)`\]\(reference/commands\.md#\1\)", text)
-    assert sorted(linked) == sorted(COMMANDS)
+    links = re.findall(r"\[`([\w ]+)`\]\(reference/commands\.md#([\w-]+)\)", text)
+    assert [anchor for _, anchor in links] == [name.replace(" ", "-") for name, _ in links]
+    assert sorted(name for name, _ in links) == sorted(with_subcommands(COMMANDS))
 
 
 @pytest.mark.finding("NC6")

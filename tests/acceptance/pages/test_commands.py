@@ -7,7 +7,6 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +14,7 @@ import click
 import pytest
 
 from docsite.staging import pages
+from skillrun.cli.command_group import import_command
 from skillrun.cli.registry import COMMANDS
 from skillrun.cli.workflow import workflow_command
 from skillrun.extensions.workers.commands.submit import submit_command
@@ -45,10 +45,8 @@ def options_of(name: str, inner: str) -> frozenset[str] | None:
     if name in ("dev", "submit") and inner in SHIPPED:
         command: click.Command = dev_command(inner) if name == "dev" else submit_command(inner)
     elif name in COMMANDS:
-        module, _, attribute = COMMANDS[name].import_path.partition(":")
-        command = getattr(import_module(module), attribute)
-        if isinstance(command, click.Group) and inner in command.commands:
-            command = command.commands[inner]
+        entry = COMMANDS[name]
+        command = import_command(entry.subcommands.get(inner, entry).import_path)
     elif name in SHIPPED:
         command = workflow_command(name)
     else:

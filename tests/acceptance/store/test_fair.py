@@ -95,14 +95,14 @@ def test_a_limit_applies_across_all_workers(
         return reply_with_note(request)
 
     with serve_anthropic(monkeypatch, count_held_slots) as wire:
-        assert skillrun("limits", "anthropic=2").out == "anthropic: 0 of 2 slots held\n"
+        assert skillrun("worker", "limits", "anthropic=2").out == "anthropic: 0 of 2 slots held\n"
         for number in range(6):
             assert skillrun("submit", "notes", "Ada", "--name", f"a{number}").code == 0
         with workers(notes, "--runs", "3", number=2):
             wait_until(lambda: count_completed(store) == 6)
     assert sum(request.path.startswith("/v1/messages") for request in wire.asked) == 6 * CALLS
     assert (wire.most, max_held) == (2, 2)
-    assert skillrun("limits", "--json").json == [
+    assert skillrun("worker", "limits", "--json").json == [
         {"provider": "anthropic", "most": 2, "pause": 0.0, "held": 0, "waiting": 0}
     ]
 
@@ -136,13 +136,13 @@ def test_a_budget_applies_across_workers_that_take_over_a_run(notes: Path, skill
     takeovers = 0
     while open_database(store).rows(replies) < [(4,)]:
         environment = {**os.environ, "SKILLRUN_KILL_AT": str(12 + takeovers)}
-        worker = run_skillrun("work", "ada", cwd=notes, env=environment, stdout=DEVNULL)
+        worker = run_skillrun("worker", "once", "ada", cwd=notes, env=environment, stdout=DEVNULL)
         takeovers += worker.returncode == -signal.SIGKILL
         open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s' WHERE status = 'running'")
         if worker.returncode != -signal.SIGKILL:
             break
     assert takeovers > 1
-    skillrun("work", "ada")
+    skillrun("worker", "once", "ada")
     sent = "SELECT count(*) FROM records WHERE kind = 'sent'"
     assert open_database(store).rows(sent) == [(4,)]
     assert skillrun("show", "ada", "--json").json["status"] == "waiting"
@@ -160,12 +160,12 @@ def test_runs_with_a_higher_priority_start_earlier(notes: Path, skillrun: Call, 
 
 
 def test_invalid_limits_are_refused(skillrun: Call, store: str) -> None:
-    assert skillrun("limits").out.startswith("no provider has a shared limit")
+    assert skillrun("worker", "limits").out.startswith("no provider has a shared limit")
     for wrong in ("anthropic", "anthropic=0", "anthropic=-1", "anthropic=many", "=3"):
-        done = skillrun("limits", wrong)
+        done = skillrun("worker", "limits", wrong)
         assert done.code == 2
         assert f"`{wrong}` is not a valid limit" in done.err
-    unknown = skillrun("limits", "antropic=3")
+    unknown = skillrun("worker", "limits", "antropic=3")
     assert unknown.code == 0
     assert "no provider is named `antropic`; did you mean `anthropic`?" in unknown.err
-    assert skillrun("limits", "antropic=none").out.startswith("no provider has a shared limit")
+    assert skillrun("worker", "limits", "antropic=none").out.startswith("no provider has a shared limit")

@@ -24,7 +24,7 @@ EXPIRE = "UPDATE runs SET lease_until = now() - interval '1 s' WHERE status = 'r
 
 
 def start_work(run: str, folder: Path) -> Popen[str]:
-    return start_skillrun("work", run, cwd=folder, stdout=PIPE, stderr=PIPE, text=True)
+    return start_skillrun("worker", "once", run, cwd=folder, stdout=PIPE, stderr=PIPE, text=True)
 
 
 def count_replies(store: str) -> list[tuple[str, int]]:
@@ -73,7 +73,7 @@ def test_a_worker_whose_lease_expires_during_a_call_writes_nothing_after_a_takeo
         assert is_called.wait(60)
         os.kill(first.pid, signal.SIGSTOP)
         open_database(store).rows(EXPIRE)
-        assert skillrun("work", "ada").out.endswith("ada: completed\n")
+        assert skillrun("worker", "once", "ada").out.endswith("ada: completed\n")
         records = open_database(store).rows("SELECT seq, chain, epoch FROM records ORDER BY seq")
         can_reply.set()
         os.kill(first.pid, signal.SIGCONT)
@@ -95,16 +95,16 @@ def test_a_worker_without_a_key_reports_it_and_leaves_the_run_to_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert skillrun("submit", "notes", "Ada").code == 0
-    refused = skillrun("work", "ada")
+    refused = skillrun("worker", "once", "ada")
     assert refused.code == 1
     assert "would be embedded:" in refused.err
     assert "because no provider key is set" in refused.err
     start()  # type: ignore[operator]
-    declined = wait_until(lambda: skillrun("workers", "--json").json["left"])
+    declined = wait_until(lambda: skillrun("worker", "list", "--json").json["left"])
     assert "because no provider key is set" in declined["ada"]
     assert (status(store, "ada"), open_database(store).rows("SELECT epoch FROM runs")) == ("queued", [(0,)])
     with serve_anthropic(monkeypatch, reply_with_note):
-        assert skillrun("work", "ada").out.endswith("ada: completed\n")
+        assert skillrun("worker", "once", "ada").out.endswith("ada: completed\n")
 
 
 @pytest.mark.slow
@@ -117,17 +117,19 @@ def test_a_resumed_run_keeps_its_provider(
 ) -> None:
     with serve_anthropic(monkeypatch, reply_with_note):
         assert skillrun("submit", "notes", "Ada").code == 0
-        worker = run_skillrun("work", "ada", cwd=notes, env={**os.environ, "SKILLRUN_KILL_AT": "20"}, stdout=DEVNULL)
+        worker = run_skillrun(
+            "worker", "once", "ada", cwd=notes, env={**os.environ, "SKILLRUN_KILL_AT": "20"}, stdout=DEVNULL
+        )
         assert worker.returncode == -signal.SIGKILL
         open_database(store).rows(EXPIRE)
         assert 0 < len(count_replies(store)) < CALLS
         with monkeypatch.context() as other:
             other.delenv("ANTHROPIC_API_KEY")
             other.setenv("OPENAI_API_KEY", "sk-other")
-            refused = skillrun("work", "ada")
+            refused = skillrun("worker", "once", "ada")
         assert refused.code == 1
         assert "ANTHROPIC_API_KEY is not set" in refused.err
-        assert skillrun("work", "ada").out.endswith("ada: completed\n")
+        assert skillrun("worker", "once", "ada").out.endswith("ada: completed\n")
     assert sorted(number for _, number in count_replies(store)) == [1] * CALLS
 
 
@@ -137,18 +139,18 @@ def test_answering_a_withdrawn_or_answered_question_changes_nothing(project: Mak
     (project("visit") / "answers.yaml").write_text("choose/where: the lake\n")
     for run in ("gone", "there"):
         assert skillrun("submit", "visit", "--name", run, *SCRIPTED).code == 0
-        assert skillrun("work", run).code == 75
+        assert skillrun("worker", "once", run).code == 75
     assert skillrun("cancel", "gone").code == 0
     refused = skillrun("answers", "gone", "--answers", "answers.yaml")
     assert refused.code == 1
     assert "`gone` has no open questions (it is cancelled)" in refused.err
     assert skillrun("answers", "gone", "--json").json["questions"] == []
     assert status(store, "gone") == "cancelled"
-    assert skillrun("work", "gone").out == "gone: nothing to do\n"
+    assert skillrun("worker", "once", "gone").out == "gone: nothing to do\n"
     assert skillrun("answers", "there", "--answers", "answers.yaml").code == 0
     again = skillrun("answers", "there", "--answers", "answers.yaml")
     assert (again.code, "are already answered" in again.err) == (1, True)
-    assert skillrun("work", "there").out == "there: completed\n"
+    assert skillrun("worker", "once", "there").out == "there: completed\n"
     late = skillrun("answers", "there", "--answers", "answers.yaml")
     assert (late.code, "`there` has no open questions (it is completed)" in late.err) == (1, True)
 
@@ -163,14 +165,14 @@ def test_a_push_resumes_the_run_only_with_the_option(
 ) -> None:
     folder = project("visit")
     assert skillrun("submit", "visit", "--name", "trip", *SCRIPTED).code == 0
-    assert skillrun("work", "trip").code == 75
+    assert skillrun("worker", "once", "trip").code == 75
     open_database(store).rows("DELETE FROM procrastinate_jobs")
-    assert skillrun("pull", "trip", "here").code == 0
+    assert skillrun("store", "pull", "trip", "here").code == 0
     (folder / "here/notes.md").write_text("Mine.\n")
-    assert skillrun("push", "trip", "here").out.endswith("pushed 1 file to trip\n")
+    assert skillrun("store", "push", "trip", "here").out.endswith("pushed 1 file to trip\n")
     assert status(store, "trip") == "waiting"
     (folder / "here/more.md").write_text("Mine too.\n")
-    assert skillrun("push", "trip", "here", "--go-on").out.endswith("queued the run for a worker\n")
+    assert skillrun("store", "push", "trip", "here", "--go-on").out.endswith("queued the run for a worker\n")
     ((before,),) = open_database(store).rows("SELECT epoch FROM runs")
     assert status(store, "trip") == "queued"
     start()  # type: ignore[operator]
@@ -178,7 +180,7 @@ def test_a_push_resumes_the_run_only_with_the_option(
     assert open_database(store).rows("SELECT epoch > %(before)s FROM runs", {"before": before}) == [(True,)]
     assert skillrun("cancel", "trip").code == 0
     (folder / "here/last.md").write_text("And this.\n")
-    late = skillrun("push", "trip", "here", "--go-on")
+    late = skillrun("store", "push", "trip", "here", "--go-on")
     assert "it is running, has ended, or was not submitted" in late.err
     assert status(store, "trip") == "cancelled"
 
@@ -189,13 +191,13 @@ def test_a_run_that_another_worker_starts_concurrently_is_not_postponed(
     """The run seems not to have started, but has started by the time it is claimed."""
     project("visit")
     assert skillrun("submit", "visit", "--name", "trip", *SCRIPTED).code == 0
-    assert skillrun("work", "trip").code == 75
+    assert skillrun("worker", "once", "trip").code == 75
     open_database(store).rows("UPDATE runs SET status = 'queued'")
     runs = open_store(store).runs
     results = [False, False]
     has = type(runs).has
     monkeypatch.setattr(type(runs), "has", lambda self, name: results.pop() if results else has(self, name))
-    assert skillrun("work", "trip").code == 75
+    assert skillrun("worker", "once", "trip").code == 75
 
 
 @pytest.mark.slow

@@ -52,7 +52,7 @@ def store_with_run(project: Make, skillrun: Call, store: str) -> str:
 
 def test_submitting_a_taken_name_keeps_the_existing_run(store_with_run: str, skillrun: Call) -> None:
     assert skillrun("submit", "greeting", "Bob", "--name", "ada", *SCRIPTED).code == 2
-    assert skillrun("work", "ada").out == "ada: completed\n"
+    assert skillrun("worker", "once", "ada").out == "ada: completed\n"
 
 
 @pytest.mark.parametrize("state", ["new", "interrupted"])
@@ -147,7 +147,7 @@ def test_runs_of_dead_workers_are_queued_once_and_before_new_runs(store_with_run
 def test_a_run_whose_workers_die_five_times_quickly_is_not_given_up(store_with_run: str, skillrun: Call) -> None:
     """Another run of the same workers may have killed them."""
     open_database(store_with_run).rows("UPDATE runs SET takes = 5")
-    assert skillrun("work", "ada").out == "ada: completed\n"
+    assert skillrun("worker", "once", "ada").out == "ada: completed\n"
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_run_killed_at_any_claim_commit_or_publish_is_taken_over_and_completes
     log = tmp_path / "points"
     for point in range(1, 60):
         environment = {**os.environ, "SKILLRUN_KILL_AT": str(point), "SKILLRUN_KILL_LOG": str(log)}
-        done = run_skillrun("work", "ada", env=environment, stdout=DEVNULL, stderr=PIPE)
+        done = run_skillrun("worker", "once", "ada", env=environment, stdout=DEVNULL, stderr=PIPE)
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL, done.stderr

@@ -23,7 +23,7 @@ def test_old_ended_runs_are_removed_with_their_unshared_contents(project: Make, 
     project("greeting")
     for name in ("old", "young", "waiting"):
         assert skillrun("submit", "greeting", "Ada", "--name", name, *SCRIPTED).code == 0
-        assert skillrun("work", name).code == 0
+        assert skillrun("worker", "once", name).code == 0
     database = open_database(store)
     database.rows("UPDATE runs SET ended_at = now() - interval '91 d' WHERE name <> 'young'")
     database.rows("UPDATE runs SET status = 'waiting' WHERE name = 'waiting'")

@@ -87,7 +87,7 @@ def test_a_run_keeps_its_queue_through_a_pause_an_answer_a_failure_and_a_cancell
         assert opened.queue.due_runs(5) == []
         assert [(due.name, due.queue) for due in opened.queue.due_runs(5, queues=("eu", "gpu"))] == [("trip", "gpu")]
     assert opened.queue.due_runs(5, queues=("gpu",)) == [DueRun("trip", "gpu", 3)]
-    assert skillrun("work", "trip").code == 75
+    assert skillrun("worker", "once", "trip").code == 75
     open_database(store).rows("DELETE FROM procrastinate_jobs")
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     done = skillrun("answers", "trip", "--answers", "answers.yaml")
@@ -111,7 +111,7 @@ def test_runs_in_a_queue_that_no_worker_serves_are_reported(project: Make, skill
     assert skillrun("submit", "greeting", "Bob", "--queue", "gpu", *SCRIPTED).err == ""
     unserved = skillrun("submit", "greeting", "Cid", "--queue", "gpus", *SCRIPTED)
     assert unserved.err == "no worker serves the queue `gpus` now; `skillrun worker --queue gpus` starts one\n"
-    workers = skillrun("workers")
+    workers = skillrun("worker", "list")
     assert [" ".join(line.split()[:-9]) for line in workers.out.splitlines()[1:3]] == [
         "a-1 there default",
         "b-2 there gpu, eu",
@@ -120,7 +120,7 @@ def test_runs_in_a_queue_that_no_worker_serves_are_reported(project: Make, skill
     assert workers.err == notice
     for change in ("draining = true", "draining = false, seen_at = now() - interval '31 s'"):
         open_database(store).rows(f"UPDATE workers SET {change} WHERE name = 'b-2'")
-        listed = skillrun("workers", "--json").json
+        listed = skillrun("worker", "list", "--json").json
         assert (listed["unserved"], listed["workers"][1]["queues"]) == ({"gpu": 1, "gpus": 1}, ["gpu", "eu"])
 
 

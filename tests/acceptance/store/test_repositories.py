@@ -63,7 +63,7 @@ def test_every_worker_fetches_the_repository_under_the_same_name(
     for machine in ("one", "two"):
         assert skillrun("submit", "look", "shelf", "--name", machine, "--repo", repository, *SCRIPTED).code == 0
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
-        assert skillrun("work", machine, "--file-urls").out == f"{machine}: completed\n"
+        assert skillrun("worker", "once", machine, "--file-urls").out == f"{machine}: completed\n"
         assert f"../repositories/origin-{pin.sha} says first" in skillrun("logs", machine).out
 
 
@@ -78,16 +78,16 @@ def test_a_worker_that_cannot_fetch_leaves_the_run_to_others_with_a_reason(
     pin = commit_all(origin)
     assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{pin.url}@{pin.sha}", *SCRIPTED).code == 0
     start()  # type: ignore[operator]
-    declined = wait_until(lambda: skillrun("workers", "--json").json["left"])
+    declined = wait_until(lambda: skillrun("worker", "list", "--json").json["left"])
     assert "file:// URLs are not allowed here" in declined["x"]
-    assert "`x` was declined by " in skillrun("workers").err
+    assert "`x` was declined by " in skillrun("worker", "list").err
     shown = skillrun("show", "x")
     assert shown.code == 2
     assert "`x` has not started; it waits for a worker of the queue `default`: " in shown.err
     assert "file:// URLs are not allowed here" in shown.err
     assert status(store, "x") == "queued"
-    assert skillrun("work", "x", "--file-urls").out == "x: completed\n"
-    assert skillrun("workers", "--json").json["left"] == {}
+    assert skillrun("worker", "once", "x", "--file-urls").out == "x: completed\n"
+    assert skillrun("worker", "list", "--json").json["left"] == {}
 
 
 @pytest.mark.usefixtures("project")
@@ -98,10 +98,10 @@ def test_a_missing_commit_fails_the_run_with_a_message(
 ) -> None:
     url = commit_all(origin).url
     assert skillrun("submit", "look", "x", "--name", "x", "--repo", f"{url}@{COMMIT}", *SCRIPTED).code == 0
-    assert skillrun("work", "x", "--file-urls").out == f"x: failed: {url} has no commit {COMMIT}\n"
+    assert skillrun("worker", "once", "x", "--file-urls").out == f"x: failed: {url} has no commit {COMMIT}\n"
     assert f"`x` never started and is failed: {url} has no commit {COMMIT}" in skillrun("show", "x").err
     assert status(store, "x") == "failed"
-    assert skillrun("work", "x", "--file-urls").out == "x: nothing to do\n"
+    assert skillrun("worker", "once", "x", "--file-urls").out == "x: nothing to do\n"
 
 
 @pytest.mark.slow
@@ -129,5 +129,5 @@ def test_a_path_that_cannot_be_sent_is_refused_before_submission(
     assert open_database(store).rows("SELECT count(*) FROM runs") == [(0,)]
     for run, repository in {"a": str(project / "code"), "b": "code", "c": "./code/"}.items():
         assert skillrun("submit", "look", "x", "--name", run, "--repo", repository, *SCRIPTED).code == 0
-        assert skillrun("work", run).out == f"{run}: completed\n"
+        assert skillrun("worker", "once", run).out == f"{run}: completed\n"
         assert "code says code" in skillrun("logs", run).out

@@ -27,23 +27,23 @@ def test_workers_are_listed_with_their_runs_until_they_end(
     store: str,
     start: Start,  # noqa: F811
 ) -> None:
-    assert skillrun("workers").out.splitlines() == [
+    assert skillrun("worker", "list").out.splitlines() == [
         "no workers",
         "0 runs queued, 0 running, 0 waiting for a user",
     ]
     worker = start("--runs", "3")
-    (listed,) = wait_until(lambda: skillrun("workers", "--json").json["workers"])
+    (listed,) = wait_until(lambda: skillrun("worker", "list", "--json").json["workers"])
     assert (listed["status"], listed["runs"], listed["most"]) == ("there", [], 3)
     assert listed["worker"].endswith(f"-{worker.pid}")
     open_database(store).rows(
         "INSERT INTO runs (name, status, owner, lease_until) SELECT 'mine', 'running', "
         "'process ' || process || ' on ' || host, now() + interval '1 h' FROM workers"
     )
-    assert skillrun("workers", "--json").json["workers"][0]["runs"] == ["mine"]
-    assert "1 of 3  mine" in skillrun("workers").out
+    assert skillrun("worker", "list", "--json").json["workers"][0]["runs"] == ["mine"]
+    assert "1 of 3  mine" in skillrun("worker", "list").out
     worker.terminate()
     assert worker.wait(60) == 0
-    assert skillrun("workers", "--json").json["workers"] == []
+    assert skillrun("worker", "list", "--json").json["workers"] == []
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_following_the_log_of_a_submitted_run_waits_for_a_worker(project: Make, 
     with start_skillrun("logs", "-f", "ada", cwd=folder, text=True, **pipes) as follower:
         assert follower.stderr is not None
         assert "`ada` has not started; it waits for a worker of the queue `default`" in follower.stderr.readline()
-        assert skillrun("work", "ada").code == 0
+        assert skillrun("worker", "once", "ada").code == 0
         out, _ = follower.communicate(timeout=60)
     assert follower.returncode == 0
     assert out.splitlines()[-1].endswith("completed")
@@ -72,7 +72,7 @@ def test_a_worker_without_a_heartbeat_for_a_lease_is_listed_as_lost(skillrun: Ca
     roster.record_heartbeat(WorkerHeartbeat("a-1", "a", 1, 10, 30, "1"), begins=True)
     roster.record_heartbeat(WorkerHeartbeat("b-2", "b", 2, 10, 30, "1"), begins=True)
     open_database(store).rows("UPDATE workers SET seen_at = now() - interval '31 s' WHERE name = 'b-2'")
-    listing = skillrun("workers")
+    listing = skillrun("worker", "list")
     assert [line.split()[:2] for line in listing.out.splitlines() if line.startswith(("a-1", "b-2"))] == [
         ["a-1", "there"],
         ["b-2", "lost"],
@@ -93,7 +93,7 @@ def test_listing_runs_takes_one_statement_for_any_number_of_runs(
     project("greeting")
     for number in range(3):
         assert skillrun("submit", "greeting", "Ada", "--name", f"a{number}", *SCRIPTED).code == 0
-    assert skillrun("work", "a1").code == 0
+    assert skillrun("worker", "once", "a1").code == 0
     assert skillrun("cancel", "a0").code == 0
     open_database(store).rows("UPDATE runs SET status = 'running', lease_until = now() - interval '1 s' WHERE id = 3")
     everything = skillrun("runs", "--json").json

@@ -69,7 +69,7 @@ def test_a_plan_makes_the_same_calls_and_files_in_a_store_as_in_a_folder(
 ) -> None:
     folder = project()
     assert skillrun(*PLAN, "--name", "plan").code == 0
-    assert skillrun("export", "plan").code == 0
+    assert skillrun("store", "export", "plan").code == 0
     monkeypatch.delenv(STORE_VARIABLE)
     assert skillrun(*PLAN, "--name", "other").code == 0
     stored, local = contents(folder / "runs" / "plan"), contents(folder / "runs" / "other")
@@ -90,8 +90,8 @@ def test_a_run_is_imported_and_exported_byte_for_byte_and_resumes_in_the_store(
     environment = {key: value for key, value in os.environ.items() if key != STORE_VARIABLE}
     run_skillrun("visit", *SCRIPTED, env=environment, cwd=folder)
     before = folder / "runs" / "visit"
-    assert skillrun("import", "visit").code == 0
-    assert skillrun("export", "visit", "--name", "back").code == 0
+    assert skillrun("store", "import", "visit").code == 0
+    assert skillrun("store", "export", "visit", "--name", "back").code == 0
     after = folder / "runs" / "back"
     assert contents(after) == contents(before)
     assert records(after) == records(before)
@@ -110,7 +110,7 @@ def test_answers_are_kept_in_a_store_and_exported_with_the_run(project: Make, sk
     (folder / "answers.yaml").write_text("choose/where: the lake\n")
     saved = skillrun("answers", "visit", "--answers", "answers.yaml")
     assert (saved.code, saved.out.splitlines()[-1]) == (0, "next: `skillrun resume visit`")
-    assert skillrun("export", "visit").code == 0
+    assert skillrun("store", "export", "visit").code == 0
     for run in ("visit", "runs/visit"):
         assert skillrun("resume", run, "--adopt").code == 0
         assert "where = the lake" in skillrun("logs", run).out
@@ -120,9 +120,9 @@ def test_answers_are_kept_in_a_store_and_exported_with_the_run(project: Make, sk
 def test_a_taken_name_is_refused_and_nothing_changes(project: Make, skillrun: Call, store: str, direction: str) -> None:
     folder = project("greeting")
     assert skillrun("greeting", "Ada", *SCRIPTED).code == 0
-    assert skillrun("export", "ada").code == 0
+    assert skillrun("store", "export", "ada").code == 0
     before = contents(folder / "runs" / "ada"), skillrun("show", "ada", "--json").json
-    done = skillrun(direction, "ada")
+    done = skillrun("store", direction, "ada")
     assert done.code == 2
     assert "the run `ada` already exists" in done.err
     assert (contents(folder / "runs" / "ada"), skillrun("show", "ada", "--json").json) == before
@@ -186,7 +186,14 @@ def test_an_unavailable_store_is_reported_and_nothing_starts(
 
 
 @pytest.mark.parametrize(
-    "command", [("submit", "greeting", "Ada", *SCRIPTED), ("worker",), ("work", "x"), ("workers",), ("cancel", "x")]
+    "command",
+    [
+        ("submit", "greeting", "Ada", *SCRIPTED),
+        ("worker",),
+        ("worker", "once", "x"),
+        ("worker", "list"),
+        ("cancel", "x"),
+    ],
 )
 def test_each_command_on_a_store_reports_that_it_does_not_answer(
     project: Make, skillrun: Call, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]

@@ -30,20 +30,20 @@ def test_unfinished_runs_of_the_previous_version_complete(old_store: str, skillr
     assert [(run, kind) for run, _, kind, *_ in before] == [
         (1, "text"), (1, "sent"), (1, "reply"), (1, "wrote"), (1, "sent"), (2, "summary"),
     ]  # fmt: skip
-    refused = skillrun("work", "ada")
+    refused = skillrun("worker", "once", "ada")
     missing = [number for number in load_migrations() if number > PREVIOUS]
     assert f"lacks version {', '.join(map(str, missing))}, which this skillrun needs" in refused.err
     assert database.rows(RECORDS) == before
     assert f"applied version {', '.join(map(str, missing))}\n" in skillrun("store", "migrate").out
-    assert skillrun("work", "ada").out.endswith("ada: completed\n")
+    assert skillrun("worker", "once", "ada").out.endswith("ada: completed\n")
     answers = tmp_path / "answers.yaml"
     answers.write_text("choose/where: the lake\n")
     assert skillrun("answers", "trip", "--answers", str(answers)).out.endswith("a worker will resume the run\n")
-    assert skillrun("work", "trip").out.endswith("trip: completed\n")
+    assert skillrun("worker", "once", "trip").out.endswith("trip: completed\n")
     assert "where = the lake" in skillrun("logs", "trip").out
     assert database.rows(RECORDS) == before
     duplicates = "SELECT address, fingerprint FROM records WHERE kind = 'reply' GROUP BY 1, 2 HAVING count(*) > 1"
     assert database.rows(duplicates) == []
-    written = skillrun("pull", "ada", str(tmp_path / "ada"), "--json").json["written"]
+    written = skillrun("store", "pull", "ada", str(tmp_path / "ada"), "--json").json["written"]
     assert {f"n{number}.md" for number in range(4)} <= set(written)
     assert {status for (status,) in database.rows("SELECT status FROM runs")} == {"completed"}

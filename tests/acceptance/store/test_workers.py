@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from skillrun.cli.registry import OLD_NAMES
 from skillrun.extensions.workers.commands.open_store import open_database
 from tests.acceptance.conftest import Call, Make
 from tests.launcher import run_skillrun, start_skillrun
@@ -100,9 +101,31 @@ def test_a_command_executes_a_submitted_run_once_however_often_it_is_repeated(
     (queued,) = skillrun("runs", "--json").json
     assert (queued["run"], queued["workflow"], queued["status"], queued["phase"]) == ("ada", "greeting", "queued", "")
     assert status(store, "ada") == "queued"
-    assert skillrun("work", "ada").out == "ada: completed\n"
-    assert skillrun("work", "ada").out == "ada: nothing to do\n"
+    assert skillrun("worker", "once", "ada").out == "ada: completed\n"
+    assert skillrun("worker", "once", "ada").out == "ada: nothing to do\n"
     assert skillrun("show", "ada", "--json").json["usage"]["calls"] == 2
+
+
+@pytest.mark.row("W7")
+def test_the_old_names_of_commands_work_and_warn(project: Make, skillrun: Call, store: str) -> None:
+    project("greeting")
+    assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
+    outputs = {
+        ("work", "ada"): "ada: completed\n",
+        ("workers",): "no workers\n0 runs queued, 0 running, 0 waiting for a user\n",
+        ("limits", "anthropic=2"): "anthropic: 0 of 2 slots held\n",
+        ("export", "ada"): "/runs/ada\n",
+        ("import", "ada", "--name", "bob"): "copied ada to `bob` in the store ",
+        ("pull", "bob"): "pulled 5 files into bob\n",
+        ("push", "bob"): "pushed 0 files to bob\n",
+        ("edit", "bob"): "greeting.md\n",
+    }
+    assert {command for command, *_ in outputs} == OLD_NAMES.keys()
+    for command, output in outputs.items():
+        done = skillrun(*command)
+        warning = f"warning: `skillrun {command[0]}` is now `skillrun {OLD_NAMES[command[0]]}`; "
+        assert (done.code, done.err) == (0, f"{warning}the old name will be removed in 0.3\n")
+        assert output in done.out
 
 
 @pytest.mark.row("W4")
@@ -110,7 +133,7 @@ def test_a_cancelled_run_is_not_executed(project: Make, skillrun: Call, store: s
     project("greeting")
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
     assert skillrun("cancel", "ada").out == "cancelled ada\n"
-    assert skillrun("work", "ada").out == "ada: nothing to do\n"
+    assert skillrun("worker", "once", "ada").out == "ada: nothing to do\n"
     assert skillrun("cancel", "ada").code == 2
     assert status(store, "ada") == "cancelled"
 
@@ -122,11 +145,11 @@ def test_a_run_that_kills_its_workers_is_given_up_after_five(project: Make, skil
     assert skillrun("submit", "greeting", "Ada", *SCRIPTED).code == 0
     environment = {**os.environ, "SKILLRUN_KILL_AT": "2"}  # just after it is claimed
     for _ in range(5):
-        worker = run_skillrun("work", "ada", cwd=folder, env=environment, stdout=DEVNULL)
+        worker = run_skillrun("worker", "once", "ada", cwd=folder, env=environment, stdout=DEVNULL)
         assert worker.returncode == -signal.SIGKILL
         open_database(store).rows("UPDATE runs SET lease_until = now() - interval '1 s'")
     open_database(store).rows("UPDATE runs SET fruitful_at = now() - interval '11 minutes'")
-    assert skillrun("work", "ada").out == "ada: nothing to do\n"
+    assert skillrun("worker", "once", "ada").out == "ada: nothing to do\n"
     assert status(store, "ada") == "failed"
     ((reason,),) = open_database(store).rows("SELECT reason FROM runs")
     assert reason == "5 workers claimed it and died, with no reply in between"

@@ -48,15 +48,15 @@ def test_an_edit_is_saved_in_the_store_and_counts_as_manual(
     artifact: str, skillrun: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _editor(tmp_path, 'echo mine >> "$1"', monkeypatch)
-    assert skillrun("edit", "ada").out.splitlines() == sorted(_edits().list_files())
-    assert skillrun("edit", "ada", artifact).out == f"changed {artifact} of ada\n"
+    assert skillrun("store", "edit", "ada").out.splitlines() == sorted(_edits().list_files())
+    assert skillrun("store", "edit", "ada", artifact).out == f"changed {artifact} of ada\n"
     assert _content(artifact).endswith("mine\n")
     assert artifact in str(skillrun("show", "ada", "--json").json["changed_by_hand"])
     _editor(tmp_path, "true", monkeypatch)
-    assert skillrun("edit", "ada", artifact).out == f"{artifact} is unchanged\n"
-    assert skillrun("edit", "ada", "nothing.md").code == 2
+    assert skillrun("store", "edit", "ada", artifact).out == f"{artifact} is unchanged\n"
+    assert skillrun("store", "edit", "ada", "nothing.md").code == 2
     _editor(tmp_path, 'echo "x: 1" > "$1"', monkeypatch)
-    assert "belongs to the run itself" in skillrun("edit", "ada", "state.md").err
+    assert "belongs to the run itself" in skillrun("store", "edit", "ada", "state.md").err
 
 
 def test_a_conflicting_edit_is_saved_locally_and_the_stored_version_stays(
@@ -71,7 +71,7 @@ def test_a_conflicting_edit_is_saved_locally_and_the_stored_version_stays(
         put(self, wanted)
 
     monkeypatch.setattr(RunEdits, "put", put_after_another_edit)
-    refused = skillrun("edit", "ada", artifact)
+    refused = skillrun("store", "edit", "ada", artifact)
     assert refused.code == 1
     assert "was changed by another user meanwhile" in refused.err
     local_copy = Path(refused.err.rsplit("your version is in ", 1)[1].strip())
@@ -80,10 +80,10 @@ def test_a_conflicting_edit_is_saved_locally_and_the_stored_version_stays(
 
 
 def test_a_push_sends_changed_and_new_files(artifact: str, skillrun: Call) -> None:
-    pulled = skillrun("pull", "ada", "copy")
+    pulled = skillrun("store", "pull", "ada", "copy")
     assert pulled.code == 0, pulled.err
     assert (Path("copy") / artifact).read_text() == _content(artifact)
-    assert skillrun("push", "ada", "copy").out == "pushed 0 files to ada\n"
+    assert skillrun("store", "push", "ada", "copy").out == "pushed 0 files to ada\n"
     (Path("copy") / artifact).write_text("mine\n")
     (Path("copy") / "notes").mkdir()
     (Path("copy") / "notes" / "more.md").write_text("more\n")
@@ -93,34 +93,34 @@ def test_a_push_sends_changed_and_new_files(artifact: str, skillrun: Call) -> No
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("copy/socket")
         os.mkfifo("copy/pipe")
-        pushed = skillrun("push", "ada", "copy", "--json")
+        pushed = skillrun("store", "push", "ada", "copy", "--json")
     assert pushed.code == 0, pushed.err
     assert pushed.json["files"] == sorted([artifact, "notes/more.md"])
     assert _content(artifact) == "mine\n"
     assert not {".env", "id_rsa", "away.md", "socket", "pipe"} & _edits().list_files().keys()
-    assert skillrun("push", "ada", "copy").out == "pushed 0 files to ada\n"
+    assert skillrun("store", "push", "ada", "copy").out == "pushed 0 files to ada\n"
 
 
 def test_a_conflicting_push_writes_nothing_and_a_pull_adds_the_stored_version_under_a_new_name(
     artifact: str, skillrun: Call
 ) -> None:
-    assert skillrun("pull", "ada", "copy").code == 0
+    assert skillrun("store", "pull", "ada", "copy").code == 0
     _edits().put({artifact: Edit(b"theirs\n", _edits().list_files()[artifact])})
     (Path("copy") / artifact).write_text("mine\n")
     (Path("copy") / "new.md").write_text("new\n")
-    refused = skillrun("push", "ada", "copy")
+    refused = skillrun("store", "push", "ada", "copy")
     assert (refused.code, "changed by another user meanwhile:" in refused.err) == (1, True)
     assert _content(artifact) == "theirs\n"
     assert "new.md" not in _edits().list_files()
-    pulled = skillrun("pull", "ada", "copy", "--json")
+    pulled = skillrun("store", "pull", "ada", "copy", "--json")
     assert pulled.code == 1
     stored_copy = pulled.json["beside"][artifact]
     assert stored_copy == artifact.replace(".md", ".new.md")
     assert (Path("copy") / stored_copy).read_text() == "theirs\n"
     assert (Path("copy") / artifact).read_text() == "mine\n"
-    assert skillrun("push", "ada", "copy").code == 2
+    assert skillrun("store", "push", "ada", "copy").code == 2
     (Path("copy") / stored_copy).unlink()
-    assert skillrun("push", "ada", "copy").code == 0
+    assert skillrun("store", "push", "ada", "copy").code == 0
     assert _content(artifact) == "mine\n"
     assert _content("new.md") == "new\n"
     assert stored_copy not in _edits().list_files()
@@ -129,8 +129,8 @@ def test_a_conflicting_push_writes_nothing_and_a_pull_adds_the_stored_version_un
 def test_an_unrelated_folder_is_left_unchanged(artifact: str, skillrun: Call) -> None:
     Path("mine").mkdir()
     (Path("mine") / "a.md").write_text("a")
-    assert "is not a copy of a run" in skillrun("pull", "ada", "mine").err
-    assert "`skillrun pull ada` creates one" in skillrun("push", "ada").err
+    assert "is not a copy of a run" in skillrun("store", "pull", "ada", "mine").err
+    assert "`skillrun store pull ada` creates one" in skillrun("store", "push", "ada").err
     assert [path.name for path in Path("mine").iterdir()] == ["a.md"]
 
 
@@ -151,9 +151,9 @@ def test_a_run_in_a_folder_has_no_working_copies(
     monkeypatch.delenv("SKILLRUN_STORE")
     assert skillrun("greeting", "Ada", "--name", "ada", *SCRIPTED).code == 0
     for command in ("edit", "pull", "push"):
-        refused = skillrun(command, "ada")
+        refused = skillrun("store", command, "ada")
         assert refused.code == 2
         assert "`ada` is a run in a local folder" in refused.err
         assert "runs/ada" in refused.err
-    assert skillrun("edit", "nobody").err.startswith("error: no store is configured")
+    assert skillrun("store", "edit", "nobody").err.startswith("error: no store is configured")
     open_database(store)
