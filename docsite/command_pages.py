@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Final
 
 import click
 
 from docsite.tables import page, table
+from skillrun.cli.command_group import import_command
 from skillrun.cli.options import INPUT_PREFIX
-from skillrun.cli.registry import COMMANDS, GROUPS
+from skillrun.cli.registry import COMMANDS, GROUPS, CommandEntry
 from skillrun.cli.workflow import workflow_command
 
 ANY_WORKFLOW: Final = "plan"  # its inputs are left out
@@ -18,9 +19,9 @@ ANY_WORKFLOW: Final = "plan"  # its inputs are left out
 def commands() -> str:
     """All commands, and the options that every workflow has."""
     rows = [
-        [title if index == 0 else "", f"[`{name}`](#{name})", entry.help]
+        [title if index == 0 else "", f"[`{name}`](#{name.replace(' ', '-')})", entry.help]
         for title, group in GROUPS.items()
-        for index, (name, entry) in enumerate(group.items())
+        for index, (name, entry) in enumerate(with_subcommands(group).items())
     ]
     parts = [
         "`skillrun COMMAND --help` prints the same text. [Running](../running.md) explains the commands.",
@@ -30,12 +31,19 @@ def commands() -> str:
         "Runs a workflow. Its first required input is the argument; its other inputs are options. All workflows have:",
         _options(workflow_command(ANY_WORKFLOW)),
     ]
-    for name, entry in COMMANDS.items():
-        module, _, attribute = entry.import_path.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
-        parts.append(f"## {name}")
-        parts += _command(f"skillrun {name}", command)
+    for name, entry in with_subcommands(COMMANDS).items():
+        parts.append(f"{'###' if ' ' in name else '##'} {name}")
+        parts += _command(f"skillrun {name}", import_command(entry.import_path))
     return page("Commands", parts)
+
+
+def with_subcommands(entries: Mapping[str, CommandEntry]) -> dict[str, CommandEntry]:
+    """Return the commands by name, each followed by its subcommands, such as `store check`."""
+    found = {}
+    for name, entry in entries.items():
+        found[name] = entry
+        found |= {f"{name} {inner}": each for inner, each in entry.subcommands.items()}
+    return found
 
 
 def _command(called: str, command: click.Command) -> list[str]:
@@ -43,11 +51,7 @@ def _command(called: str, command: click.Command) -> list[str]:
     usage = " ".join([called, *command.collect_usage_pieces(context)])
     parts = [f"```text\n{usage}\n```", (command.help or "").replace("\b\n", "").strip()]
     options = _options(command)
-    parts += [options] if options else []
-    if isinstance(command, click.Group):
-        for name, inner in sorted(command.commands.items()):
-            parts += _command(f"{called} {name}", inner)
-    return parts
+    return [*parts, options] if options else parts
 
 
 def _options(command: click.Command) -> str:
