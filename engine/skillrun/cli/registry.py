@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 COMPLETION_VARIABLE: Final = (
     "_SKILLRUN_COMPLETE"  # a completion script sets it to an instruction, such as `bash_complete`
 )
+AUTHORING: Final = "skillrun.extensions.authoring"
+WORKERS: Final = "skillrun.extensions.workers.commands"
 
 
 class CommandEntry(NamedTuple):
@@ -46,9 +48,7 @@ GROUPS: Final = MappingProxyType(
             "diff": CommandEntry(
                 "skillrun.extensions.report.diff:diff", "Compare two runs, or two prompts of one run.", "runs"
             ),
-            "sizes": CommandEntry(
-                "skillrun.extensions.authoring.sizes:sizes", "Measure reply lengths, for cost estimates.", "runs"
-            ),
+            "sizes": CommandEntry(f"{AUTHORING}.sizes:sizes", "Measure reply lengths, for cost estimates.", "runs"),
         },
         "Write": {
             "init": CommandEntry("skillrun.cli.init:init", "Create a project with an example workflow."),
@@ -57,23 +57,16 @@ GROUPS: Final = MappingProxyType(
             "graph": CommandEntry(
                 "skillrun.cli.graph.command:graph", "Draw the phases and steps of a workflow.", "workflows"
             ),
-            "eject": CommandEntry(
-                "skillrun.extensions.authoring.eject:eject_command", "Copy a built-in file into the project."
-            ),
+            "eject": CommandEntry(f"{AUTHORING}.eject:eject_command", "Copy a built-in file into the project."),
             "outdated": CommandEntry(
-                "skillrun.extensions.authoring.outdated:outdated_command",
-                "Compare copied files with the built-in ones.",
+                f"{AUTHORING}.outdated:outdated_command", "Compare copied files with the built-in ones."
             ),
             "schema": CommandEntry(
-                "skillrun.extensions.authoring.schema:schema", "Print a file's format as JSON Schema.", in_table=False
+                f"{AUTHORING}.schema:schema", "Print a file's format as JSON Schema.", in_table=False
             ),
-            "hint": CommandEntry(
-                "skillrun.extensions.authoring.hint:hint", "Scan a prompt for risks (editor hook).", in_table=False
-            ),
+            "hint": CommandEntry(f"{AUTHORING}.hint:hint", "Scan a prompt for risks (editor hook).", in_table=False),
             "skill": CommandEntry(
-                "skillrun.extensions.authoring.skill:skill",
-                "Print instructions for AI coding assistants.",
-                in_table=False,
+                f"{AUTHORING}.skill:skill", "Print instructions for AI coding assistants.", in_table=False
             ),
             "lsp": CommandEntry(
                 "skillrun.extensions.lsp.command:lsp", "Run the language server (started by editors).", in_table=False
@@ -93,62 +86,31 @@ GROUPS: Final = MappingProxyType(
             "completion": CommandEntry(
                 "skillrun.cli.completion:completion", "Print a shell completion script.", in_table=False
             ),
-            "submit": CommandEntry(
-                "skillrun.extensions.workers.commands.submit:submit", "Queue a run for the workers.", "workflows"
-            ),
+            "submit": CommandEntry(f"{WORKERS}.submit:submit", "Queue a run for the workers.", "workflows"),
             "worker": CommandEntry(
-                "skillrun.extensions.workers.commands.worker:worker",
+                f"{WORKERS}.worker:worker",
                 "Run a worker, list workers, or limit parallel calls.",
                 subcommands={
-                    "once": CommandEntry(
-                        "skillrun.extensions.workers.commands.worker:once",
-                        "Execute one queued run in this process.",
-                        "runs",
-                    ),
-                    "list": CommandEntry("skillrun.extensions.workers.commands.workers:workers", "List workers."),
-                    "limits": CommandEntry(
-                        "skillrun.extensions.workers.commands.limits:limits", "Limit parallel calls to a provider."
-                    ),
+                    "once": CommandEntry(f"{WORKERS}.worker:once", "Execute one queued run in this process.", "runs"),
+                    "list": CommandEntry(f"{WORKERS}.workers:workers", "List workers."),
+                    "limits": CommandEntry(f"{WORKERS}.limits:limits", "Limit parallel calls to a provider."),
                 },
             ),
-            "cancel": CommandEntry(
-                "skillrun.extensions.workers.commands.worker:cancel", "Cancel a queued or running run.", "runs"
-            ),
+            "cancel": CommandEntry(f"{WORKERS}.worker:cancel", "Cancel a queued or running run.", "runs"),
             "store": CommandEntry(
-                "skillrun.extensions.workers.commands.store:store",
+                f"{WORKERS}.store:store",
                 "Set up a store, and copy or edit the runs in it.",
                 subcommands={
-                    "migrate": CommandEntry(
-                        "skillrun.extensions.workers.commands.store:migrate", "Create or upgrade the tables of a store."
-                    ),
-                    "check": CommandEntry(
-                        "skillrun.extensions.workers.commands.store:check", "Check the connection, and count the runs."
-                    ),
-                    "prune": CommandEntry(
-                        "skillrun.extensions.workers.commands.store:prune", "Delete old runs that have ended."
-                    ),
-                    "import": CommandEntry(
-                        "skillrun.extensions.workers.commands.export:import_run",
-                        "Copy a run from a folder to the store.",
-                    ),
+                    "migrate": CommandEntry(f"{WORKERS}.store:migrate", "Create or upgrade the tables of a store."),
+                    "check": CommandEntry(f"{WORKERS}.store:check", "Check the connection, and count the runs."),
+                    "prune": CommandEntry(f"{WORKERS}.store:prune", "Delete old runs that have ended."),
+                    "import": CommandEntry(f"{WORKERS}.export:import_run", "Copy a run from a folder to the store."),
                     "export": CommandEntry(
-                        "skillrun.extensions.workers.commands.export:export",
-                        "Copy a run from the store to a folder.",
-                        "runs",
+                        f"{WORKERS}.export:export", "Copy a run from the store to a folder.", "runs"
                     ),
-                    "pull": CommandEntry(
-                        "skillrun.extensions.workers.commands.working_copies:pull",
-                        "Download the files of a run.",
-                        "runs",
-                    ),
-                    "push": CommandEntry(
-                        "skillrun.extensions.workers.commands.working_copies:push",
-                        "Upload changed files of a run.",
-                        "runs",
-                    ),
-                    "edit": CommandEntry(
-                        "skillrun.extensions.workers.commands.working_copies:edit", "Edit a file of a run.", "runs"
-                    ),
+                    "pull": CommandEntry(f"{WORKERS}.working_copies:pull", "Download the files of a run.", "runs"),
+                    "push": CommandEntry(f"{WORKERS}.working_copies:push", "Upload changed files of a run.", "runs"),
+                    "edit": CommandEntry(f"{WORKERS}.working_copies:edit", "Edit a file of a run.", "runs"),
                 },
             ),
         },
